@@ -87,6 +87,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	node_modules/.bin/tsc -p console/tsconfig.json
+	node_modules/.bin/eslint --config console/eslint.config.mjs console/js
 	$(PY) -m pytest -q tests/test_imports.py tests/infra/test_cfn_lint.py
 
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
@@ -101,6 +102,7 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 	$(PY) -m bench.bill
 	$(PY) -m bench.reconcile
 	$(PY) -m bench.archive
+	$(PY) -m bench.console
 
 synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)
 	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG)

@@ -1,6 +1,10 @@
 // Requests to the API of the stage that serves this page. The key stays in this tab, and travels in a header alone.
 
+import { readJson } from "./format.js";
+
 const KEY = "tidetable.key";
+/** An event of the window: the API refused the key or its rights. */
+export const REFUSED = "tidetable:refused";
 
 /** The API's address: the page is served by its route /console. */
 export const BASE = location.origin + location.pathname.replace(/\/console(\/.*)?$/, "/");
@@ -58,7 +62,7 @@ export async function get(path, parameters, signal) {
   const url = address(path, parameters);
   const begun = performance.now();
   const response = await send(url, { headers: { Accept: "application/json" }, signal });
-  const body = await response.json();
+  const body = readJson(await response.text());
   return { body, url, milliseconds: performance.now() - begun, ...cost(response) };
 }
 
@@ -94,7 +98,9 @@ async function send(url, options, expected = []) {
     throw new Problem(0, "no_answer", "The API gave no answer. Is the stage up, and this machine online?");
   }
   if (response.ok || expected.includes(response.status)) return response;
-  throw await problemOf(response);
+  const problem = await problemOf(response);
+  if (problem.code === "forbidden" || response.status === 401) window.dispatchEvent(new Event(REFUSED));
+  throw problem;
 }
 
 /** @param {Response} response */

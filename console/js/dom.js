@@ -42,6 +42,28 @@ export function fill(element, ...children) {
 }
 
 /**
+ * Draw a view anew, and leave the focus on the same control: the one with the same name or text.
+ * @param {Element} place @param {() => void} draw
+ */
+export function keepFocus(place, draw) {
+  const focused = document.activeElement instanceof HTMLElement && place.contains(document.activeElement) ? document.activeElement : null;
+  const sign = focused && signOf(focused);
+  const opened = [...place.querySelectorAll("details.choice[open]")].some((each) => each.contains(focused));
+  draw();
+  if (!sign || (focused?.isConnected && document.activeElement === focused)) return;
+  const same = /** @type {HTMLElement | undefined} */ ([...place.querySelectorAll("input, select, textarea, button, summary, a, .plot")].find((each) => signOf(each) === sign));
+  // A list of boxes stays open while several are pressed.
+  if (opened) same?.closest("details")?.setAttribute("open", "");
+  same?.focus({ preventScroll: true });
+}
+
+/** @param {Element} element */
+function signOf(element) {
+  const name = element.getAttribute("name") ?? element.getAttribute("aria-label")?.split(":")[0] ?? (element.matches("button, summary, a") ? element.textContent : element.className);
+  return `${element.localName} ${name}`;
+}
+
+/**
  * A listener that acts on Enter and Space, as a button does. The key does nothing else: else it would also press the button on which
  * an opened dialog puts the focus, and close it.
  * @param {() => void} act @returns {(event: KeyboardEvent) => void}

@@ -1,12 +1,17 @@
 // Numbers as people write them.
 
+// A formatter takes longer to build than to use ten thousand times.
+const WHOLE = new Intl.NumberFormat(undefined);
+const SHORT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 6 });
+
 /** @param {unknown} value */
 export function showNumber(value) {
+  if (typeof value === "bigint") return WHOLE.format(value);
   if (typeof value !== "number") return String(value ?? "");
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString(undefined);
+  if (Number.isInteger(value) && Math.abs(value) < 1e15) return WHOLE.format(value);
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e12 || size < 1e-4)) return value.toExponential(3);
-  return value.toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  return SHORT.format(value);
 }
 
 /** @param {number | null | undefined} bytes */
@@ -35,8 +40,29 @@ export function plural(count, word) {
 /** A value of an event, in a cell: text as it is, everything else as JSON. @param {unknown} value */
 export function showValue(value) {
   if (value === null || value === undefined) return "";
-  if (typeof value === "number") return showNumber(value);
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (isNumber(value)) return showNumber(value);
+  return typeof value === "string" ? value : writeJson(value);
+}
+
+/** Whether a value of an answer is a number; whole numbers beyond 2^53 are a bigint. @param {unknown} value */
+export function isNumber(value) {
+  return typeof value === "number" || typeof value === "bigint";
+}
+
+/**
+ * The values of an answer. Whole numbers that JavaScript's own would round are a bigint, where the browser shows the digits to a reviver.
+ * @param {string} text @returns {any}
+ */
+export function readJson(text) {
+  // Sixteen digits in a row are rare, and a reviver takes five times as long.
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  return JSON.parse(text, /** @type {any} */ ((/** @type {string} */ _, /** @type {unknown} */ value, /** @type {{ source?: string }} */ context) =>
+    typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") ? BigInt(/** @type {string} */ (context.source)) : value));
+}
+
+/** JSON of values that `readJson` read. @param {unknown} value @param {number} [indent] @returns {string} */
+export function writeJson(value, indent) {
+  return JSON.stringify(value, (_, each) => (typeof each === "bigint" ? /** @type {any} */ (JSON).rawJSON(String(each)) : each), indent) ?? "";
 }
 
 /**

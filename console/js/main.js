@@ -1,8 +1,10 @@
-import { get, key, Problem, setKey } from "./api.js";
-import { fill, h } from "./dom.js";
+import { get, key, Problem, REFUSED, setKey } from "./api.js";
+import { fill, h, keepFocus } from "./dom.js";
 import { showDialog } from "./parts/dialog.js";
-import { showBusy, showProblem } from "./parts/problem.js";
-import { readState } from "./state.js";
+import { showBusy, showEmpty, showProblem } from "./parts/problem.js";
+import { forgetRecent } from "./parts/recent.js";
+import { commandFor, lackOf, setAccess } from "./rights.js";
+import { hashOf, readState } from "./state.js";
 import { setZone, zone } from "./times.js";
 import { showCost } from "./views/cost.js";
 import { showExplore } from "./views/explore.js";
@@ -30,6 +32,7 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 let shown = new AbortController();
 /** @type {any[] | null} */
 let streams = null;
+let checking = false;
 /** What the key may do. @type {string[]} */
 let can = [];
 
@@ -38,27 +41,73 @@ async function show() {
   shown = new AbortController();
   const { signal } = shown;
   const { view, values } = readState();
-  const chosen = VIEWS[view] ? view : "tide";
-  drawTabs(chosen);
-  document.title = `${VIEWS[chosen].title} – Tidetable`;
   try {
     if (!streams) {
-      fill(main, showBusy());
+      drawTabs(VIEWS[view] ? view : "tide");
+      fill(main, showBusy("Reading which streams there are…"));
       const { body } = await get("v1/streams");
       [streams, can] = [body.streams, body.can];
+      setAccess(body);
     }
-    if (!signal.aborted) VIEWS[chosen].show(main, values, streams ?? [], signal, can);
+    if (signal.aborted) return;
+    // A key that may not look at tables begins with what it may do.
+    const chosen = VIEWS[view] ? view : (Object.keys(VIEWS).find((name) => !lackOf(name)) ?? "tide");
+    drawTabs(chosen);
+    document.title = `${VIEWS[chosen].title} – Tidetable`;
+    const lack = lackOf(chosen);
+    if (lack) fill(main, showLack(chosen, lack));
+    else keepFocus(main, () => VIEWS[chosen].show(main, values, streams ?? [], signal, can));
   } catch (error) {
     if (signal.aborted) return;
-    fill(main, showProblem(error, show));
-    if (error instanceof Problem && [401, 403].includes(error.status)) openKey(key() ? "This key was refused." : "");
+    const refused = error instanceof Problem && [401, 403].includes(error.status);
+    fill(main, refused ? showRefused(error) : showProblem(error, show));
+    if (refused) openKey(key() ? "This key was refused." : "");
+  }
+}
+
+/** What a key cannot see, and where it can go from here. @param {string} view @param {{ text: string, needs: string }} lack */
+function showLack(view, { text, needs }) {
+  const open = Object.entries(VIEWS).filter(([name]) => !lackOf(name));
+  return showEmpty(`${VIEWS[view].title} is closed to this key`, text,
+    needs ? h("p", {}, `It needs the right “${needs}”. An operator of the stage makes such a key:`) : null,
+    needs ? h("pre.command", { tabindex: 0 }, commandFor(needs)) : null,
+    h("p.links", {}, open.map(([name, { title }]) => h("a.button", { href: hashOf(name, {}) }, title)),
+      h("button", { type: "button", onclick: () => openKey("") }, "Use another key")));
+}
+
+/** The API does not say why it refuses a key; its access log does. @param {Problem} error */
+function showRefused(error) {
+  const reasons = ["It is mistyped, or cut.", "It has expired, or was revoked or rotated: `bin/tidetable keys list` shows when.", "It is a key of another stage.", "It is for streams that this stage has no more."];
+  return h("div.empty", {}, h("strong", {}, key() ? "This key opens nothing here" : "The API wants a key"),
+    key() ? h("ul.reasons", {}, reasons.map((reason) => h("li", {}, reason))) : h("p", {}, "An operator of the stage makes one with `bin/tidetable keys create`."),
+    key() ? h("p", {}, "The API tells nobody which; the stage's access log says it to its operators.") : null,
+    h("p.links", {}, h("button.primary", { type: "button", onclick: () => openKey("") }, key() ? "Use another key" : "Enter a key"), h("button", { type: "button", onclick: show }, "Try again")),
+    h("p.hint", {}, `${error.status} ${error.code}`));
+}
+
+/** A refusal of a view may be a key that ended meanwhile: then every request is refused. */
+async function checkKey() {
+  if (!streams || checking || document.querySelector("dialog[open]")) return;
+  const before = key();
+  checking = true;
+  try {
+    setAccess((await get("v1/streams")).body);
+  } catch (error) {
+    if (!(error instanceof Problem) || ![401, 403].includes(error.status) || key() !== before) return;
+    shown.abort();
+    streams = null;
+    fill(main, showRefused(error));
+    openKey("This key is not accepted any more.");
+  } finally {
+    checking = false;
   }
 }
 
 /** @param {string} current */
 function drawTabs(current) {
   fill(/** @type {HTMLElement} */ (document.getElementById("tabs")), Object.entries(VIEWS).map(([name, view]) =>
-    h("a", { href: `#${name}`, "aria-current": name === current ? "page" : null }, view.title)));
+    h("a", { href: `#${name}`, "aria-current": name === current ? "page" : null, class: streams && lackOf(name) ? "closed" : "",
+      title: streams ? lackOf(name)?.text : null }, view.title)));
 }
 
 function drawTools() {
@@ -87,6 +136,7 @@ function openKey(reason) {
   const input = /** @type {HTMLInputElement} */ (h("input", { type: "password", autocomplete: "off", spellcheck: "false", value: key(), "aria-label": "Key" }));
   const use = () => {
     setKey(input.value.trim());
+    if (!key()) forgetRecent();
     streams = null;
     dialog.close();
     drawTools();
@@ -105,6 +155,7 @@ function openKey(reason) {
 const theme = localStorage.getItem(THEME);
 if (theme) document.documentElement.dataset.theme = theme;
 window.addEventListener("hashchange", show);
+window.addEventListener(REFUSED, checkKey);
 document.addEventListener("keydown", (event) => {
   if (event.target instanceof HTMLElement && event.target.closest("input, textarea, select, dialog")) return;
   const name = Object.keys(VIEWS)[Number(event.key) - 1];

@@ -2,10 +2,10 @@
 
 /** @typedef {{ view: string, values: URLSearchParams }} State */
 
-/** @returns {State} */
+/** The view is empty if the address names none. @returns {State} */
 export function readState() {
   const [view, query] = location.hash.replace(/^#\/?/, "").split("?", 2);
-  return { view: view || "tide", values: new URLSearchParams(query ?? "") };
+  return { view, values: new URLSearchParams(query ?? "") };
 }
 
 /**
@@ -30,6 +30,20 @@ export function go(view, values, replace = false) {
     history.replaceState(null, "", hash);
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   } else location.hash = hash;
+}
+
+/**
+ * Note in the address how an answer is shown, such as its order. Nothing is asked again, and it is no step of the history.
+ * @param {Record<string, string | string[]>} values
+ */
+export function note(values) {
+  const state = readState();
+  for (const [name, value] of Object.entries(values)) {
+    state.values.delete(name);
+    for (const each of Array.isArray(value) ? value : [value]) if (each) state.values.append(name, each);
+  }
+  const text = state.values.toString();
+  history.replaceState(null, "", `#${state.view}${text ? `?${text}` : ""}`);
 }
 
 /** Show the address as it is once more. A field may have changed it a moment ago, which the view does not know yet. */

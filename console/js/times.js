@@ -18,9 +18,20 @@ export function zoneName() {
   return zone() === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
 }
 
-/** @param {Intl.DateTimeFormatOptions} options */
+/** @type {Intl.DateTimeFormatOptions} */
+const TO_THE_SECOND = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+/** @type {Intl.DateTimeFormatOptions} */
+const TO_THE_MINUTE = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+/** @type {Map<Intl.DateTimeFormatOptions, { zone: string, format: Intl.DateTimeFormat }>} */
+const formatters = new Map();
+
+/** A formatter in the zone; building one takes longer than using it a hundred times. @param {Intl.DateTimeFormatOptions} options */
 function formatter(options) {
-  return new Intl.DateTimeFormat(undefined, { ...options, ...(zone() === "utc" ? { timeZone: "UTC" } : {}) });
+  const known = formatters.get(options);
+  if (known?.zone === zone()) return known.format;
+  const format = new Intl.DateTimeFormat(undefined, { ...options, ...(zone() === "utc" ? { timeZone: "UTC" } : {}) });
+  formatters.set(options, { zone: zone(), format });
+  return format;
 }
 
 /** An instant to the second, or finer if it has a fraction. @param {string | number | Date} instant */
@@ -28,14 +39,13 @@ export function showTime(instant) {
   const date = new Date(instant);
   if (Number.isNaN(date.getTime())) return String(instant);
   const fraction = typeof instant === "string" ? (/\.(\d+)Z$/.exec(instant)?.[1] ?? "").replace(/0+$/, "") : "";
-  const text = formatter({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
-    hourCycle: "h23" }).format(date);
+  const text = formatter(TO_THE_SECOND).format(date);
   return fraction ? `${text}.${fraction}` : text;
 }
 
 /** A day and, unless it is midnight, the minute. @param {string | number | Date} instant */
 export function showMinute(instant) {
-  return formatter({ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(new Date(instant));
+  return formatter(TO_THE_MINUTE).format(new Date(instant));
 }
 
 /** Seconds as a length such as `90s`, `5m` or `1d`, in the largest unit that divides it. @param {number} seconds */
@@ -67,6 +77,23 @@ export function instantOf(text, now = new Date()) {
   }
   const date = /^\d+$/.test(text) ? new Date(Number(text)) : new Date(text);
   return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/**
+ * A bound of a range as the API reads it, from what people type: `now-6h`, `6h`, `-6h`, `today`, or a date and time in the zone.
+ * @param {string} typed @returns {string | null} null if it is none of these
+ */
+export function boundOf(typed) {
+  const text = typed.trim().toLowerCase().replace(/\s+/g, " ");
+  const age = /^(?:now ?)?-? ?(\d+ ?[smhdw])$/.exec(text);
+  if (age) return `-${age[1].replace(" ", "")}`;
+  if (["now", "today", "yesterday"].includes(text)) return text;
+  if (/^\d{12,14}$/.test(text)) return new Date(Number(text)).toISOString();
+  const date = /^(\d{4}-\d{2}-\d{2})(?:[t ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?))?(z|[+-]\d{2}:\d{2})?$/.exec(text);
+  // Date takes the 31st of February for a day in March.
+  if (!date || new Date(`${date[1]}T00:00Z`).getUTCDate() !== Number(date[1].slice(8))) return null;
+  const instant = new Date(`${date[1]}T${date[2] ?? "00:00"}${(date[3] ?? (zone() === "utc" ? "z" : "")).toUpperCase()}`);
+  return Number.isNaN(instant.getTime()) ? null : instant.toISOString();
 }
 
 /** The value of a datetime-local field for an instant, in the zone. @param {Date} date */

@@ -76,7 +76,10 @@ def get_health(_: Request) -> Response:
 def list_streams(request: Request) -> Response:
     """The streams that the caller may see, and what it may do."""
     document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
-    return json_response(200, document | {"can": sorted(request.access.can)})
+    rights: dict[str, Any] = {"can": sorted(request.access.can)}
+    if request.access.series_prefix:
+        rights["series_prefix"] = request.access.series_prefix
+    return json_response(200, document | rights)
 
 
 def list_periods(request: Request) -> Response:

@@ -15,14 +15,14 @@ let context, page, log;
 
 const commands = {
   /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. */
-  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null }) {
+  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null, motion = false }) {
     await context?.close();
     context = await browser.createBrowserContext();
     page = await context.newPage();
     await page.bringToFront();
     log = { errors: [], requests: [], bytes: 0 };
     await page.setViewport({ width, height, deviceScaleFactor: 1 });
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: "reduce" }]);
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: motion ? "no-preference" : "reduce" }]);
     await page.emulateTimezone(zone);
     if (now !== null) await page.evaluateOnNewDocument(`{
       const Real = Date, ahead = ${now} - Real.now();
@@ -31,19 +31,31 @@ const commands = {
         static now() { return Real.now() + ahead; }
       };
     }`);
+    // How much of the page jumped, by nobody's doing.
+    await page.evaluateOnNewDocument(`globalThis.jumps = 0; new PerformanceObserver((list) => {
+      for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) globalThis.jumps += value;
+    }).observe({ type: "layout-shift", buffered: true });`);
     page.on("pageerror", (error) => log.errors.push(error.message));
     page.on("console", (message) => message.type() === "error" && log.errors.push(message.text()));
     page.on("request", (request) => log.requests.push({ url: request.url(), key: request.headers()["x-api-key"] ?? null }));
     page.on("response", async (response) => (log.bytes += Number(response.headers()["content-length"] ?? 0)));
     await page.goto(url, { waitUntil: "networkidle0" });
   },
+  async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
   async evaluate({ expression }) { return page.evaluate(expression); },
   async wait({ expression }) { await page.waitForFunction(expression, { timeout: 20000 }); },
   async settle() { await page.waitForNetworkIdle({ idleTime: 300, timeout: 20000 }); },
   async click({ selector }) { await page.locator(selector).setTimeout(20000).click(); },
   async type({ selector, text }) { await page.locator(selector).setTimeout(20000).fill(text); },
   async select({ selector, value }) { await page.select(selector, value); },
-  async press({ key }) { await page.keyboard.press(key); },
+  /** A key, also with others held before it: `Control+Enter`. */
+  async press({ key }) {
+    const held = key.length > 1 ? key.split("+") : [key];
+    const last = held.pop();
+    for (const each of held) await page.keyboard.down(each);
+    await page.keyboard.press(last);
+    for (const each of held.reverse()) await page.keyboard.up(each);
+  },
   async drag({ selector, from, to }) {
     const box = await (await page.waitForSelector(selector)).boundingBox();
     const y = box.y + box.height / 2;
@@ -61,6 +73,41 @@ const commands = {
     return violations.filter(({ impact }) => ["serious", "critical"].includes(impact)).map(({ id, nodes }) => [id, nodes.map(({ target }) => target.join(" "))]);
   },
   async log() { return log; },
+  /** Move the mouse over an element from left to right. */
+  async hover({ selector, from = 0.1, to = 0.9, steps = 20 }) {
+    const box = await (await page.waitForSelector(selector)).boundingBox();
+    const y = box.y + box.height / 2;
+    for (let step = 0; step <= steps; step += 1) await page.mouse.move(box.x + box.width * (from + ((to - from) * step) / steps), y);
+  },
+  /** A link of so many milliseconds and kilobytes per second; without both, the machine's own. */
+  async network({ latency = 0, speed = -1 }) {
+    const session = await page.createCDPSession();
+    await session.send("Network.enable");
+    await session.send("Network.emulateNetworkConditions", {
+      offline: false, latency, downloadThroughput: speed < 0 ? -1 : speed * 1000, uploadThroughput: speed < 0 ? -1 : speed * 1000,
+    });
+  },
+  async reload() { await page.reload({ waitUntil: "networkidle0" }); },
+  /** Show a page again without waiting for it. */
+  async restart() { page.reload({ waitUntil: "domcontentloaded" }).catch(() => null); },
+  async trace() {
+    await page.tracing.start({ categories: ["disabled-by-default-devtools.timeline", "devtools.timeline", "devtools.timeline.frame", "blink.user_timing"] });
+  },
+  /** What the main thread of the page did since `trace`: milliseconds of its longest task, of tasks and of scripts, and frames. */
+  async traced() {
+    const { traceEvents: events } = JSON.parse(Buffer.from(await page.tracing.stop()).toString());
+    const mains = new Set(events.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(({ pid, tid }) => `${pid}.${tid}`));
+    const onMain = events.filter(({ pid, tid }) => mains.has(`${pid}.${tid}`));
+    const named = (...names) => onMain.filter(({ name, ph }) => names.includes(name) && ph === "X");
+    const sum = (list, key) => list.reduce((total, event) => total + (event[key] ?? 0), 0) / 1000;
+    const tasks = named("RunTask");
+    const scripts = named("FunctionCall", "EvaluateScript", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "ParseJSON").filter((event, _, all) =>
+      !all.some((other) => other !== event && other.ts <= event.ts && other.ts + other.dur >= event.ts + event.dur));
+    const longest = tasks.reduce((most, task) => (task.dur > most.dur ? task : most), { dur: 0, tdur: 0 });
+    return { longest: longest.dur / 1000, longest_cpu: tasks.reduce((most, task) => Math.max(most, task.tdur ?? 0), 0) / 1000,
+      long: tasks.filter(({ dur }) => dur > 50000).length, tasks: sum(tasks, "tdur") || sum(tasks, "dur"), scripts: sum(scripts, "dur"),
+      frames: events.filter(({ name }) => name === "BeginMainThreadFrame").length };
+  },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

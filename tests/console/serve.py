@@ -38,15 +38,21 @@ class Served:
         path = environ["PATH_INFO"]
         if path != "/console" and not path.startswith("/console/"):
             return self.api(environ, start)
-        headers = {
-            "Accept-Encoding": environ.get("HTTP_ACCEPT_ENCODING", ""),
-            "If-None-Match": environ.get("HTTP_IF_NONE_MATCH", ""),
-        }
-        file = path.removeprefix("/console").removeprefix("/assets/").lstrip("/")
-        answer = console.handler({"headers": headers, "pathParameters": {"file": file} if file else None}, None)
-        start(f"{answer['statusCode']} answer", list(answer["headers"].items()))
-        body = answer["body"]
-        return [base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()]
+        return serve_page(environ, start)
+
+
+def serve_page(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    """A file of the console, by its function."""
+    headers = {
+        "Accept-Encoding": environ.get("HTTP_ACCEPT_ENCODING", ""),
+        "If-None-Match": environ.get("HTTP_IF_NONE_MATCH", ""),
+    }
+    file = environ["PATH_INFO"].removeprefix("/console").removeprefix("/assets/").lstrip("/")
+    answer = console.handler({"headers": headers, "pathParameters": {"file": file} if file else None}, None)
+    body = answer["body"]
+    content = base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()
+    start(f"{answer['statusCode']} answer", [*answer["headers"].items(), ("Content-Length", str(len(content)))])
+    return [content]
 
 
 @contextmanager

@@ -3,112 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from socketserver import ThreadingMixIn
-from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
-from wsgiref.simple_server import WSGIServer, make_server
+from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.api.gateway import serving
-from tests.console.browser import Browser, running_browser
-from tests.console.serve import Quiet, Served, served_console
-from tests.fakes.stage import STALE_SECONDS
-from tests.worlds.examples import NOW, Example
+from tests.console.browser import Browser
+from tests.console.pages import KEY, Locked, ink_of, of_key, picture_of, question_of, visit
+from tests.worlds.examples import NOW
 
-KEY = "tt_right"
 VIEWS = ("tide", "explore?stream=access&from=-24h&by=path", "rankings", "latest", "send")
-
-
-class Locked:
-    """The served console; its API takes one key, and can be out of order."""
-
-    def __init__(self, served: Served, example: Example) -> None:
-        self.served = served
-        self.example = example
-        self.down = False
-        self.url = ""
-        self._lock = threading.Lock()
-
-    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
-        # The handlers share one simulated clock.
-        with self._lock:
-            if environ["PATH_INFO"].startswith("/v1/") and environ.get("HTTP_X_API_KEY") != KEY:
-                return self._refuse(start, 403, "forbidden", "Send a valid key in the header x-api-key.")
-            if environ["PATH_INFO"].startswith("/v1/") and self.down:
-                return self._refuse(start, 503, "unavailable", "Send the request again, which is harmless.")
-            self.example.stage.clock.time = NOW - timedelta(seconds=STALE_SECONDS)
-            return list(self.served(environ, start))
-
-    @staticmethod
-    def _refuse(start: Any, status: int, code: str, detail: str) -> Iterable[bytes]:
-        start(f"{status} refusal", [("Content-Type", "application/problem+json")])
-        return [json.dumps({"status": status, "code": code, "detail": detail}).encode()]
-
-
-class _Threads(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-@pytest.fixture(scope="module")
-def console() -> Iterator[Locked]:
-    """The console of the example weblogs at an address of this machine."""
-    example = Example("weblogs")
-    for gateway in serving(example.stage, example.config):
-        with served_console(gateway) as served:
-            application = Locked(served, example)
-            with make_server("127.0.0.1", 0, application, server_class=_Threads, handler_class=Quiet) as http:
-                thread = threading.Thread(target=http.serve_forever, daemon=True)
-                thread.start()
-                application.url = f"http://127.0.0.1:{http.server_port}/console"
-                yield application
-                http.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests of this file."""
-    with running_browser() as browser:
-        yield browser
-
-
-def visit(browser: Browser, console: Locked, view: str, *, key: str = KEY, **options: Any) -> None:
-    """Open a view in a new session, enter the key, and wait until the answer is shown."""
-    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
-    browser("type", selector="dialog input", text=key)
-    browser("click", selector="dialog .primary")
-    # Of a wrong key the dialog asks again.
-    browser.wait("!document.querySelector('dialog') || document.querySelector('dialog .remedy')")
-    browser("settle")
-    browser.wait("!document.querySelector('.busy')")
-
-
-def of_key(errors: list[str]) -> list[str]:
-    """Errors beside those of the first requests without a key, which the browser itself notes."""
-    return [error for error in errors if "403" not in error]
-
-
-def question_of(browser: Browser) -> dict[str, list[str]]:
-    """The parameters in the address."""
-    return parse_qs(urlsplit(browser.evaluate("location.hash.slice(1)")).query)
-
-
-def picture_of(browser: Browser, selector: str = ".chart canvas") -> str:
-    """The pixels of a canvas."""
-    return str(browser.evaluate(f"document.querySelector('{selector}').toDataURL()"))
-
-
-def ink_of(browser: Browser, colour: str) -> int:
-    """How many pixels of the chart have about a colour."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    script = f"""(() => {{ const canvas = document.querySelector('.chart canvas');
-        const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height); let count = 0;
-        for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 200 && Math.abs(data[at] - {red}) < 12 &&
-            Math.abs(data[at + 1] - {green}) < 12 && Math.abs(data[at + 2] - {blue}) < 12) count += 1; return count; }})()"""
-    return int(browser.evaluate(script))
 
 
 def test_the_page_loads_without_a_key_and_asks_for_one(chromium: Browser, console: Locked) -> None:
@@ -187,9 +91,9 @@ def test_dragging_looks_closer_with_a_finer_step_and_the_address_can_be_shared(
     assert question["from"][0] > "2026-03-22"
     assert question["to"][0] < "2026-03-28"
     assert "auto (10m)" in chromium.text(".question")
-    shared, shown = chromium.evaluate("location.hash"), chromium.text(".resultbar .tabs") + chromium.text(".u-legend")
+    shared, shown = chromium.evaluate("location.hash"), chromium.text(".resultbar .tabs") + chromium.text(".lines")
     visit(chromium, console, shared[1:])
-    assert chromium.text(".resultbar .tabs") + chromium.text(".u-legend") == shown
+    assert chromium.text(".resultbar .tabs") + chromium.text(".lines") == shown
     chromium.evaluate("history.length")
     assert of_key(chromium.errors) == []
 

@@ -56,7 +56,12 @@ def test_the_page_lets_nothing_in_from_elsewhere() -> None:
 def test_every_file_of_the_page_is_served_and_kept_for_a_year(folder: Path) -> None:
     version = console.load_site(folder).version
     page = body(ask()).decode()
-    assert page.count(f"console/assets/{version}/") == 6
+    modules = sorted(path.relative_to(folder).as_posix() for path in (folder / "js").rglob("*.js"))
+    assert "js/main.js" in modules
+    for name in modules:
+        link = f'<link rel="modulepreload" href="console/assets/{version}/{name}">'
+        assert page.count(link) == 1, "one round trip for all modules"
+    assert page.count(f"console/assets/{version}/") == 6 + len(modules)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_dir() or name == "index.html":

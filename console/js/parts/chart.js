@@ -1,12 +1,10 @@
-import { h } from "../dom.js";
+import { h, say } from "../dom.js";
 import { showNumber } from "../format.js";
 import { zone } from "../times.js";
+import { drawLegend } from "./legend.js";
+import { drawReadout } from "./readout.js";
 
-/**
- * A line of a chart: its name, and a number or null for each time.
- * @typedef {{ name: string, values: (number | null)[] }} Line
- * @typedef {"lines" | "bars" | "points"} Form
- */
+/** @typedef {import("./points.js").Line} Line @typedef {"lines" | "bars" | "points"} Form */
 
 const DAY = "\n{MMM} {D}";
 // uPlot's templates of a time axis: from this distance of ticks on, the text, and what is added where the year, the day or the minute changes.
@@ -28,62 +26,142 @@ export function colourOf(index) {
 }
 
 /**
- * Draw lines, bars or points over time. Dragging chooses a range.
+ * Draw lines, bars or points over time. Dragging chooses a range; so does Enter at its two ends, reached by the arrow keys.
  * @param {number[]} times seconds since 1970, ascending @param {Line[]} lines @param {Form} form
- * @param {{ height?: number, step?: number, stacked?: boolean, zoom?: (start: Date, end: Date) => void }} [options]
- * @returns {HTMLElement & { destroy: () => void }}
+ * @param {{ width?: number, height?: number, step?: number, stacked?: boolean, zoom?: (start: Date, end: Date) => void, hidden?: string[],
+ *   hide?: (names: string[]) => void }} [options]
+ * @returns {HTMLElement & { destroy: () => void, plot: any }}
  */
 export function drawChart(times, lines, form, options = {}) {
-  const place = /** @type {any} */ (h("div.chart", { role: "img", "aria-label": `Chart of ${lines.map((line) => line.name).slice(0, 5).join(", ")}` }));
-  const style = getComputedStyle(document.documentElement);
-  const [ink, grid] = ["--muted", "--line"].map((name) => style.getPropertyValue(name).trim());
-  const paths = form === "bars" ? uPlot.paths.bars({ size: [0.9, 60], align: 1 }) : undefined;
+  const field = h("div.plot", { tabindex: 0, role: "group",
+    "aria-label": `Chart of ${lines.map((line) => line.name).slice(0, 5).join(", ")}. Arrow keys read its values; Enter begins and ends a range to look closer at` });
+  const hidden = new Set((options.hidden ?? []).filter((name) => lines.some((line) => line.name === name)));
+  const own = lines.filter((line) => !line.earlier).length;
+  // An earlier line has the colour of its own line.
+  const colours = lines.map((line, index) => colourOf(line.earlier && own ? (index - own) % own : index));
+  const legend = drawLegend(lines.map((line, index) => ({ name: line.name, colour: colours[index], earlier: line.earlier })), hidden, redraw);
+  const place = /** @type {any} */ (h("div.chart", {}, field, legend));
+  const readout = drawReadout();
   const stacked = form === "bars" && options.stacked;
-  const drawn = stacked ? stack(lines) : lines;
-  // The last bar needs its room, too.
-  const room = form === "bars" ? (options.step ?? 0) : 0;
-  const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui" };
-  /** @type {any} */
-  const plot = new uPlot(
-    {
-      width: 600,
+  const plot = new uPlot(settings(), [times, ...visible()], field);
+  plot.over.append(readout);
+  /** The time under the cursor, as its number. */
+  let at = -1;
+  /** The time at which the keyboard began a range. */
+  let begun = -1;
+
+  /** What is drawn of each line; hidden lines have no numbers, and bars stand on the bars that are shown. */
+  function visible() {
+    const shown = lines.map((line) => (hidden.has(line.name) ? null : line.values));
+    return stacked ? stack(shown) : shown.map((values) => values ?? times.map(() => null));
+  }
+
+  function redraw() {
+    plot.setData([times, ...visible()]);
+    options.hide?.([...hidden]);
+  }
+
+  function settings() {
+    const style = getComputedStyle(document.documentElement);
+    const [ink, grid] = ["--muted", "--line"].map((name) => style.getPropertyValue(name).trim());
+    const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui" };
+    // The last bar needs its room, too.
+    const room = form === "bars" ? (options.step ?? 0) : 0;
+    return {
+      width: options.width || 600,
       height: options.height ?? 360,
       tzDate: (/** @type {number} */ seconds) => (zone() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
-      legend: { live: true },
+      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7, show: form === "bars" ? false : undefined } },
+      legend: { show: false },
       axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
-      scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [low, high + room] }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => rangeOf(low, high, form) } },
-      series: [
-        { label: "Time", value: (/** @type {any} */ _, /** @type {number} */ seconds) => (seconds === null ? "" : showAxisTime(seconds)) },
-        ...lines.map((line, index) => ({
-          label: line.name,
-          stroke: colourOf(index),
-          fill: stacked ? colourOf(index) : form === "bars" ? `${colourOf(index)}99` : lines.length === 1 && form === "lines" ? `${colourOf(index)}22` : undefined,
-          width: form === "points" ? 0 : 1.75,
-          paths: form === "points" ? () => null : paths,
-          points: { show: form === "points" || isSparse(line.values) ? true : undefined, size: form === "points" ? 5 : 4, fill: colourOf(index) },
-          value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null ? "" : showNumber(value)),
-        })),
-      ],
-      hooks: {
-        setSelect: [
-          (/** @type {any} */ self) => {
-            if (self.select.width < 4 || !options.zoom) return;
-            const [start, end] = [self.select.left, self.select.left + self.select.width].map((x) => self.posToVal(x, "x"));
-            self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
-            options.zoom(new Date(start * 1000), new Date(end * 1000));
-          },
-        ],
-      },
-    },
-    [times, ...drawn.map((line) => line.values)],
-    place,
-  );
+      scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => (low === high ? [low - 1, high + 1 + room] : [low, high + room]) },
+        y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => rangeOf(low, high, form) } },
+      series: [{}, ...lines.map((line, index) => seriesOf(line, colours[index]))],
+      hooks: { setSelect: [select], setCursor: [read] },
+    };
+  }
+
+  /** @param {Line} line @param {string} colour */
+  function seriesOf(line, colour) {
+    const points = form === "points";
+    return {
+      label: "",
+      stroke: colour,
+      dash: line.earlier ? [5, 4] : undefined,
+      fill: line.earlier ? undefined : stacked || points ? colour : form === "bars" ? `${colour}99` : lines.length === 1 ? `${colour}22` : undefined,
+      width: line.earlier ? 1.25 : 1.75,
+      paths: points ? paintDots : form === "bars" && !line.earlier ? uPlot.paths.bars({ size: [0.9, 60], align: 1 }) : undefined,
+      points: { show: points ? false : isSparse(line.values) ? true : undefined, size: 4, fill: colour },
+    };
+  }
+
+  /** @param {any} self */
+  function select(self) {
+    if (self.select.width < 4 || !options.zoom) return;
+    const [start, end] = [self.select.left, self.select.left + self.select.width].map((x) => self.posToVal(x, "x"));
+    self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    options.zoom(new Date(start * 1000), new Date(end * 1000));
+  }
+
+  /** @param {any} self */
+  function read(self) {
+    const { idx: closest, top, left } = self.cursor;
+    if (closest === null || closest === undefined || left < 0) return readout.show(null);
+    // A bar stands behind its time: in its second half the next time is closer.
+    const idx = form === "bars" && closest > 0 && times[closest] > self.posToVal(left, "x") ? closest - 1 : closest;
+    at = idx;
+    const rows = [];
+    for (const [index, line] of lines.entries()) {
+      const value = line.values[idx];
+      if (value === null || value === undefined || hidden.has(line.name)) continue;
+      rows.push({ name: line.name, colour: colours[index], value, y: self.valToPos(self.data[index + 1][idx], "y") });
+    }
+    return readout.show({ time: times[idx], rows, x: left, y: top, width: self.over.clientWidth });
+  }
+
+  /** @param {number} index */
+  function moveTo(index) {
+    at = Math.min(Math.max(index, 0), times.length - 1);
+    plot.setCursor({ left: plot.valToPos(times[at], "x") + (form === "bars" ? 1 : 0), top: plot.over.clientHeight / 2 });
+    const text = read(plot);
+    if (text) say(text);
+    if (begun < 0) return;
+    const [from, to] = [begun, at].sort((a, b) => a - b).map((number) => plot.valToPos(times[number], "x"));
+    plot.setSelect({ left: from, width: to - from, top: 0, height: plot.over.clientHeight }, false);
+  }
+
+  field.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const far = Math.max(Math.round(times.length / 20), 2);
+    const size = event.shiftKey ? far : 1;
+    const next = { ArrowLeft: at < 0 ? times.length - 1 : at - size, ArrowRight: at < 0 ? 0 : at + size, PageUp: at - far, PageDown: at + far, Home: 0, End: times.length - 1 }[event.key];
+    if (next !== undefined) moveTo(next);
+    else if (event.key === "Enter" && at >= 0) mark();
+    else if (event.key === "Escape" && begun >= 0) {
+      begun = -1;
+      plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  field.addEventListener("blur", () => plot.setCursor({ left: -10, top: -10 }));
+
+  /** The first Enter begins a range, the second looks closer at it. */
+  function mark() {
+    if (begun < 0) {
+      begun = at;
+      say("The range begins here. Enter ends it.");
+    } else if (begun !== at && options.zoom) {
+      const [from, to] = [begun, at].sort((a, b) => a - b);
+      options.zoom(new Date(times[from] * 1000), new Date(times[to] * 1000));
+    }
+  }
+
   const observer = new ResizeObserver(([entry]) => {
     const width = Math.floor(entry.contentRect.width);
     if (width > 0 && width !== plot.width) plot.setSize({ width, height: plot.height });
   });
-  observer.observe(place);
+  observer.observe(field);
   place.destroy = () => {
     observer.disconnect();
     plot.destroy();
@@ -92,19 +170,34 @@ export function drawChart(times, lines, form, options = {}) {
   return place;
 }
 
-/** @param {number} seconds */
-function showAxisTime(seconds) {
-  const date = new Date(seconds * 1000);
-  return zone() === "utc" ? date.toISOString().slice(0, 19).replace("T", " ") : date.toLocaleString(undefined, { hourCycle: "h23" });
+/**
+ * A square for each number. Circles take ten times as long, and of ten thousand points many share a pixel, which is painted once.
+ * @param {any} plot @param {number} series @param {number} from @param {number} to
+ */
+function paintDots(plot, series, from, to) {
+  const size = Math.round((to - from > 2000 ? 3 : 5) * (window.devicePixelRatio || 1));
+  const dots = new Path2D();
+  const [times, values] = [plot.data[0], plot.data[series]];
+  let before = "";
+  for (let index = from; index <= to; index += 1) {
+    if (values[index] === null || values[index] === undefined) continue;
+    const [x, y] = [Math.round(plot.valToPos(times[index], "x", true)), Math.round(plot.valToPos(values[index], "y", true))];
+    const pixel = `${x},${y}`;
+    if (pixel !== before) dots.rect(x - size / 2, y - size / 2, size, size);
+    before = pixel;
+  }
+  return { stroke: null, fill: dots, clip: null, band: null, gaps: null, flags: 1 };
 }
 
-/** Lines one on top of the other: each with all that follow it, as the first is drawn first. @param {Line[]} lines @returns {Line[]} */
+/** Lines one on top of the other: each with all that follow it, as the first is drawn first. @param {((number | null)[] | null)[]} lines */
 function stack(lines) {
   /** @type {number[]} */
   let sums = [];
-  const stacked = [...lines].reverse().map(({ name, values }) => {
+  const length = Math.max(0, ...lines.map((values) => values?.length ?? 0));
+  const stacked = [...lines].reverse().map((values) => {
+    if (!values) return Array.from({ length }, () => null);
     sums = values.map((value, index) => (sums[index] ?? 0) + (value ?? 0));
-    return { name, values: sums };
+    return sums;
   });
   return stacked.reverse();
 }
@@ -119,46 +212,4 @@ function rangeOf(low, high, form) {
   if (low === null || low === undefined || low === Infinity) return [0, 1];
   const pad = (high - low || Math.abs(high) || 1) * 0.08;
   return [form === "bars" || (low >= 0 && low < (high - low) * 2) ? Math.min(0, low) : low - pad, high + pad];
-}
-
-// Beyond so many steps a chart shows only those that have a row.
-const MOST_STEPS = 5000;
-// A step without events has none of these; every other statistic is unknown there.
-const ZERO_WITHOUT_EVENTS = ["count", "sum"];
-
-/**
- * Rows of an aggregate as the times and lines of a chart: a line per group and statistic, with every step from the first row to the last.
- * @param {any[]} rows @param {string[]} stats @param {number} step seconds @returns {{ times: number[], lines: Line[] }}
- */
-export function linesOf(rows, stats, step) {
-  // The first step may be cut at the beginning of the range.
-  const starts = rows.map((row) => alignTime(Date.parse(row.start) / 1000, step));
-  const [first, last] = [Math.min(...starts), Math.max(...starts)];
-  const count = Math.round((last - first) / step) + 1;
-  const times = count <= MOST_STEPS ? Array.from({ length: count }, (_, number) => first + number * step) : [...new Set(starts)].sort((a, b) => a - b);
-  const index = new Map(times.map((time, number) => [time, number]));
-  /** @type {Map<string, Line>} */
-  const lines = new Map();
-  rows.forEach((row, number) => {
-    const group = groupName(row.group);
-    for (const stat of stats) {
-      const name = group ? (stats.length > 1 ? `${group} · ${stat}` : group) : stat;
-      let line = lines.get(name);
-      if (!line) lines.set(name, (line = { name, values: times.map(() => (ZERO_WITHOUT_EVENTS.includes(stat) ? 0 : null)) }));
-      line.values[index.get(starts[number]) ?? 0] = typeof row[stat] === "number" ? row[stat] : null;
-    }
-  });
-  return { times, lines: [...lines.values()] };
-}
-
-/** The beginning of the step that holds a time: steps count from 1970, whole weeks from Mondays. @param {number} seconds @param {number} step */
-export function alignTime(seconds, step) {
-  const origin = step % 604800 === 0 ? 4 * 86400 : 0;
-  return Math.floor((seconds - origin) / step) * step + origin;
-}
-
-/** @param {Record<string, unknown> | null | undefined} group @returns {string} */
-export function groupName(group) {
-  if (!group) return "";
-  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : String(value))).join(" · ");
 }

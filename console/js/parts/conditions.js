@@ -1,5 +1,6 @@
 import { get, streamPath } from "../api.js";
 import { fill, h } from "../dom.js";
+import { prefixOfKey } from "../rights.js";
 
 const OPERATORS = /** @type {const} */ ([
   ["eq", "="], ["ne", "≠"], ["lt", "<"], ["le", "≤"], ["gt", ">"], ["ge", "≥"], ["in", "is one of"], ["prefix", "begins with"],
@@ -14,8 +15,17 @@ export function conditionText({ field, operator, value }) {
 
 /** @param {string} text @returns {Condition} */
 export function parseCondition(text) {
-  const [field = "", operator = "eq", value = ""] = text.split(":").map(decodeURIComponent);
-  return { field, operator, value };
+  const [field = "", operator = "eq", value = ""] = text.split(":").map(decode);
+  return { field, operator: OPERATORS.some(([name]) => name === operator) ? operator : "eq", value };
+}
+
+/** An address that was cut or typed may hold a lone "%", which is taken as it is. @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The parameters of a request for conditions. @param {Condition[]} conditions @returns {Record<string, string[]>} */
@@ -31,7 +41,8 @@ export function conditionParameters(conditions) {
 
 /** The names of a stream's fields, as far as a rollup knows them. @param {any} stream of /v1/streams @returns {Promise<string[]>} */
 export async function fieldNames(stream) {
-  if (!stream?.rollups?.length) return [];
+  // A key for some series may not list the fields of all.
+  if (!stream?.rollups?.length || prefixOfKey()) return [];
   try {
     const { body } = await get(streamPath(stream.stream, "fields"), { limit: 500 });
     return body.fields.map((/** @type {any} */ row) => row.field);

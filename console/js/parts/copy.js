@@ -36,12 +36,14 @@ export function copyMenu(url, csv, name) {
     setTimeout(() => (said.textContent = ""), 2500);
   };
   const save = async () => {
+    said.textContent = "Reading…";
     try {
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([await csv()], { type: "text/csv" }));
       link.download = name;
       link.click();
       URL.revokeObjectURL(link.href);
+      said.textContent = "";
     } catch (error) {
       said.textContent = String(/** @type {any} */ (error).message);
     }

@@ -3,7 +3,8 @@ import { h, say } from "../dom.js";
 
 const REMEDIES = /** @type {Record<string, string>} */ ({
   unauthorized: "Enter a key with the button “Key” above.",
-  forbidden: "Enter a key that may read here, with the button “Key” above.",
+  forbidden: "Enter a key that may do this, with the button “Key” above. A stage's operator makes one with `bin/tidetable keys create`.",
+  forbidden_series: "Choose series of this key, or enter another key with the button “Key” above.",
   throttled: "The rate of this key or stage is used up. Wait a moment.",
   needs_series: "Name a series: this stream keeps each series in a partition of its own.",
   needs_index: "No index answers this. Leave a condition out, or add the index that the message names.",
@@ -32,9 +33,9 @@ export function showProblem(error, retry) {
   );
 }
 
-/** @param {string} title @param {string} text @returns {HTMLElement} */
-export function showEmpty(title, text) {
-  return h("div.empty", {}, h("strong", {}, title), h("p", {}, text));
+/** @param {string} title @param {string} text @param {...(Node | null)} more @returns {HTMLElement} */
+export function showEmpty(title, text, ...more) {
+  return h("div.empty", {}, h("strong", {}, title), h("p", {}, text), ...more);
 }
 
 /** @param {string} [text] @returns {HTMLElement} */

@@ -1,5 +1,5 @@
 import { fill, h } from "../dom.js";
-import { fieldOf, instantOf, instantOfField, showMinute, zoneName } from "../times.js";
+import { boundOf, fieldOf, instantOf, instantOfField, showMinute, zoneName } from "../times.js";
 
 const QUICK = /** @type {const} */ ([
   ["15 minutes", "-15m", ""], ["1 hour", "-1h", ""], ["6 hours", "-6h", ""], ["24 hours", "-24h", ""], ["7 days", "-7d", ""],
@@ -16,6 +16,12 @@ export function rangeText(from, to) {
   if (age && (!to || to === "now")) return `Last ${age[1]} ${WORDS[age[2]]}`;
   const [start, end] = [instantOf(from), to ? instantOf(to) : null];
   return `${start ? showMinute(start) : from} – ${end ? showMinute(end) : to || "now"}`;
+}
+
+/** A bound of a range as it is typed. @param {string} text */
+function typedOf(text) {
+  const instant = /^\d{4}-|^\d{10,}$/.test(text) ? instantOf(text) : null;
+  return instant ? fieldOf(instant).replace("T", " ") : text;
 }
 
 /**
@@ -53,16 +59,26 @@ export function rangePicker(from, to, choose) {
   }
 
   function custom() {
-    const start = /** @type {HTMLInputElement} */ (h("input", { type: "datetime-local", step: 1, value: fieldOf(instantOf(from) ?? new Date()) }));
-    const end = /** @type {HTMLInputElement} */ (h("input", { type: "datetime-local", step: 1, value: fieldOf((to && instantOf(to)) || new Date()) }));
-    const error = h("p.remedy");
+    const [first, last] = [bound("From", typedOf(from)), bound("To", typedOf(to || "now"))];
+    const error = h("p.remedy", { role: "alert" });
     const apply = () => {
-      const [first, last] = [instantOfField(start.value), instantOfField(end.value)];
-      if (first && last && first < last) done(first.toISOString(), last.toISOString());
-      else fill(error, "The range must end after it begins.");
+      const [start, end] = [boundOf(first.input.value), boundOf(last.input.value)];
+      const wrong = start === null ? first : end === null ? last : null;
+      if (wrong) fill(error, `“${wrong.input.value}” is no time. Write -6h, now-6h, today, or 2026-03-31 10:00.`);
+      else if (Number(instantOf(start ?? "")) >= Number(instantOf(end ?? ""))) fill(error, "The range must end after it begins.");
+      else done(start ?? "", end === "now" ? "" : (end ?? ""));
     };
     return h("form.custom", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); apply(); } },
-      h("label", {}, `From (${zoneName()})`, start), h("label", {}, `To (${zoneName()})`, end), error, h("button.primary", {}, "Use this range"));
+      first.field, last.field, h("p.hint", {}, `-6h, now-6h, today, or a date and time in ${zoneName()}`), error, h("button.primary", {}, "Use this range"));
+  }
+
+  /** A bound that is typed, or picked from a calendar. @param {string} label @param {string} value */
+  function bound(label, value) {
+    const input = /** @type {HTMLInputElement} */ (h("input", { value, name: label.toLowerCase(), spellcheck: "false", autocomplete: "off" }));
+    const calendar = /** @type {HTMLInputElement} */ (h("input.calendar", { type: "datetime-local", step: 1, "aria-label": `${label}: calendar`,
+      value: fieldOf(instantOf(boundOf(value) ?? "") ?? new Date()),
+      onchange: () => { if (instantOfField(calendar.value)) input.value = calendar.value.replace("T", " "); } }));
+    return { input, field: h("div.bound", {}, h("label", {}, label, input), calendar) };
   }
 
   box.addEventListener("keydown", (event) => {

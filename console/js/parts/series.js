@@ -1,5 +1,6 @@
 import { get, streamPath } from "../api.js";
 import { fill, h } from "../dom.js";
+import { prefixOfKey } from "../rights.js";
 
 let lists = 0;
 
@@ -10,13 +11,13 @@ export function listsSeries(stream) {
 
 /**
  * A field for series, with suggestions from the series route while one types.
- * @param {any} stream of /v1/streams @param {string} value @param {(text: string) => void} changed @param {{ placeholder?: string, label?: string }} [options]
+ * @param {any} stream of /v1/streams @param {string} value @param {(text: string) => void} changed @param {{ placeholder?: string, label?: string, kind?: string }} [options]
  * @returns {HTMLElement}
  */
 export function seriesField(stream, value, changed, options = {}) {
   const list = h("datalist", { id: `series-${(lists += 1)}` });
   const input = /** @type {HTMLInputElement} */ (
-    h("input", { type: "search", value, list: list.id, placeholder: options.placeholder ?? "all", autocomplete: "off", spellcheck: "false" })
+    h("input", { type: "search", value, list: list.id, placeholder: prefixOfKey() ? `${prefixOfKey()}…` : (options.placeholder ?? "all"), name: "series", autocomplete: "off", spellcheck: "false" })
   );
   let timer = 0;
   let listed = "\0";
@@ -37,5 +38,5 @@ export function seriesField(stream, value, changed, options = {}) {
   });
   input.addEventListener("focus", suggest);
   input.addEventListener("change", () => changed(input.value.trim()));
-  return h("label.field", {}, h("span.label", {}, options.label ?? "Series"), input, list);
+  return h("label.field", { class: options.kind ?? "" }, h("span.label", {}, options.label ?? "Series"), input, list);
 }

@@ -2,6 +2,7 @@ import { post, streamPath } from "../api.js";
 import { fill, h, say } from "../dom.js";
 import { plural } from "../format.js";
 import { showEmpty, showProblem } from "../parts/problem.js";
+import { prefixOfKey } from "../rights.js";
 import { go } from "../state.js";
 import { showTime } from "../times.js";
 
@@ -21,7 +22,7 @@ export function showSend(place, values, streams) {
     h("form.send", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); send(); } },
       h("div.question", {}, h("label.field", {}, h("span.label", {}, "Stream"), select),
         h("label.check", {}, strict, "all or nothing"), button),
-      h("p.hint", {}, `A JSON event, an array, or an event per line. Times from ${showTime(stream.window.oldest)} to ${showTime(stream.window.newest)} are taken; without a time, an event gets the time of arrival.`),
+      h("p.hint", {}, `A JSON event, an array, or an event per line. Times from ${showTime(stream.window.oldest)} to ${showTime(stream.window.newest)} are taken; without a time, an event gets the time of arrival.${prefixOfKey() ? ` This key sends to series that begin with “${prefixOfKey()}”.` : ""}`),
       text), result);
 
   async function send() {

@@ -1,0 +1,85 @@
+// Answers of the API as the times and lines of a chart.
+
+import { isNumber } from "../format.js";
+
+/**
+ * A line of a chart: its name, and a number or null for each time.
+ * @typedef {{ name: string, values: (number | null)[], earlier?: boolean }} Line
+ * @typedef {{ times: number[], lines: Line[] }} Points times in seconds since 1970, ascending
+ */
+
+// Beyond so many steps a chart shows only those that have a row.
+const MOST_STEPS = 5000;
+// A step without events has none of these; every other statistic is unknown there.
+const ZERO_WITHOUT_EVENTS = ["count", "sum"];
+// Of so many series each has a line of its own, and the others share one.
+const MOST_SERIES = 10;
+
+/**
+ * Rows of an aggregate: a line per group and statistic, with every step from the first row to the last.
+ * @param {any[]} rows @param {string[]} stats @param {number} step seconds @returns {Points}
+ */
+export function linesOf(rows, stats, step) {
+  // The first step may be cut at the beginning of the range.
+  const starts = rows.map((row) => alignTime(Date.parse(row.start) / 1000, step));
+  const [first, last] = starts.reduce(([low, high], start) => [Math.min(low, start), Math.max(high, start)], [Infinity, -Infinity]);
+  const count = Math.round((last - first) / step) + 1;
+  const times = count <= MOST_STEPS ? Array.from({ length: count }, (_, number) => first + number * step) : [...new Set(starts)].sort((a, b) => a - b);
+  const index = new Map(times.map((time, number) => [time, number]));
+  /** @type {Map<string, Line>} */
+  const lines = new Map();
+  rows.forEach((row, number) => {
+    const group = groupName(row.group);
+    for (const stat of stats) {
+      const name = group ? (stats.length > 1 ? `${group} · ${stat}` : group) : stat;
+      let line = lines.get(name);
+      if (!line) lines.set(name, (line = { name, values: times.map(() => (ZERO_WITHOUT_EVENTS.includes(stat) ? 0 : null)) }));
+      line.values[index.get(starts[number]) ?? 0] = isNumber(row[stat]) ? Number(row[stat]) : null;
+    }
+  });
+  return { times, lines: [...lines.values()] };
+}
+
+/** A number of each event: a line per series. @param {{ row: any, flat: Record<string, unknown> }[]} flat @param {string} path @returns {Points} */
+export function pointsOf(flat, path) {
+  const points = flat.filter((row) => isNumber(row.flat[path]));
+  const times = [...new Set(points.map(({ row }) => row.time))].sort();
+  const index = new Map(times.map((time, number) => [time, number]));
+  /** @type {Map<string, Line>} */
+  const lines = new Map();
+  for (const { row, flat: values } of points) {
+    const name = lines.has(row.series) || lines.size < MOST_SERIES ? row.series : "other series";
+    let line = lines.get(name);
+    if (!line) lines.set(name, (line = { name, values: times.map(() => null) }));
+    line.values[index.get(row.time) ?? 0] = Number(values[path]);
+  }
+  return { times: times.map((time) => Date.parse(time) / 1000), lines: [...lines.values()] };
+}
+
+/**
+ * Points with those of an earlier range laid over them, moved forward by the distance of the ranges.
+ * @param {Points} now @param {Points} earlier @param {number} distance seconds @returns {Points}
+ */
+export function overlay(now, earlier, distance) {
+  const moved = earlier.times.map((time) => time + distance);
+  const times = [...new Set([...now.times, ...moved])].sort((a, b) => a - b);
+  /** @param {number[]} own @param {Line} line */
+  const spread = (own, line) => {
+    const values = new Map(own.map((time, number) => [time, line.values[number]]));
+    return times.map((time) => values.get(time) ?? null);
+  };
+  return { times, lines: [...now.lines.map((line) => ({ ...line, values: spread(now.times, line) })),
+    ...earlier.lines.map((line) => ({ name: `${line.name}, earlier`, earlier: true, values: spread(moved, line) }))] };
+}
+
+/** The beginning of the step that holds a time: steps count from 1970, whole weeks from Mondays. @param {number} seconds @param {number} step */
+export function alignTime(seconds, step) {
+  const origin = step % 604800 === 0 ? 4 * 86400 : 0;
+  return Math.floor((seconds - origin) / step) * step + origin;
+}
+
+/** @param {Record<string, unknown> | null | undefined} group @returns {string} */
+export function groupName(group) {
+  if (!group) return "";
+  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : String(value))).join(" · ");
+}
