@@ -41,7 +41,9 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
 
 
-@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs", "follows", "orders_sql", "alerts"])
+@pytest.mark.parametrize(
+    "example", ["orders", "scores", "jobs", "telemetry", "weblogs", "follows", "orders_sql", "alerts"]
+)
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
     """As far as possible without AWS: the command that make would run, and a valid configuration."""
     readme = (ROOT / "examples" / example / "README.md").read_text()

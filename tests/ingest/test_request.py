@@ -20,9 +20,8 @@ from tidetable.events import Event
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.outcome import LISTED
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.request import WRITE_BUDGET, ingest_values
+from tidetable.ingest.request import ingest_values
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 from tidetable.times import from_text
