@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from bench import bill, suffixes
+from bench import bill, suffix_kinds, suffix_picture, suffixes
 from cli.app import app
 from tests.fakes import SEAL
 from tidetable.bill.timeline import Day, simulate
@@ -269,8 +269,8 @@ def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(perio
 def test_the_kinds_of_suffixes_are_compared_by_what_the_bench_measures() -> None:
     costs = suffixes.compare_kinds()
     text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
-    assert suffixes.suffix_kinds.markdown(costs) in text
-    assert suffixes.svg(costs) == suffixes.PICTURE.read_text()
+    assert suffix_kinds.markdown(costs) in text
+    assert suffix_picture.svg(costs) == suffixes.PICTURE.read_text()
     assert "](suffix.svg)" in text
     by_title = {kind.title: own for kind, own in costs.items()}
     one, random, calculated = (by_title[name] for name in ("one key", "16 random suffixes", "16 calculated suffixes"))

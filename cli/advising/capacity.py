@@ -185,11 +185,11 @@ def _describe(
 
 def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[str]:
     first = measured.stream.capacity.ladder[0]
-    for operation, units in (("Write", first.write), ("Read", first.read)):
+    for operation, provisioned in (("Write", first.write), ("Read", first.read)):
         peak = measured.find_peak(operation)  # type: ignore[arg-type]
-        provisioned = f"{units:,} provisioned" if units is not None else "on demand"
-        used = f", {peak / units:.0%} of them" if units else ""
-        yield f"{operation.lower()} units per second: {peak:,.1f} at the peak, {provisioned}{used}"
+        known = f"{provisioned:,} provisioned" if provisioned is not None else "on demand"
+        used = f", {peak / provisioned:.0%} of them" if provisioned else ""
+        yield f"{operation.lower()} units per second: {peak:,.1f} at the peak, {known}{used}"
     units = measured.count_units("Write")
     share = measured.count_units("Write", late=True) / units if units else 0.0
     mean, trickle = measured.mean_writes, measured.find_peak("Write", late=True)

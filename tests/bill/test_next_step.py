@@ -10,7 +10,7 @@ from tidetable.bill.next_step import next_step
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Stream
 from tidetable.keys import Layout
-from tidetable.lifecycle.expiry import is_leaving
+from tidetable.lifecycle.expiry import is_expired
 from tidetable.lifecycle.ladder import level_for
 from tidetable.periods import from_label
 
@@ -54,7 +54,7 @@ def test_no_step_is_missed_and_none_is_made_up(late: str, stagger: timedelta) ->
     seen = []
     present = level_for(ENTRY, policy, now, stagger)
     at = now
-    while not is_leaving(ENTRY, policy, at):
+    while not is_expired(ENTRY, policy, at):
         level = level_for(ENTRY, policy, at, stagger)
         if (level.write, level.read, level.table_class) != (present.write, present.read, present.table_class):
             seen.append(at)

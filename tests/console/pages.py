@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 from wsgiref.simple_server import WSGIServer, make_server
 
@@ -18,6 +18,12 @@ from tests.fakes.stage import STALE_SECONDS
 from tests.worlds.examples import NOW, Example
 
 KEY = "tt_right"
+
+
+class Addressed(Protocol):
+    """A served console."""
+
+    url: str
 
 
 class Locked:
@@ -64,7 +70,7 @@ def listening(application: Any) -> Iterator[str]:
         http.shutdown()
 
 
-def visit(browser: Browser, console: Locked, view: str, *, key: str = KEY, **options: Any) -> None:
+def visit(browser: Browser, console: Addressed, view: str, *, key: str = KEY, **options: Any) -> None:
     """Open a view in a new session, enter the key, and wait until the answer is shown."""
     browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
     browser("type", selector="dialog input", text=key)

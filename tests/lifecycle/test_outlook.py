@@ -108,7 +108,7 @@ def test_the_next_table_should_be_there_a_quarter_of_a_period_or_an_hour_before(
 def test_a_next_table_in_the_making_is_not_there_yet(status: str, streams: tuple[str, ...]) -> None:
     entries = {"2026-03-15": State.OPEN, "2026-03-16": State.CREATING}
     found = seen(entries, {"2026-03-15": "ACTIVE", "2026-03-16": status}, datetime(2026, 3, 15, 23, 30, tzinfo=UTC))
-    assert found.without_next == streams
+    assert found.without_next_table == streams
 
 
 @pytest.mark.parametrize(

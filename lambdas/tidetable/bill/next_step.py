@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import lowered_at
-from tidetable.lifecycle.expiry import leaves_at
+from tidetable.lifecycle.expiry import entry_expires_at
 from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, level_for, stagger_of
 
 # Rules of the ladder say "later than": a level holds from a moment after its instant.
@@ -33,7 +33,7 @@ def next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -
     """
     if not entry.live or entry.state is State.ARCHIVING:
         return None
-    ends = leaves_at(entry, stream) if stream.on_expiry != "keep" else None
+    ends = entry_expires_at(entry, stream) if stream.on_expiry != "keep" else None
     present = level_for(entry, stream, now, stagger)
     for at in sorted(set(_instants(entry, stream, stagger))):
         if at < now or (ends is not None and at >= ends):
