@@ -61,8 +61,8 @@ def pack_parts(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]
             owners.setdefault(file, []).append(bundle)
             sources[file] = path
     groups: dict[tuple[str, ...], dict[str, Path]] = {}
-    for file, owning in owners.items():
-        groups.setdefault(tuple(owning), {})[file[0]] = sources[file]
+    for file, having in owners.items():
+        groups.setdefault(tuple(having), {})[file[0]] = sources[file]
     parts: dict[str, list[str]] = {bundle: [] for bundle in bundles}
     for number, (owning, files) in enumerate(sorted(groups.items()), 1):
         pack(files, folder / f"part-{number}.zip")

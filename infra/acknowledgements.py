@@ -39,7 +39,7 @@ def acknowledge(
     *,
     stage: str,
     tracing: bool,
-    bucket: Construct,
+    bucket: IConstruct,
     invoked: list[Construct],
     watching: list[lambda_.Function],
     mapping: list[lambda_.Function],
@@ -86,6 +86,6 @@ def acknowledge(
             Validations.of(function.role).acknowledge(bare)
 
 
-def _id(construct: Construct) -> str:
+def _id(construct: IConstruct) -> str:
     child = construct.node.default_child
     return Stack.of(construct).get_logical_id(child) if isinstance(child, CfnElement) else ""

@@ -22,7 +22,7 @@ _MOST_ENTRIES, _MOST_BYTES = 0xFFFF, 0xFFFFFFFF
 
 
 class _Directory(NamedTuple):
-    count: int
+    files: int
     offset: int
     entries: bytes
 
@@ -40,7 +40,7 @@ def join(parts: Sequence[Path], target: Path) -> None:
                 source.seek(0)
                 _copy(source, joined, found.offset)
                 entries += _moved(found.entries, base)
-                count += found.count
+                count += found.files
         begins = joined.tell()
         if count >= _MOST_ENTRIES or begins + len(entries) >= _MOST_BYTES:
             raise ValueError(f"{target}: {count} files of {begins} bytes are too many for one ZIP file")

@@ -37,6 +37,11 @@ from tests.infra.synth import (
 ROLE, ALARM, BUCKET, QUEUE = "AWS::IAM::Role", "AWS::CloudWatch::Alarm", "AWS::S3::Bucket", "AWS::SQS::Queue"
 
 
+def logical_id(stack: cdk.Stack, thing: Any) -> str:
+    """The logical id of a construct's resource."""
+    return str(stack.get_logical_id(thing.node.default_child))
+
+
 def statements_of(made: Template, user: str) -> list[dict[str, Any]]:
     """The statements of the policies of a user whose logical id begins so."""
     return [
@@ -67,15 +72,15 @@ def test_every_made_thing_is_an_attribute() -> None:
     found = synthesise(stack)
 
     def kind(thing: Any) -> str:
-        return str(found.resources[stack.get_logical_id(thing.node.default_child)]["Type"])
+        return str(found.resources[logical_id(stack, thing)]["Type"])
 
     assert (kind(made.api), kind(made.signed_api)) == ("AWS::ApiGateway::RestApi",) * 2
-    assert kind(made.api) != made.signed_api
+    assert logical_id(stack, made.api) != logical_id(stack, made.signed_api)
     assert (kind(made.key), kind(made.usage_plan)) == ("AWS::ApiGateway::ApiKey", "AWS::ApiGateway::UsagePlan")
     assert (kind(made.catalog), kind(made.rollups_table)) == ("AWS::DynamoDB::Table",) * 2
     queues = [made.overflow, made.dead_letters, made.feed_dead_letters, made.lifecycle_dead_letters]
     assert {kind(queue) for queue in queues} == {QUEUE}
-    assert len({stack.get_logical_id(queue.node.default_child) for queue in queues}) == 4  # type: ignore[arg-type]
+    assert len({logical_id(stack, queue) for queue in queues}) == 4
     assert (kind(made.bucket), kind(made.alarm_topic)) == (BUCKET, "AWS::SNS::Topic")
     assert kind(made.dashboard) == "AWS::CloudWatch::Dashboard"
     assert (made.stage, made.database, made.encryption_key) == ("prod", "tidetable_prod", None)
@@ -108,7 +113,7 @@ def test_a_grant_reaches_the_routes_of_its_streams_and_no_others(auth: tuple[str
     assert routes(found, "All") == {"POST/v1/streams/*/*", "GET/v1/streams", "GET/v1/streams/*/*"}
     api = made.signed_api
     assert api is not None
-    signed = stack.get_logical_id(api.node.default_child)  # type: ignore[arg-type]
+    signed = logical_id(stack, api)
     assert all(signed in text for statement in statements_of(found, "Sender") for text in resources(statement))
 
 
@@ -152,9 +157,7 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     # The functions use the bucket's key through S3 only.
     on_key = [one for one in found.statements("archiver") if actions(one) & {"kms:Decrypt"}]
     assert on_key
-    assert all(
-        one["Resource"] == {"Fn::GetAtt": [stack.get_logical_id(key.node.default_child), "Arn"]} for one in on_key
-    )  # type: ignore[arg-type]
+    assert all(one["Resource"] == {"Fn::GetAtt": [logical_id(stack, key), "Arn"]} for one in on_key)
     assert all("s3." in json.dumps(one["Condition"]) for one in on_key)
     # Athena reads from it.
     tables = found.all("AWS::Glue::Table").values()
@@ -181,7 +184,7 @@ def test_an_own_key_encrypts_the_queues_and_the_stages_bucket() -> None:
     made = add(stack, key=key)
     assert made.encryption_key is key
     found = synthesise(stack)
-    arn = {"Fn::GetAtt": [stack.get_logical_id(key.node.default_child), "Arn"]}  # type: ignore[arg-type]
+    arn = {"Fn::GetAtt": [logical_id(stack, key), "Arn"]}
     encrypted = [queue for queue in found.all(QUEUE).values() if queue.get("KmsMasterKeyId") == arn]
     assert len(encrypted) == 3
     archive = next(bucket for bucket in found.all(BUCKET).values() if "VersioningConfiguration" in bucket)
@@ -200,7 +203,7 @@ def test_an_own_topic_is_notified_by_every_alarm() -> None:
     made = add(stack, alarm_topic=topic)
     assert made.alarm_topic is None
     alarms = synthesise(stack).all(ALARM).values()
-    arn = {"Ref": stack.get_logical_id(topic.node.default_child)}  # type: ignore[arg-type]
+    arn = {"Ref": logical_id(stack, topic)}
     assert alarms
     assert all(alarm["AlarmActions"] == alarm["OKActions"] == [arn] for alarm in alarms)
 

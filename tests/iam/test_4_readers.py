@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import boto3
@@ -67,7 +68,7 @@ def reader(stage: Stage, name: str) -> Any:
     )["Role"]
     iam.put_role_policy(RoleName=f"reader-{name}", PolicyName="p", PolicyDocument=text)
     held = stage.deployed.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=PROBE)["Credentials"]
-    return boto3.client(  # type: ignore[call-overload]
+    return boto3.client(
         "dynamodb",
         endpoint_url=stage.deployed.endpoint,
         region_name=REGION,
@@ -142,7 +143,8 @@ def test_the_reader_of_the_replica_reaches_no_other_index_table_stream_or_stage(
         ("tidetable-prod.stations.2020-01-01", "reports"),
         ("tidetable-local-catalog", None),
     ]
-    assert [is_denied(lambda place=place: query(of_replica, *place, partition)) for place in places] == [True] * 7
+    seen = [place for place in places if not is_denied(partial(query, of_replica, *place, partition))]
+    assert seen == []
 
 
 def test_the_reader_of_the_replica_neither_scans_nor_reads_items_nor_writes(
@@ -170,7 +172,7 @@ def test_the_reader_of_a_series_sees_this_series_and_no_other(
     (item,) = query(of_series, table, "reports", partitions["boiler-1"])
     assert item["pk"]["S"].startswith("boiler-1#")
     denied = {
-        series: is_denied(lambda partition=partition: query(of_series, table, "reports", partition))  # type: ignore[misc]
+        series: is_denied(partial(query, of_series, table, "reports", partition))
         for series, partition in partitions.items()
         if series.startswith("boiler")
     }
@@ -186,12 +188,12 @@ def test_the_reader_of_fields_sees_what_the_index_holds_and_names_each_attribute
     table = tables["stations"]
     whole = stage.deployed.client("dynamodb").scan(TableName=table, IndexName="strongest")["Items"]
     partition = next(item["pk_strongest"]["S"] for item in whole if item["pk"]["S"].startswith("boiler"))
-    ask = {"index": "strongest", "partition": partition, "key": "pk_strongest"}
+    ask: dict[str, Any] = {"index": "strongest", "partition": partition, "key": "pk_strongest"}
     items = query(of_fields, table, **ask, ProjectionExpression="pk, sk_strongest, in_strongest")
     assert items
     assert {frozenset(item) for item in items} == {frozenset({"pk", "sk_strongest", "in_strongest"})}
     assert {tuple(sorted(item["in_strongest"]["M"])) for item in items} == {("mag", "place")}
-    refused = {
+    refused: dict[str, dict[str, Any]] = {
         "everything that the index holds": {},
         "the data": {"ProjectionExpression": "in_strongest, #d", "names": {"#d": "data"}},
         "a part of the data": {"ProjectionExpression": "#d.secret", "names": {"#d": "data"}},
@@ -203,11 +205,7 @@ def test_the_reader_of_fields_sees_what_the_index_holds_and_names_each_attribute
             "values": {":s": {"S": "42"}},
         },
     }
-    passed = [
-        name
-        for name, more in refused.items()
-        if not is_denied(lambda more=more: query(of_fields, table, **ask, **more))
-    ]
+    passed = [name for name, more in refused.items() if not is_denied(partial(query, of_fields, table, **ask, **more))]
     assert passed == []
 
 
@@ -235,6 +233,5 @@ def test_the_authorizer_reads_the_partition_of_keys_alone(stage: Stage, api: Api
         return client.get_item(TableName="tidetable-local-catalog", Key=key)
 
     assert not is_denied(lambda: get("keys"))
-    assert [
-        partition for partition in ("quakes", "keys2", "cursors") if not is_denied(lambda p=partition: get(p))
-    ] == []  # type: ignore[misc]
+    others = ("quakes", "keys2", "cursors")
+    assert [partition for partition in others if not is_denied(partial(get, partition))] == []
