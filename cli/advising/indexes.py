@@ -18,8 +18,8 @@ from cli.advising.pricing import price_reads
 from tidetable.config.model import IndexPolicy
 from tidetable.periods import LONGEST
 
-# Queries that show more than a tenth of what they read gain little by an index.
-_SELECTIVE = 0.1
+# Queries that show more than half of what they read gain little by an index, and it has limits of its own.
+_SELECTIVE = 0.5
 _MIN_REFUSED = 100
 _NOT_DATA = {"series", "id"}
 

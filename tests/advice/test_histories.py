@@ -130,7 +130,13 @@ CASES: dict[str, Case] = {
     ),
     "tables still have one shard, and the configuration has four": Case(
         stream(f"{BY_TIME}\nshards = 4", tail=BY_KIND),
-        Traffic(daily(10, 1500, 12), shards=1, in_index={"by_kind": 0.01}, index_reads={"by_kind": 1}),
+        Traffic(
+            daily(10, 1500, 12),
+            shards=1,
+            in_index={"by_kind": 0.01},
+            index_reads={"by_kind": 1},
+            uses=(reading(queries=200, read=10, returned=10, units=0.5, requests=1),),
+        ),
         {},
     ),
     "one day of throttles says nothing about read units or late events": Case(
@@ -251,7 +257,9 @@ CASES: dict[str, Case] = {
         stream(tail='[streams.s.pack]\nspan = "1m"'), Traffic(steady(100), size=200, batch=100, units=0.05), {}
     ),
     "packs are configured, and the tables have none yet": Case(
-        stream(tail='[streams.s.pack]\nspan = "1m"'), Traffic(daily(10, 100, 12), size=200, batch=100, packed=False), {}
+        stream(capacity=sized(1000), tail='[streams.s.pack]\nspan = "1m"'),
+        Traffic(steady(100), size=200, batch=100, packed=False),
+        {},
     ),
     "an index that nobody reads": Case(
         stream(tail=BY_KIND), Traffic(daily(5, 50, 12)), {"unused_index": {"index": []}}
@@ -280,7 +288,7 @@ CASES: dict[str, Case] = {
     ),
     "a condition that most events meet gains nothing by an index": Case(
         stream(),
-        Traffic(daily(5, 20, 12), uses=(reading("kind:eq", queries=0.25, read=1000, returned=800, units=60),)),
+        Traffic(daily(5, 20, 12), uses=(reading("kind:eq", queries=25, read=1000, returned=800, units=60),)),
         {},
     ),
     "a comparison is no partition key": Case(
@@ -311,8 +319,8 @@ CASES: dict[str, Case] = {
         stream('partition_by = "time"\nbucket = "1h"'),
         Traffic(
             daily(5, 20, 12),
-            reads=daily(0, 4320, 12),
-            uses=(reading(queries=0.05, read=60_000, returned=60_000, units=3600, requests=168),),
+            reads=daily(0, 43_200, 12),
+            uses=(reading(queries=0.5, read=60_000, returned=60_000, units=3600, requests=168),),
         ),
         {},
     ),
