@@ -171,6 +171,28 @@ def test_a_local_index_reads_a_part_of_what_the_table_would() -> None:
     assert read(**{"where.region": "CA"}) == (12, 20), "the key begins with the country, so the table is filtered"
 
 
+def test_a_local_ranking_is_read_consistently_and_a_global_ranking_is_not() -> None:
+    """Other reads of this service are up to ten minutes old; ``low`` projects keys, so its events come from the table."""
+    low = '\n[[streams.d.index]]\nname = "low"\nlocal = true\nsort_by = "n"\nproject = "keys"\n'
+    far = '\n[[streams.d.index]]\nname = "far"\npartition_by = "kind"\nsort_by = "n"\n'
+    stage, _ = stage_of(LOCAL + low + far, stale_seconds=600.0)
+    policy, now = stage.config.streams["d"], stage.clock.now()
+
+    def top(**parameters: str) -> Any:
+        query_string = {"limit": ["3"], **{name: [value] for name, value in parameters.items()}}
+        ranking = parse_ranking(policy, query_string, now, stage.seal)
+        return find_top(ranking, policy, stage.reader(), now, lambda: 100.0).document()
+
+    for index in ("best", "low"):
+        assert top(index=index, value="s1")["top"] == []
+        first = top(index=index, value="s1", consistent="true")
+        assert [row["value"] for row in first["top"]] == [39, 37, 35]
+        assert [row["data"]["n"] for row in top(cursor=first["next"])["top"]] == [33, 31, 29]
+        assert top(cursor=first["next"], consistent="true")["top"] != []
+    with pytest.raises(ProblemError, match="the index far is global"):
+        top(index="far", value="k1", consistent="true")
+
+
 @pytest.mark.parametrize("stream", ["s", "d"])
 def test_a_local_ranking_ranks_a_series_or_all_events(stream: str) -> None:
     stage, _ = stage_of()

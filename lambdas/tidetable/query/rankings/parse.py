@@ -20,7 +20,15 @@ from tidetable.problems import bad_parameter, refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, Projection, Query
-from tidetable.query.parse import list_repeats, parse_count, parse_order, parse_projection, parse_range, single
+from tidetable.query.parse import (
+    list_repeats,
+    parse_consistent,
+    parse_count,
+    parse_order,
+    parse_projection,
+    parse_range,
+    single,
+)
 from tidetable.query.plan import covered, fetches_from, pushed_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
@@ -28,6 +36,7 @@ from tidetable.times import to_text
 
 KNOWN = (
     "index", "value", "kind", "from", "to", "order", "limit", "fields", "format", "flat", "escape", "explain", "cursor",
+    "consistent",
 )  # fmt: skip
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
@@ -58,6 +67,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     conditions: tuple[Condition, ...] = ()
     projection: Projection = EVERYTHING
     after: RankKey | None = None
+    consistent: bool = False
 
     def cursor(self, position: RankKey) -> Ranking:
         """The ranking as a cursor holds it, with the position where its page ended."""
@@ -117,6 +127,11 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         raise bad_parameter(f"kind must be {why}")
     projection, conditions = parse_projection(stream, values), parse_conditions(stream, values)
     ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(values), limit, conditions, projection)
+    if parse_consistent(values):
+        if not index.local:
+            detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
+            raise bad_parameter(f"{detail}, or rank by an index with local = true")
+        ranking = msgspec.structs.replace(ranking, consistent=True)
     refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
 
@@ -133,6 +148,7 @@ def _list_repeats(
         ranking.limit,
         conditions=ranking.conditions,
         projection=ranking.projection,
+        consistent=ranking.consistent,
     )
     return list_repeats(stream, parameters, values, query, now) | {
         "index": values.get("index") == ranking.index.name,

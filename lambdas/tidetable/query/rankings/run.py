@@ -67,7 +67,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
         return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
 
-    return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read)
+    return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
@@ -180,7 +180,9 @@ class _Run:
 
     def _fetch(self, due: Sequence[_Range]) -> None:
         reads = [RangeRead(reading.keys, reading.limit) for reading in due]
-        pages = self._reader.store.query_many(reads, ascending=self._ranking.ascending)
+        pages = self._reader.store.query_many(
+            reads, ascending=self._ranking.ascending, consistent=self._ranking.consistent
+        )
         for reading, page in zip(due, pages, strict=True):
             self._cost.add_page(page)
             if page is not None:
@@ -198,7 +200,7 @@ class _Run:
         # Conditions on fields that the index does not hold: every event must be fetched.
         whole = not index.holds(condition.top for condition in scan.conditions)
         if whole:
-            items = read_base_items(items, scan, self._reader.store, self._cost)
+            items = self._read_base(items, scan)
         reading.more = page.more
         if page.last is not None:
             reading.edge = Decimal(page.last[index.sk])
@@ -207,6 +209,9 @@ class _Run:
         if scan.conditions:
             items = match_conditions(Columns.of(items), scan, self._reader.unpacker).items()
         self._candidates += [_Candidate(self._key_of(item, scan), scan, item, whole=whole) for item in items]
+
+    def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
+        return read_base_items(items, scan, self._reader.store, self._cost, consistent=self._ranking.consistent)
 
     def _key_of(self, item: Item, scan: IndexScan) -> RankKey:
         time, series, id = scan.entry.layout.names_of(item)
@@ -285,7 +290,7 @@ class _Run:
         current = {
             (id(scan), item["pk"], item["sk"]): item
             for scan, items in lacking.values()
-            for item in read_base_items(items, scan, self._reader.store, self._cost)
+            for item in self._read_base(items, scan)
         }
         return [
             current.get((id(candidate.scan), candidate.item["pk"], candidate.item["sk"]))
