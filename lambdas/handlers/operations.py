@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._http import Response, complete_answers, json_response, problem_response, read_access
 from handlers._observe import logger, observed, seconds_left
 from settings import settings
@@ -33,13 +33,13 @@ class Request(NamedTuple):
 
 def show_plan(request: Request) -> dict[str, Any]:
     """The report of a dry run."""
-    report = wiring.pipeline().operations.plan(request.remaining())
+    report = wiring_upkeep.pipeline().operations.plan(request.remaining())
     return {"plan": confine_report(report, request.access)}
 
 
 def list_alarms(_: Request) -> dict[str, Any]:
     """The stage's alarms."""
-    return {"alarms": wiring.pipeline().operations.alarms()}
+    return {"alarms": wiring_upkeep.pipeline().operations.alarms()}
 
 
 def show_cost(request: Request) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def show_cost(request: Request) -> dict[str, Any]:
     from tidetable.bill.present import Sources, present_bill
 
     only = _read_stream(request)
-    pipeline = wiring.pipeline()
+    pipeline = wiring_upkeep.pipeline()
     ports = pipeline.catalog, pipeline.table_reader, pipeline.meters, pipeline.pools
     sources = Sources(*ports, settings().region, request.remaining)
     return present_bill(pipeline.config, sources, pipeline.clock.now(), request.access.sees, only)
@@ -58,7 +58,7 @@ def simulate_change(request: Request) -> dict[str, Any]:
     """The bill of a workload with the present and with a proposed configuration."""
     from tidetable.bill.change import parse_proposal, simulate_change
 
-    pipeline = wiring.pipeline()
+    pipeline = wiring_upkeep.pipeline()
     proposal = parse_proposal(pipeline.config, request.parameters, request.access.sees)
     return simulate_change(pipeline.config, proposal, pipeline.clock.now(), settings().region)
 
