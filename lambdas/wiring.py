@@ -22,7 +22,6 @@ from machine import SystemClock, draw_name, draw_pause, make_pool
 if TYPE_CHECKING:
     from aws.operations import AwsOperations as Operations
     from tidetable import ports
-    from tidetable.bill.consumed import Meters
     from tidetable.config import Config
     from tidetable.credentials import KeyRing
     from tidetable.dialects.influx_door import InfluxDoor
@@ -117,13 +116,6 @@ class Pipeline:
         known = settings.settings()
         prefix = known.alarm_prefix or f"Tidetable-{self.stage}-"
         return AwsOperations(clients.functions, known.lifecycle_function, clients.alarms, prefix)
-
-    @cached_property
-    def meters(self) -> Meters:
-        """What CloudWatch counts of the stage."""
-        from aws.meters import CloudWatchMeters
-
-        return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
 
     # Writing events.
 

@@ -1,4 +1,4 @@
-"""The part of the bootstrap that serves no request: the lifecycle, archives, rollups, feeds, and the keys as they are changed.
+"""The part of the bootstrap that ingest and query need not: the lifecycle, archives, rollups, feeds, keys that change, the bill.
 
 It has a module of its own, so that the functions for which a caller waits do not load it.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidetable import ports
     from tidetable.archive import Exporter, Restorer
     from tidetable.archive.ports import Completer, Format, TableSource
+    from tidetable.bill.consumed import Meters
     from tidetable.credentials import Keys
     from tidetable.feed.changes import Record
     from tidetable.feed.feeds import Feeds
@@ -50,6 +51,13 @@ class Upkeep(Pipeline):
         from aws.gateway_keys import GatewayKeys
 
         return GatewayKeys(clients.gateway, self.clock.sleep)
+
+    @cached_property
+    def meters(self) -> Meters:
+        """What CloudWatch counts of the stage."""
+        from aws.meters import CloudWatchMeters
+
+        return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
 
     # Passing changes on.
 

@@ -130,7 +130,7 @@ heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "dd
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 heavy += ("tidetable.query.listings", "tidetable.query.sections", "tidetable.query.typed", "aws.arrow")
-heavy += ("tidetable.dialects", "parsers", "google.protobuf", "wiring_upkeep")
+heavy += ("tidetable.dialects", "parsers", "google.protobuf", "wiring_upkeep", "tidetable.bill", "aws.meters")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}

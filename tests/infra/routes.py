@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.infra.synth import Template
 
-OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 ROUTES = {
     ("POST", "/v1/streams/{stream}/events"): "ingest",
     ("GET", "/v1/streams/{stream}/events"): "query",

@@ -91,9 +91,9 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
     """The bill of the present configuration and of the proposed, as JSON; without a proposal, ideas with their savings."""
     workload, groups, change = proposal
     before = _describe_plan(workload, groups, now)
-    after: dict[str, Any] | None = None
+    after = None
     ideas: list[dict[str, Any]] = []
-    refused: list[dict[str, Any]] = []
+    refused: list[dict[str, str]] = []
     if change:
         changed = _apply(config, workload.stream.name, change)
         after = _describe_plan(_with_stream(workload, changed.streams[workload.stream.name]), groups, now)
