@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import DESCRIPTION, Context
-from tests.credentials.records import SALT
+from tests.credentials.records import SALT, record
 from tests.worlds.keyed import Answered, Door, open_door
 from tidetable.access import SCOPES, Access
 from tidetable.conditions import Names
-from tidetable.credentials import Secret
+from tidetable.credentials import Decision, Secret
 from tidetable.errors import TableMissing
 from tidetable.problems import ProblemError
 from tidetable.query import confine_parameters, confine_query
@@ -363,3 +363,42 @@ def test_if_the_catalog_cannot_be_read_nobody_is_let_in(door: Door, monkeypatch:
     monkeypatch.setattr(door.stage.key_reader, "_table", "none")
     with pytest.raises(TableMissing):
         door.call("GET", EVENTS, key, stream="quakes")
+
+
+def test_the_authorizer_reads_every_value_of_a_header_and_the_name_of_the_stream() -> None:
+    """The single form of the gateway has the last value alone: a second key would not be seen."""
+    from handlers import authorizer
+
+    call = authorizer._read_call(
+        {
+            "httpMethod": "GET",
+            "resource": EVENTS,
+            "pathParameters": {"stream": "a%2Fb"},
+            "headers": {"X-Api-Key": "two"},
+            "multiValueHeaders": {"X-Api-Key": ["one", "two"]},
+            "queryStringParameters": {"p": "four"},
+            "multiValueQueryStringParameters": {"p": ["three", "four"]},
+        }
+    )
+    assert (call.stream, call.headers, call.parameters) == (
+        "a/b",
+        {"X-Api-Key": ["one", "two"]},
+        {"p": ["three", "four"]},
+    )
+    single = authorizer._read_call({"httpMethod": "GET", "resource": "/v1/streams", "headers": {"X-Api-Key": "one"}})
+    assert (single.stream, single.headers, single.parameters) == (None, {"X-Api-Key": ["one"]}, {})
+
+
+def test_a_refused_request_is_counted_for_nobody() -> None:
+    from handlers import authorizer
+
+    text = f"tt_0123456789_{SECRET}"
+    known = record(text, None, ("read",), "")
+    refused = authorizer._answer(Decision("expired", known, text, former=True), "arn:route")
+    assert "usageIdentifierKey" not in refused
+    assert refused["policyDocument"]["Statement"] == [
+        {"Action": "execute-api:Invoke", "Effect": "Deny", "Resource": "arn:route"}
+    ]
+    allowed = authorizer._answer(Decision("", known, text), "arn:route")
+    assert allowed["usageIdentifierKey"] == "meter-of-0123456789"
+    assert allowed["policyDocument"]["Statement"][0]["Effect"] == "Allow"

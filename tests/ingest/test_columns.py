@@ -20,7 +20,8 @@ from tidetable.catalog import State
 from tidetable.config.model import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
-from tidetable.ingest.columns import Batch, read_batch
+from tidetable.ingest.columns import Batch, read_batch, route_batch
+from tidetable.ingest.packing import unspread
 from tidetable.ingest.verdicts import Window
 from tidetable.keys import Layout, Packing
 from tidetable.packs import open_item
@@ -294,6 +295,21 @@ def test_each_period_has_the_series_of_its_own_events() -> None:
     assert (outcome.accepted, outcome.packs) == (4, 4)
     assert sorted(item["pk"] for item in world.table(LABEL)) == ["s0#0", "s2#0"]
     assert sorted(item["pk"] for item in world.table("2026-02-28")) == ["s1#0", "s3#0"]
+
+
+def test_a_request_of_two_periods_by_series_is_packed_by_columns() -> None:
+    world = packed(partition_by="series", bucket=None, shards=1)
+    columns = batch(json.dumps([event(n, days=n % 2) | {"series": f"s{n}"} for n in range(4)]).encode())
+    assert columns is not None
+    layout = unspread(world.config.streams["quakes"].layout)
+    found = route_batch("quakes", columns, world.catalog.entries("quakes"), layout, Zstd(), 1)
+    assert found is not None
+    assert sorted((put.table[-10:], put.item["pk"]) for put in found.routed.puts.values()) == [
+        ("2026-02-28", "s1#0"),
+        ("2026-02-28", "s3#0"),
+        ("2026-03-01", "s0#0"),
+        ("2026-03-01", "s2#0"),
+    ]
 
 
 def test_an_event_at_the_end_of_a_period_is_of_the_next() -> None:

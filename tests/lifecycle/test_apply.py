@@ -307,3 +307,13 @@ def test_the_tombstone_of_a_period_has_its_time() -> None:
     act(world, Delete(planned, "", unarchived=False))
     (left,) = [one for one in world.catalog.entries("s") if one.period == planned.period]
     assert (left.state, left.deleted_at) == (State.DELETED, now)
+
+
+def test_a_table_that_leaves_on_demand_mode_is_given_the_units_of_its_indexes() -> None:
+    """AWS asks for all of them, however small they are."""
+    index = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+    world = lived(capacity=f'mode = "on-demand"\n{index}')
+    sent: list[dict[str, Any]] = []
+    world.tables.set_capacity = lambda *_, **more: sent.append(more)  # type: ignore[method-assign]
+    act(world, SetCapacity(entry(world), "", Level(1, 1, TableClass.STANDARD, "")))
+    assert sent == [{"itself": True, "indexes": {"status": (1, 1)}, "most": None}]
