@@ -19,8 +19,9 @@ from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
+from tidetable.ingest.outcome import LISTED
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.request import LISTED, WRITE_BUDGET
+from tidetable.ingest.request import WRITE_BUDGET
 from tidetable.periods import Kind, containing
 from tidetable.problems import ProblemError
 from tidetable.times import from_text
