@@ -12,7 +12,8 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from bench import bill, suffixes
+from bench import bill, suffix_kinds, suffixes
+from bench.suffix_picture import svg
 from cli.app import app
 from cli.timeline import Day, simulate
 from tests.fakes import SEAL
@@ -41,7 +42,9 @@ def test_every_make_command_of_the_readme_exists() -> None:
     assert {"demo", "test", "deploy", "destroy", "stop"} <= named <= rules
 
 
-@pytest.mark.parametrize("example", ["orders", "scores", "jobs", "telemetry", "weblogs", "follows", "orders_sql", "alerts"])
+@pytest.mark.parametrize(
+    "example", ["orders", "scores", "jobs", "telemetry", "weblogs", "follows", "orders_sql", "alerts"]
+)
 def test_an_example_is_deployed_by_the_command_of_its_readme(example: str) -> None:
     """As far as possible without AWS: the command that make would run, and a valid configuration."""
     readme = (ROOT / "examples" / example / "README.md").read_text()
@@ -266,8 +269,8 @@ def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(perio
 def test_the_kinds_of_suffixes_are_compared_by_what_the_bench_measures() -> None:
     costs = suffixes.compare_kinds()
     text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
-    assert suffixes.suffix_kinds.markdown(costs) in text
-    assert suffixes.svg(costs) == suffixes.PICTURE.read_text()
+    assert suffix_kinds.markdown(costs) in text
+    assert svg(costs) == suffixes.PICTURE.read_text()
     assert "](suffix.svg)" in text
     by_title = {kind.title: own for kind, own in costs.items()}
     one, random, calculated = (by_title[name] for name in ("one key", "16 random suffixes", "16 calculated suffixes"))

@@ -190,8 +190,8 @@ def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttli
         provisioned = f"{units:,} provisioned" if units is not None else "on demand"
         used = f", {peak / units:.0%} of them" if units else ""
         yield f"{operation.lower()} units per second: {peak:,.1f} at the peak, {provisioned}{used}"
-    units = measured.count_units("Write")
-    share = measured.count_units("Write", late=True) / units if units else 0.0
+    written = measured.count_units("Write")
+    share = measured.count_units("Write", late=True) / written if written else 0.0
     mean, trickle = measured.mean_writes, measured.find_peak("Write", late=True)
     yield f"write units per second on average: {mean:,.1f}; after the period's end {trickle:,.1f} at most, {share:.2%} of all"
     for name, throttling in (("writes", busy), ("reads", reads), ("late writes", late)):
