@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
 
@@ -69,18 +70,26 @@ def advise(
 
 
 def _print(advice: Advice) -> None:
+    for line, style in write_lines(advice):
+        # Not wrapped: the lines are to be copied.
+        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:
+    """The advice as lines of text, each with its style."""
     found = f"{len(advice.findings)} to change" if advice.findings else "nothing to change"
-    _say(f"{advice.stream}: {found}, by {advice.days:.1f} days", style="bold")
+    yield f"{advice.stream}: {found}, by {advice.days:.1f} days", "bold"
     for number, finding in enumerate(advice.findings, 1):
-        _say(f"\n  {number}. {finding.text}: {_price(finding)} (confidence: {finding.confidence})", style="green")
+        yield "", None
+        yield f"  {number}. {finding.text}: {_price(finding)} (confidence: {finding.confidence})", "green"
         for line in finding.evidence:
-            _say(f"     - {line}")
-        _say("")
+            yield f"     - {line}", None
+        yield "", None
         for line in finding.toml.splitlines():
-            _say(f"         {line}")
+            yield f"         {line}", None
     for line in advice.missing:
-        _say(f"  missing: {line}", style="yellow")
-    _say("")
+        yield f"  missing: {line}", "yellow"
+    yield "", None
 
 
 def _price(finding: Finding) -> str:
@@ -88,8 +97,3 @@ def _price(finding: Finding) -> str:
         return "against throttling"
     word = "saves" if finding.saving >= 0 else "costs"
     return f"{word} ${abs(finding.saving):,.2f} per month"
-
-
-def _say(text: str, style: str | None = None) -> None:
-    # Not wrapped: the lines are to be copied.
-    out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from bench import bill, suffix_kinds, suffix_picture, suffixes
+from bench import bill, suffix_kinds, suffixes
+from bench.suffix_picture import svg
 from cli.app import app
 from tests.fakes import SEAL
 from tidetable.bill.timeline import Day, simulate
@@ -270,7 +271,7 @@ def test_the_kinds_of_suffixes_are_compared_by_what_the_bench_measures() -> None
     costs = suffixes.compare_kinds()
     text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
     assert suffix_kinds.markdown(costs) in text
-    assert suffix_picture.svg(costs) == suffixes.PICTURE.read_text()
+    assert svg(costs) == suffixes.PICTURE.read_text()
     assert "](suffix.svg)" in text
     by_title = {kind.title: own for kind, own in costs.items()}
     one, random, calculated = (by_title[name] for name in ("one key", "16 random suffixes", "16 calculated suffixes"))

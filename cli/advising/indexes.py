@@ -29,8 +29,8 @@ def advise_unused(measured: Measured) -> Iterator[Finding]:
     stream = measured.stream
     for index in stream.index:
         written = measured.count_units("Write", index.name)
-        hours = (hour for own in measured.history.resources if own.index == index.name for hour in own.hours)
-        if not written or sum(hour.read for hour in hours) > 0:
+        reads = (hour.read for own in measured.history.resources if own.index == index.name for hour in own.hours)
+        if not written or any(units > 0 for units in reads):
             continue
         others = tuple(own for own in stream.index if own.name != index.name)
         ladder = tuple(

@@ -26,6 +26,7 @@ export function may(scope) {
  */
 export function lackOf(view) {
   if (view === "send") return may("write") ? null : { text: "This key may not send events.", needs: "write" };
+  if (view === "runbook") return null;
   if (view === "cost") return may("operate") ? null : { text: "The bill is for the operators of the stage.", needs: "operate" };
   if (view === "tide") {
     if (may("operate") || (may("read") && !access.prefix)) return null;

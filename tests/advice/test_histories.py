@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from cli.advise import write_lines
 from cli.advising import advise
 from cli.advising.history import Use
 from tests.worlds.histories import Traffic, daily, live, steady
@@ -406,6 +408,14 @@ def test_a_saving_is_what_the_bill_would_lose() -> None:
     ranges = 4 * 15 * 0.5 * seconds * 0.125 / 1e6
     name = "sixteen shards for a hundred events per second, queried four times per second"
     assert saving(name, "shards") == pytest.approx(ranges, rel=0.01)
+
+
+def test_the_example_of_the_page_is_what_the_command_prints() -> None:
+    case = CASES["a provisioned stream with one busy hour costs less on demand"]
+    text = case.text.replace("streams.s", "streams.orders")
+    lines = [line for line, _ in write_lines(advise(live(text, case.traffic)))]
+    page = (Path(__file__).parents[2] / "docs" / "operate" / "advice.md").read_text()
+    assert "\n".join(f"    {line}" if line else "" for line in lines).rstrip() in page
 
 
 def test_without_logs_it_is_said_what_is_not_judged() -> None:
