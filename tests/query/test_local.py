@@ -171,11 +171,11 @@ def test_a_local_index_reads_a_part_of_what_the_table_would() -> None:
     assert read(**{"where.region": "CA"}) == (12, 20), "the key begins with the country, so the table is filtered"
 
 
-def test_a_local_ranking_is_read_consistently_and_a_global_ranking_is_not() -> None:
-    """Other reads of this service are up to ten minutes old; ``low`` projects keys, so its events come from the table."""
-    low = '\n[[streams.d.index]]\nname = "low"\nlocal = true\nsort_by = "n"\nproject = "keys"\n'
+@pytest.mark.parametrize("project", ["", 'project = "keys"\n'])
+def test_a_local_ranking_is_read_consistently_and_a_global_ranking_is_not(project: str) -> None:
+    """Other reads of this service are up to ten minutes old. What an index of keys lacks is read from the table."""
     far = '\n[[streams.d.index]]\nname = "far"\npartition_by = "kind"\nsort_by = "n"\n'
-    stage, _ = stage_of(LOCAL + low + far, stale_seconds=600.0)
+    stage, _ = stage_of((LOCAL + far).replace('"n"\n\n[[', f'"n"\n{project}\n[['), stale_seconds=600.0)
     policy, now = stage.config.streams["d"], stage.clock.now()
 
     def top(**parameters: str) -> Any:
@@ -183,14 +183,38 @@ def test_a_local_ranking_is_read_consistently_and_a_global_ranking_is_not() -> N
         ranking = parse_ranking(policy, query_string, now, stage.seal)
         return find_top(ranking, policy, stage.reader(), now, lambda: 100.0).document()
 
-    for index in ("best", "low"):
-        assert top(index=index, value="s1")["top"] == []
-        first = top(index=index, value="s1", consistent="true")
-        assert [row["value"] for row in first["top"]] == [39, 37, 35]
-        assert [row["data"]["n"] for row in top(cursor=first["next"])["top"]] == [33, 31, 29]
-        assert top(cursor=first["next"], consistent="true")["top"] != []
+    assert top(index="best", value="s1")["top"] == []
+    first = top(index="best", value="s1", consistent="true")
+    assert [row["value"] for row in first["top"]] == [39, 37, 35]
+    assert [row["data"]["n"] for row in top(cursor=first["next"])["top"]] == [33, 31, 29]
+    assert top(cursor=first["next"], consistent="true")["top"] != []
     with pytest.raises(ProblemError, match="the index far is global"):
         top(index="far", value="k1", consistent="true")
+
+
+def test_part_of_a_hierarchy_costs_the_same_for_each_page() -> None:
+    """All of it is read for a page of one event, and the plan says so."""
+    stage = Stage(NOON, LOCAL)
+    stage.run_lifecycle()
+    stage.clock.sleep(700)
+    many = [
+        {**event, "data": event["data"] | {"country": "US", "text": "x" * 3000}} for event in events(stage.clock.now())
+    ]
+    send(stage, many)
+    stage.clock.sleep(12 * 3600)
+    policy, now = stage.config.streams["s"], stage.clock.now()
+
+    def costs(limit: str) -> tuple[float, float]:
+        bucket = {"from": [to_text(NOON - timedelta(hours=6))], "to": [to_text(NOON)]}
+        query_string = {**bucket, "limit": [limit], "where.country": ["US"]}
+        query = parse_query(policy, query_string, now, stage.seal)
+        plan = explain_query(query, policy, stage.reader(), stage.tables, now)
+        answer = run_query(query, policy, stage.reader(), now, lambda: 100.0)
+        return plan["estimate"]["page"]["read_units"], answer.cost.units
+
+    (planned, first), (_, most) = costs("1"), costs("1000")
+    assert first == most >= 20 * 3000 / 4096 / 2
+    assert planned == costs("1000")[0]
 
 
 @pytest.mark.parametrize("stream", ["s", "d"])
@@ -217,8 +241,16 @@ def test_a_local_ranking_ranks_a_series_or_all_events(stream: str) -> None:
         parse_ranking(policy, wrong, now, stage.seal)
 
 
+CAPACITY = """
+[streams.s.capacity]
+mode = "provisioned"
+ladder = [{ age = 0, write = 90, read = 30 }, { age = 1, write = 2, read = 3 }]
+"""
+
+
 def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
-    stage, many = stage_of()
+    """The restored table leaves on-demand mode with units of its own, and none for its local indexes."""
+    stage, many = stage_of(LOCAL + CAPACITY)
     stage.clock.sleep(10)
     before = [asked(stage, "s", **REGION)[0], asked(stage, "d", series="s0", **REGION)[0]]
     assert before == [wanted(many, country="US", region="CA"), wanted(many[::2], country="US", region="CA")]
@@ -233,7 +265,11 @@ def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
     assert [asked(stage, "s", **REGION, **to)[0], asked(stage, "d", series="s0", **REGION, **to)[0]] == before
     for stream in "sd":
         assert stage.restore(stream, "2026-03-15").next is None
-    stage.clock.sleep(60)
+    for _ in range(4):
+        assert stage.run_lifecycle().healthy
+        stage.clock.sleep(300)
+    table = stage.dynamo.account.tables["tidetable-lapse.s.2026-03-15"]
+    assert (table.on_demand, table.write, set(table.indexes)) == (False, 2, {"near", "brief", "best"})
     for stream, series, ids in (("s", {}, before[0]), ("d", {"series": "s0"}, before[1])):
         found, sources, _ = asked(stage, stream, **REGION, **to, **series)
         assert found == ids
