@@ -29,7 +29,7 @@ from tests.worlds.rolled import START, World
 from tidetable.keys import Layout
 from tidetable.keys.suffix import suffix_of
 from tidetable.ports import Columns, Guard, Page, Put, RangeRead, Written
-from tidetable.query.aggregates.run import Aggregate
+from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 

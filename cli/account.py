@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from aws.catalog import DynamoCatalog
 from aws.keys import DynamoKeys
 from aws.tables import DynamoTables
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 # A NAT gateway drops a connection that is still for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
@@ -39,7 +39,7 @@ class Account:
     ``outputs`` are those of the stack.
     """
 
-    pipeline: Pipeline
+    pipeline: Upkeep
     lifecycle: str
     archiver: str
     restorer: str
@@ -137,7 +137,7 @@ def connect(
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
     _keep_connected(functions)
     return Account(
-        Pipeline(
+        Upkeep(
             stage=stage,
             catalog=DynamoCatalog(dynamodb, outputs["CatalogTable"]),
             tables=DynamoTables(dynamodb),

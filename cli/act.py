@@ -31,9 +31,6 @@ from cli.common import (
     try_config,
     warn,
 )
-from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
-from cli.letters import replay as send_back
-from cli.letters import summarize
 from tidetable.catalog import Entry
 
 # The exit code of `plan` while actions are pending, for scripts.
@@ -223,41 +220,6 @@ def _list_backfills(stream: str, account: Account, *, as_json: bool) -> None:
 
 
 @app.command()
-def replay(
-    stage: Stage = "dev",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the messages and their reasons.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    feed: Annotated[
-        bool, typer.Option("--feed", help="The dead letters of feeds: send them to their targets.")
-    ] = False,
-    as_json: AsJson = False,
-    endpoint: Endpoint = None,
-    profile: Profile = None,
-    region: Region = None,
-) -> None:
-    """Send dead letters back to the overflow, from which they are written; writing an event again is harmless."""
-    account = find_account(stage, endpoint, profile, region)
-    if feed:
-        _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
-        return
-    summary = run_task("looking", lambda: summarize(account.queues, account.dead_letters))
-    counts = sorted(summary.events.items())
-    events = sum(count for _, count in counts)
-    rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
-    if as_json:
-        print_json({"dead": rows, "replayed": 0 if dry_run else _replay_letters(account, summary.messages)})
-        return
-    for row in rows:
-        out.print(f"{row['events']:>8,} of {row['stream']}: {row['reason']}", markup=False, soft_wrap=True)
-    if not events or dry_run:
-        out.print(f"{events:,} dead events")
-        return
-    if not yes:
-        typer.confirm(f"Send {events:,} events back?", abort=True)
-    out.print(f"{_replay_letters(account, summary.messages):,} events are on their way again")
-
-
-@app.command()
 def sweep(
     stage: Stage = "dev",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
@@ -282,42 +244,3 @@ def sweep(
         out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
         out.print("The time was up; run the command again to continue.")
-
-
-def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Send the dead letters of feeds to their targets again. Exit code 1 if a target does not take them."""
-    letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
-    changes = sum(letters.changes.values())
-    if not as_json:
-        for row in letters.rows():
-            where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
-            out.print(f"{row['changes']:>8,} of {where}", markup=False, soft_wrap=True)
-        if not changes or dry_run:
-            out.print(f"{changes:,} dead changes")
-            return
-        if not yes:
-            typer.confirm(f"Send {changes:,} changes again?", abort=True)
-    sent = Redelivered()
-    if not dry_run:
-        sent = run_task(
-            "sending again",
-            lambda: redeliver_changes(
-                account.queues, account.feed_letters, account.redeliver, letters.messages, (AccountError,)
-            ),
-        )
-    if as_json:
-        print_json({"dead": letters.rows(), "replayed": sent.changes, "failures": sent.failures})
-    else:
-        out.print(f"{sent.changes:,} changes were taken")
-        for failure in sent.failures:
-            out.print(f"not taken: {failure}", markup=False, soft_wrap=True)
-    if sent.failures:
-        raise typer.Exit(1)
-
-
-def _replay_letters(account: Account, maximum: int) -> int:
-    count: int = run_task(
-        "sending back",
-        lambda: send_back(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
-    )
-    return count

@@ -6,14 +6,13 @@ import secrets
 from dataclasses import replace
 from datetime import datetime
 from math import ceil
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table as Grid
 
 from cli import clock
-from cli.account import Account, AccountError
+from cli.account import AccountError
 from cli.common import (
     DEFAULT,
     USAGE,
@@ -31,12 +30,21 @@ from cli.common import (
     try_config,
     warn,
 )
-from cli.meters import Meters
+from cli.key_changes import (
+    add_key,
+    attempt_change,
+    change_key,
+    draw_text,
+    fail_unknown,
+    find_keyed_account,
+    meters_of,
+    read_key,
+)
 from tidetable.access import SCOPES
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
-from tidetable.credentials.text import ALPHABET, ID_LENGTH, SALT_BYTES, SECRET_LENGTH, id_of, key_text
+from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, id_of, key_text
 from tidetable.durations import parse_length
 from tidetable.times import to_text
 
@@ -74,13 +82,13 @@ def create(
     end = _read_end(expires, now, problems)
     if problems:
         fail("\n".join(problems), USAGE)
-    account = _find(stage, endpoint, profile, region)
+    account = find_keyed_account(stage, endpoint, profile, region)
     configured = try_config(config)
     if configured is not None:
         for unknown in sorted(set(stream or []) - configured.streams.keys()):
             warn(f"{config} has no stream {unknown!r}: the key may use it as soon as it is deployed")
-    id = _draw(ID_LENGTH)
-    text = key_text(id, _draw(SECRET_LENGTH))
+    id = draw_text(ID_LENGTH)
+    text = key_text(id, draw_text(SECRET_LENGTH))
     record = KeyRecord(
         id,
         name,
@@ -91,7 +99,7 @@ def create(
         rate=rate,
         burst=None if rate is None else burst or ceil(2 * rate),
     )
-    _attempt(lambda: _add(account, record))
+    attempt_change(lambda: add_key(account, record))
     _show(text, record, as_json=as_json)
 
 
@@ -104,8 +112,8 @@ def list_keys(
     region: Region = None,
 ) -> None:
     """Show every key and what it may do, but never its secret."""
-    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
-    records: list[KeyRecord] = _attempt(account.pipeline.keys.all)
+    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    records: list[KeyRecord] = attempt_change(account.pipeline.keys.all)
     if as_json:
         print_json([_document(record, now) for record in records])
         return
@@ -142,13 +150,13 @@ def rotate(
         length = parse_length(overlap)
     except ValueError as error:
         fail(f"--overlap: {error}", USAGE)
-    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
-    record = _read(account, id)
+    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    record = read_key(account, id)
     if record.state_at(now) in ("revoked", "expired"):
         fail(f"key {id} is {record.state_at(now)}: make another by `tidetable keys create`")
-    text = key_text(id, _draw(SECRET_LENGTH))
+    text = key_text(id, draw_text(SECRET_LENGTH))
     rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, length)
-    rotated = _attempt(lambda: _change(account, rotated, record))
+    rotated = attempt_change(lambda: change_key(account, rotated, record))
     _show(text, rotated, as_json=as_json)
     if not as_json:
         out.print(f"the former secret is accepted until {_minute(now + length)}", soft_wrap=True)
@@ -163,14 +171,14 @@ def revoke(
     region: Region = None,
 ) -> None:
     """End a key for good. Functions that know the key accept it for a minute more, at the most."""
-    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
-    record = _read(account, id)
-    if not _attempt(lambda: account.pipeline.keys.revoke(id, now)):
-        _unknown(id)
+    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    record = read_key(account, id)
+    if not attempt_change(lambda: account.pipeline.keys.revoke(id, now)):
+        fail_unknown(id)
     # Before anything else can fail: the key must end.
     out.print(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds", soft_wrap=True)
     try:
-        _meters(account).detach(record)
+        meters_of(account).detach(record)
     except AccountError as error:
         warn(f"{error}; it opens nothing any more, and `tidetable keys revoke {id}` tries again")
 
@@ -197,13 +205,13 @@ def adopt(
     if problems:
         fail("\n".join(problems), USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
-    text: str = _attempt(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
+    text: str = attempt_change(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
     id = id_of(text)
     if id is None:
         fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
     secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
     record = KeyRecord(id, name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
-    if not _attempt(lambda: account.pipeline.keys.add(record)):
+    if not attempt_change(lambda: account.pipeline.keys.add(record)):
         fail(f"there is a key {id} already: it was adopted before")
     out.print(f"key {id} ({name}) is adopted: its callers need no other", soft_wrap=True)
 
@@ -216,80 +224,20 @@ def attach(
     region: Region = None,
 ) -> None:
     """Let the keys of a stage that was destroyed, and deployed again with its catalog, be counted by the new API."""
-    account, now = _find(stage, endpoint, profile, region), clock.read_clock()
-    meters = _meters(account)
-    for record in _attempt(account.pipeline.keys.all):
+    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    meters = meters_of(account)
+    for record in attempt_change(account.pipeline.keys.all):
         if not record.meter or record.state_at(now) in ("revoked", "expired"):
             continue
         if meters.exists(record):
-            _attempt(lambda record=record: meters.reattach(record))
+            attempt_change(lambda record=record: meters.reattach(record))
             out.print(f"key {record.id} ({record.name}) is attached")
         else:
             warn(f"the gateway key of {record.id} ({record.name}) is gone: make another key, and revoke this one")
 
 
-def _find(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
-    account = find_account(stage, endpoint, profile, region)
-    if not account.usage_plan:
-        fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
-    return account
-
-
-def _meters(account: Account) -> Meters:
-    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
-
-
-def _add(account: Account, record: KeyRecord) -> None:
-    """Make the gateway's key first: without it the gateway would refuse the key that was shown."""
-    meters = _meters(account)
-    attached = meters.attach(record, lambda: _draw(8))
-    try:
-        added = account.pipeline.keys.add(attached)
-    except (ClientError, BotoCoreError):
-        meters.detach(attached)
-        raise
-    if not added:
-        meters.detach(attached)
-        raise AccountError(f"there is a key {record.id} already, by a rare chance: try again")
-
-
-def _change(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRecord:
-    """Replace a key by itself with another secret. The first key was counted by its own text, and needs a gateway key now."""
-    meters, made = _meters(account), not before.meter
-    if made:
-        rotated = meters.attach(rotated, lambda: _draw(8))
-    if not account.pipeline.keys.rotate(rotated, before):
-        if made:
-            meters.detach(rotated)
-        raise AccountError("somebody else changed the key at this moment: look at `tidetable keys list`, and try again")
-    return rotated
-
-
-def _attempt(act: Any) -> Any:
-    try:
-        return act()
-    except (AccountError, ClientError, BotoCoreError) as error:
-        fail(f"the keys could not be read or changed: {error}")
-
-
-def _read(account: Account, id: str) -> KeyRecord:
-    record: KeyRecord | None = _attempt(lambda: account.pipeline.keys.find(id))
-    if record is None:
-        _unknown(id)
-    return record
-
-
-def _unknown(id: str) -> NoReturn:
-    # Whoever pastes a whole key must not find it in a log.
-    fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
-
-
 def _split(can: str) -> list[str]:
     return [scope for scope in can.replace(" ", "").split(",") if scope]
-
-
-def _draw(length: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(length))
 
 
 def _check_limits(rate: float | None, burst: int | None) -> list[str]:

@@ -1,6 +1,7 @@
 """One bootstrap: the objects that the functions, the command line and the tests work with, each built at its first use.
 
 So a function imports only what it needs: boto3's import alone takes as long as a whole answer, and pyarrow's longer.
+Here are the objects that requests and the drain need; ``wiring_upkeep`` adds those of the other functions.
 """
 
 from __future__ import annotations
@@ -19,22 +20,12 @@ from aws.zstd import Zstd
 from machine import SystemClock, draw_name, draw_pause, make_pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from aws.archive.s3 import S3PartReader
-    from aws.gateway_keys import GatewayKeys
-    from aws.notices import EventBus
-    from aws.objects import S3Objects
     from aws.operations import AwsOperations as Operations
     from tidetable import ports
-    from tidetable.archive import Exporter, Restorer
-    from tidetable.archive.ports import Completer, Format, TableSource
     from tidetable.config import Config
-    from tidetable.credentials import KeyRing, Keys
+    from tidetable.credentials import KeyRing
     from tidetable.dialects.influx_door import InfluxDoor
     from tidetable.dialects.otlp_door import OtlpDoor
-    from tidetable.feed.changes import Record
-    from tidetable.feed.feeds import Feeds
     from tidetable.ingest.circuit import Circuit
     from tidetable.ingest.drain import Drain
     from tidetable.ingest.known import KnownPeriods
@@ -42,14 +33,9 @@ if TYPE_CHECKING:
     from tidetable.ingest.request import Ingest
     from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
-    from tidetable.large.ports import Store
-    from tidetable.large.sweep import Sweeper
     from tidetable.large.whole import Unpacker
-    from tidetable.lifecycle import Reconciler
-    from tidetable.ports.feeds import Mappings
     from tidetable.query import Reader, Seal
     from tidetable.rollups.definition import Definition, Rolled
-    from tidetable.rollups.services import Services
 
 
 class Pipeline:
@@ -197,52 +183,12 @@ class Pipeline:
     # The keys of callers.
 
     @cached_property
-    def keys(self) -> Keys:
-        """As the command line and a deployment change them."""
-        from aws.keys import DynamoKeys
-
-        return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
-
-    @cached_property
     def key_ring(self) -> KeyRing:
         """As the authorizer reads them."""
         from aws.lean.keys import LeanKeys
         from tidetable.credentials import KeyRing
 
         return KeyRing(LeanKeys(self.dynamodb, settings.settings().catalog_table).find)
-
-    @cached_property
-    def gateway_keys(self) -> GatewayKeys:
-        from aws.gateway_keys import GatewayKeys
-
-        return GatewayKeys(clients.gateway, self.clock.sleep)
-
-    # Passing changes on.
-
-    @cached_property
-    def read_records(self) -> Callable[[Mapping[str, Any]], Sequence[Record]]:
-        from aws.feed_records import read_records
-
-        return read_records
-
-    @cached_property
-    def feeds(self) -> Feeds:
-        from aws.feed_targets import FeedDeadLetters, make_target
-        from tidetable.feed.feeds import Feeds
-
-        letters = FeedDeadLetters(clients.sqs, settings.settings().feed_dead_letter_queue_url)
-        services = self.catalog_reader, self.unpacker, letters, self.clock
-        return Feeds(
-            self.config, self.stage, *services, lambda arn, stream: make_target(arn, stream, clients.of_target)
-        )
-
-    @cached_property
-    def mappings(self) -> Mappings | None:
-        """The mappings of the feed's function; None where that is not known."""
-        from aws.mappings import LambdaMappings
-
-        function = settings.settings().feed_function
-        return LambdaMappings(clients.mappings, function) if function else None
 
     # Rollups.
 
@@ -268,12 +214,6 @@ class Pipeline:
         from tidetable.rollups.definition import Rolled
 
         return Rolled(self.rollups, self.definitions)
-
-    def refresher(self, remaining: Callable[[], float]) -> Services:
-        """What a run of the refresher works with, which has so many seconds."""
-        from tidetable.rollups.services import Services
-
-        return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)
 
     # Reading events.
 
@@ -312,113 +252,14 @@ class Pipeline:
         ports = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
         return Reader(present, *ports, self.rolled)
 
-    # The life of tables.
-
-    @cached_property
-    def catalog(self) -> ports.Catalog:
-        from aws.catalog import DynamoCatalog
-
-        return DynamoCatalog(clients.dynamodb(), settings.settings().catalog_table)
-
-    @cached_property
-    def tables(self) -> ports.Tables:
-        from aws.tables import DynamoTables
-
-        return DynamoTables(clients.control_plane())
-
-    @cached_property
-    def scaling(self) -> ports.Scaling:
-        from aws.scaling import ApplicationScaling
-
-        return ApplicationScaling(clients.scaling)
-
-    @cached_property
-    def archiver(self) -> ports.Archiver:
-        from aws.archive.clients import LambdaArchiver
-
-        return LambdaArchiver(clients.functions, settings.settings().archiver_function)
-
-    @cached_property
-    def event_bus(self) -> EventBus:
-        from aws.notices import EventBus
-
-        return EventBus(clients.events())
-
-    @cached_property
-    def reconciler(self) -> Reconciler:
-        from tidetable.lifecycle import Reconciler
-
-        services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *services, lambda: self.rollups, self.mappings)
-
-    # Archives, and the bucket.
-
-    @cached_property
-    def objects(self) -> S3Objects:
-        from aws.objects import S3Objects
-
-        return S3Objects(clients.s3(), settings.settings().archive_bucket)
-
-    @cached_property
-    def stored_values(self) -> Store:
-        """The bucket's large values, as the sweep sees them: it may wait longer than a caller."""
-        from aws.objects import S3Values
-
-        return S3Values(clients.s3, settings.settings().archive_bucket)
-
-    @cached_property
-    def sweeper(self) -> Sweeper:
-        from tidetable.large.sweep import Sweeper
-
-        services = self.catalog, self.store, self.stored_values, self.objects, self.clock, self.pools
-        return Sweeper(self.config, *services)
-
-    @cached_property
-    def source(self) -> TableSource:
-        from aws.archive.scan import RawScan
-
-        return RawScan(clients.dynamodb())
-
-    @cached_property
-    def format(self) -> Format:
-        from aws.archive.parquet import Parquet
-
-        return Parquet()
-
-    @cached_property
-    def completer(self) -> Completer:
-        from aws.archive.whole import PageCompleter
-
-        return PageCompleter(self.unpacker)
-
-    @cached_property
-    def exporter(self) -> Exporter:
-        from tidetable.archive import Exporter
-
-        services = self.source, self.objects, self.format, self.clock, self.completer, self.pools
-        return Exporter(self.config, self.catalog, self.tables, *services, time_travel=self.time_travel)
-
-    @cached_property
-    def restorer(self) -> Restorer:
-        from tidetable.archive import Restorer
-
-        notes = None if self.marks is None else self.marks.notes
-        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large, notes)
-
-    @cached_property
-    def part_reader(self) -> S3PartReader:
-        from aws.archive.s3 import S3PartReader
-
-        return S3PartReader(self.objects)
-
 
 _served: list[Pipeline] = []
 
 
-def pipeline() -> Pipeline:
-    """The pipeline that this process serves: the deployed one, unless a test serves another."""
+def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
+    """The pipeline that this process serves: the deployed one, which ``make`` makes, unless a test serves another."""
     if not _served:
-        _served.append(Pipeline())
+        _served.append(make())
     return _served[-1]
 
 

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAMBDAS = ROOT / "lambdas"
 PARSERS = {"google", "opentelemetry", "line_protocol_parser"}
+WIRING = [LAMBDAS / "wiring.py", LAMBDAS / "wiring_upkeep.py"]
 CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
 
 
@@ -89,7 +90,7 @@ def test_only_the_doors_function_imports_the_parsers_and_their_libraries() -> No
     """The wiring imports them inside of functions that only the doors' handler calls."""
     importers = {name(file) for file in LAMBDAS.rglob("*.py") if {"parsers", *PARSERS} & tops(file)}
     assert {file.rpartition("/")[0] for file in importers} == {"lambdas", "lambdas/parsers"}
-    assert not [module for module in imports_at_once(LAMBDAS / "wiring.py") if module.startswith("parsers")]
+    assert not [module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("parsers")]
 
 
 def test_only_the_archives_own_functions_import_pyarrow() -> None:
@@ -98,7 +99,7 @@ def test_only_the_archives_own_functions_import_pyarrow() -> None:
     assert {file.rpartition("/")[0] for file in importers} == {"lambdas/aws/archive"}
     assert not {"lambdas/aws/archive/clients.py"} & importers
     archive = {module for module in imports(LAMBDAS / "aws/archive/clients.py") if module.startswith("aws.archive")}
-    begun = {module for module in imports_at_once(LAMBDAS / "wiring.py") if module.startswith("aws.archive")}
+    begun = {module for wiring in WIRING for module in imports_at_once(wiring) if module.startswith("aws.archive")}
     assert archive == begun == set()
 
 
@@ -129,7 +130,7 @@ heavy = ("boto3", "botocore.session", "pydantic", "aws_xray_sdk", "pyarrow", "dd
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.ingest.marks", "aws.lean.rollups")
 heavy += ("tidetable.query.aggregates", "tidetable.query.rankings", "tidetable.packs", "tidetable.ingest.columns")
 heavy += ("tidetable.query.listings", "tidetable.query.parts", "tidetable.query.typed", "aws.arrow")
-heavy += ("tidetable.dialects", "parsers", "google.protobuf")
+heavy += ("tidetable.dialects", "parsers", "google.protobuf", "wiring_upkeep")
 print([name for name in heavy if name in sys.modules])
 """
     environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}
@@ -162,7 +163,7 @@ def test_nothing_that_is_deployed_imports_the_client(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "infra").glob("*.py")), ids=name)
 def test_infrastructure_knows_of_the_lambdas_no_more_than_the_core(file: Path) -> None:
-    assert not {"handlers", "aws", "wiring", "settings"} & tops(file)
+    assert not {"handlers", "aws", "wiring", "wiring_upkeep", "settings"} & tops(file)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "strict").glob("*.py")), ids=name)

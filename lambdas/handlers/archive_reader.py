@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import metrics, observed
 from tidetable.archive.reading import read_archive
 from tidetable.archive.wire import decode_request, encode_page
@@ -17,7 +17,7 @@ from tidetable.archive.wire import decode_request, encode_page
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer one page."""
     request = decode_request(event)
-    reader = wiring.pipeline().part_reader
+    reader = wiring_upkeep.pipeline().part_reader
     page = read_archive(request.range, reader, limit=request.limit, ascending=request.ascending)
     metrics.add_metric("ArchivedEventsRead", MetricUnit.Count, len(page.events))
     return encode_page(page)

@@ -11,7 +11,7 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.archive import archive_period
 
@@ -23,7 +23,7 @@ def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify; an error is the function's error, which the caller sees and an alarm counts."""
     remaining = seconds_left(context, _RESERVE_SECONDS)
     result = archive_period(
-        event["stream"], event["period"], wiring.pipeline().exporter, context.aws_request_id, remaining
+        event["stream"], event["period"], wiring_upkeep.pipeline().exporter, context.aws_request_id, remaining
     )
     entry, facts = result.entry, result.entry.archive
     logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=result.events)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, observed, seconds_left
 from handlers.lifecycle import publish_notices
 from machine import draw_salt
@@ -41,7 +41,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
+    reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
         return _stand(event, world)
@@ -90,7 +90,7 @@ def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
 
 def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
     """Let API Gateway's key of the stack call the API. Another key is another resource, so that the former one is dismissed."""
-    pipeline = wiring.pipeline()
+    pipeline = wiring_upkeep.pipeline()
     if event["RequestType"] == "Delete":
         ids = dismiss_first(pipeline.keys, event["PhysicalResourceId"])
         logger.info("first key dismissed", ids=ids)

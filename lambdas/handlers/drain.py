@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.errors import NotDrained
-from tidetable.ingest import drain_message
+from tidetable.ingest.drain import drain_message
 
 _RESERVE_SECONDS = 5.0
 

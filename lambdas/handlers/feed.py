@@ -12,7 +12,7 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.errors import BadInvocation
 
@@ -22,19 +22,19 @@ _RESERVE_SECONDS = 5.0
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver some records; the answer names the first that is to come again, with those after it."""
-    feeds, remaining = wiring.pipeline().feeds, seconds_left(context, _RESERVE_SECONDS)
+    feeds, remaining = wiring_upkeep.pipeline().feeds, seconds_left(context, _RESERVE_SECONDS)
     if "feed" in event:
         changes = event.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
             raise BadInvocation("changes must be a list of texts, each a line of a dead letter of the feed")
         bodies = [change.encode() for change in changes]
         return {"delivered": feeds.redeliver(event["feed"], event.get("target", ""), bodies, remaining)}
-    records = wiring.pipeline().read_records(event)
+    records = wiring_upkeep.pipeline().read_records(event)
     if not records:
         return {"batchItemFailures": []}
     delivered = feeds.deliver(records, remaining)
     metrics.add_metric("ChangesDelivered", MetricUnit.Count, delivered.sent)
-    lag = (wiring.pipeline().clock.now() - min(record.created for record in records)).total_seconds()
+    lag = (wiring_upkeep.pipeline().clock.now() - min(record.created for record in records)).total_seconds()
     metrics.add_metric("FeedLag", MetricUnit.Seconds, max(lag, 0.0))
     if delivered.buried:
         metrics.add_metric("ChangesBuried", MetricUnit.Count, delivered.buried)

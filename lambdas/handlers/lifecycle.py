@@ -15,7 +15,7 @@ import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, metrics, observed, seconds_left
 from settings import settings
 from tidetable.catalog import Backfill, Opened
@@ -61,7 +61,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
     remaining = seconds_left(context, _RESERVE_SECONDS)
-    reconciler, owner = wiring.pipeline().reconciler, context.aws_request_id
+    reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
         backfill, rebuilt = _read_backfill(event["backfill"])
         report = open_backfill(backfill, reconciler, owner, remaining, dry_run=dry_run, rebuilt=rebuilt)
@@ -90,7 +90,7 @@ def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
         raise BadInvocation(f"backfill: {error}") from error
     if not 1 <= request.hours <= _MOST_HOURS:
         raise BadInvocation(f"backfill: hours must be within 1 to {_MOST_HOURS}; the same request again prolongs it")
-    until = wiring.pipeline().clock.now() + timedelta(hours=request.hours)
+    until = wiring_upkeep.pipeline().clock.now() + timedelta(hours=request.hours)
     return Backfill(request.stream, start, end, Opened(until, request.write, request.read)), request.rebuild
 
 
@@ -115,7 +115,7 @@ def _read_instant(text: str) -> datetime:
 def publish_notices(report: Report) -> None:
     """Publish the run's actions on the event bus."""
     notices = notices_of(report, settings().stage)
-    losses = wiring.pipeline().event_bus.publish(notices) if notices else 0
+    losses = wiring_upkeep.pipeline().event_bus.publish(notices) if notices else 0
     if losses:
         logger.warning("notices lost", lost=losses, of=len(notices))
         metrics.add_metric("NoticesLost", MetricUnit.Count, losses)

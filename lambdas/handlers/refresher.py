@@ -14,7 +14,7 @@ import msgspec
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, metrics, observed, seconds_left
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollups.bounds import lease_length
@@ -49,12 +49,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
     # The lease outlives this run, whatever its time-out is.
     length = lease_length(timedelta(seconds=seconds_left(context)()))
-    services = wiring.pipeline().refresher(seconds_left(context, _RESERVE_SECONDS))
+    services = wiring_upkeep.pipeline().refresher(seconds_left(context, _RESERVE_SECONDS))
     if "status" in event:
         return _status(event["status"], services)
     if "rebuild" in event:
         return _rebuild(event["rebuild"], services, context.aws_request_id, length, dry_run=event.get("dry_run", False))
-    report = refresh(wiring.pipeline().definitions, services, context.aws_request_id, length)
+    report = refresh(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
     if report is None:
         logger.info("another run refreshes the rollups")
         return {"skipped": "another run refreshes the rollups"}
@@ -126,7 +126,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
 
 
 def _definitions_of(stream: Any) -> list[Definition]:
-    definitions = wiring.pipeline().definitions
+    definitions = wiring_upkeep.pipeline().definitions
     if stream not in definitions:
         raise BadInvocation(f"{stream!r} is no stream with rollups; there are: {', '.join(definitions)}")
     return list(definitions[stream])

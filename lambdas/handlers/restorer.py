@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-import wiring
+import wiring_upkeep
 from handlers._observe import logger, observed, seconds_left
 from tidetable.archive import restore_period
 from tidetable.archive.restore import Position
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     result = restore_period(
         event["stream"],
         event["period"],
-        wiring.pipeline().restorer,
+        wiring_upkeep.pipeline().restorer,
         context.aws_request_id,
         keep=timedelta(days=keep),
         start=start,

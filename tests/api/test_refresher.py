@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import wiring
+import wiring_upkeep
 from tests.api.gateway import Context
 from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValues, unpacker
 from tests.fakes.rollups import FakeRollups
@@ -18,6 +19,7 @@ from tidetable.leases import leased
 from tidetable.ports import Edge
 from tidetable.rollups.definition import definition_of
 from tidetable.rollups.refresh import Report
+from wiring_upkeep import Upkeep
 
 __all__ = ["environment"]
 
@@ -44,7 +46,7 @@ EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
 def rollups(environment: Any) -> Any:
     catalog, state = FakeCatalog(), FakeRollups()
     store = FakeStore(catalog)
-    pipeline = wiring.Pipeline(
+    pipeline = Upkeep(
         config=CONFIG,
         catalog=catalog,
         catalog_reader=catalog,
@@ -96,7 +98,7 @@ def test_a_stream_that_fails_fails_the_run_so_that_its_alarm_rings(rollups: Fake
 
 
 def test_a_second_run_leaves_the_first_alone(rollups: FakeRollups) -> None:
-    catalog = wiring.pipeline().catalog
+    catalog = wiring_upkeep.pipeline().catalog
     with leased(catalog, "rollups", "another", NOON, timedelta(minutes=6)):
         assert call({}) == {"skipped": "another run refreshes the rollups"}
         wanted = {"stream": "s", "rollup": "hours", "from": "2026-02-01", "to": "2026-02-02"}
@@ -106,7 +108,7 @@ def test_a_second_run_leaves_the_first_alone(rollups: FakeRollups) -> None:
 
 def test_the_lease_outlives_the_run(rollups: FakeRollups, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[timedelta] = []
-    catalog = wiring.pipeline().catalog
+    catalog = wiring_upkeep.pipeline().catalog
     monkeypatch.setattr(catalog, "acquire", lambda *given: taken.append(given[3]))
     call({})
     left = timedelta(milliseconds=Context().get_remaining_time_in_millis())

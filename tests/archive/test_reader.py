@@ -15,6 +15,7 @@ from tests.api.gateway import Context
 from tidetable.archive.wire import encode_page, encode_request
 from tidetable.events import Event
 from tidetable.ports import ArchivePage, ArchiveRange
+from wiring_upkeep import Upkeep
 
 EVENTS = [Event("a", datetime(2026, 3, 1, tzinfo=UTC), str(number), {"n": number}) for number in range(3)]
 
@@ -45,7 +46,7 @@ def test_a_page_of_the_range_is_read_in_its_order_and_counted(
     keys = ArchiveRange("manifest", "low", "high", "a", "after")
     sent = json.loads(json.dumps({"keys": msgspec.to_builtins(keys), "limit": limit, "ascending": ascending}))
     assert sent == json.loads(json.dumps(encode_request(keys, limit, ascending=ascending)))
-    with wiring.serving(wiring.Pipeline(part_reader="parts")):
+    with wiring.serving(Upkeep(part_reader="parts")):
         found = reader.handler(sent, Context())
     assert read == [(keys, "parts", limit, ascending)]
     assert found == encode_page(ArchivePage(EVENTS, more=True))

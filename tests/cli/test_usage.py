@@ -12,7 +12,7 @@ from cli import common
 from cli.account import Account, AccountError, connect
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_failures_name_what_was_done_and_not_a_function(monkeypatch: pytest.Monk
         def invoke(self, **_: Any) -> Any:
             return {"FunctionError": "Unhandled", "Payload": io.BytesIO(b'{"errorMessage": "no space left"}')}
 
-    account = Account(Pipeline(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
+    account = Account(Upkeep(), "Tidetable-t-Lifecycle8C53-9DA8", "archiver", "restorer", Functions())
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     result = run("plan")
     assert result.exit_code == 1

@@ -35,7 +35,8 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
-from tidetable.ingest.request import IngestRequest, Outcome, ingest
+from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.request import IngestRequest, ingest
 from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec
@@ -43,7 +44,7 @@ from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import lease_length
 from tidetable.rollups.refresh import Report as Refreshed
 from tidetable.rollups.refresh import refresh
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 STAGE = "lapse"
 CATALOG = "tidetable-lapse-catalog"
@@ -162,9 +163,9 @@ class Stage:
         self.key_ring = KeyRing(self.key_reader.find)
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> Upkeep:
         """The pipeline that the functions serve, with this stage's ports and its present configuration."""
-        return Pipeline(
+        return Upkeep(
             time_travel=False,
             config=self.config,
             stage=STAGE,

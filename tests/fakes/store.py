@@ -14,8 +14,8 @@ from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.keys import Index, Key
-from tidetable.large import Unpacker
 from tidetable.large.ports import Stored
+from tidetable.large.whole import Unpacker
 from tidetable.ports import (
     Blob,
     Columns,

@@ -27,6 +27,7 @@ from tidetable.feed.feeds import Feeds
 from tidetable.keys import Layout, Packing
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, containing
+from wiring_upkeep import Upkeep
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.orders.2026-03-01"
@@ -84,7 +85,7 @@ class Stage:
         self.clock = FakeClock(NOW)
         self.made: list[str] = []
         self.feeds = Feeds(CONFIG, "t", self.catalog, self.whole, Letters(), self.clock, self.make_target)
-        self.pipeline = wiring.Pipeline(feeds=self.feeds, read_records=read_records, clock=self.clock)
+        self.pipeline = Upkeep(feeds=self.feeds, read_records=read_records, clock=self.clock)
 
     def make_target(self, arn: str, stream: str) -> Target:
         self.made.append(f"{stream} {arn}")
@@ -161,7 +162,7 @@ def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> No
 
     config = parse(TEXT.replace("feed = {", 'feed = { max_age = "2h",'))
     stage.feeds = Feeds(config, "t", stage.catalog, stage.whole, Cemetery(), stage.clock, stage.make_target)
-    stage.pipeline = wiring.Pipeline(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
+    stage.pipeline = Upkeep(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
     stage.targets[TWO].shut = True
     records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
     stage.clock.sleep(90 * 60)

@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.infra.synth import BOTH, DOORS, LOCALHOST, ORIGIN, PAGES, ROOT, SIGNED, TRACED, Template, template
+from tests.infra.routes import OPEN, ROUTES, answers_of, methods_of, path_of, settings_of
+from tests.infra.synth import BOTH, Template, template
 
-ROUTES = {
-    ("POST", "/v1/streams/{stream}/events"): "ingest",
-    ("GET", "/v1/streams/{stream}/events"): "query",
-    ("GET", "/v1/streams/{stream}/events/{ref}"): "query",
-    ("GET", "/v1/streams/{stream}/periods"): "query",
-    ("GET", "/v1/streams/{stream}/latest"): "query",
-    ("GET", "/v1/streams/{stream}/top"): "query",
-    ("GET", "/v1/streams/{stream}/aggregate"): "query",
-    ("GET", "/v1/streams/{stream}/series"): "query",
-    ("GET", "/v1/streams/{stream}/fields"): "query",
-    ("GET", "/v1/streams/{stream}/fields/{field}/values"): "query",
-    ("GET", "/v1/streams"): "query",
-    ("GET", "/v1/health"): "query",
-    ("GET", "/v1/plan"): "operations",
-    ("GET", "/v1/alarms"): "operations",
-    ("GET", "/console"): "console",
-    ("GET", "/console/assets/{file+}"): "console",
-}
-# Anybody may call them: monitors have no key, and the page of the console holds no data.
-OPEN = [("GET", "/v1/health"), ("GET", "/console"), ("GET", "/console/assets/{file+}")]
-ONE_PAGE = ("cors = []", f'cors = ["{ORIGIN}"]')
-ALL_PAGES = ("cors = []", 'cors = ["*"]')
 RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
 OUTPUTS = {
     *("ApiUrl", "ApiKeyId", "ArchiveBucket", "CatalogTable"),
@@ -40,31 +17,17 @@ OUTPUTS = {
 }
 
 
-def _path(template: Template, method: dict[str, Any]) -> str:
-    resources = template.all("AWS::ApiGateway::Resource")
-    parts: list[str] = []
-    at = method["ResourceId"]
-    while "Ref" in at:
-        parts.insert(0, resources[at["Ref"]]["PathPart"])
-        at = resources[at["Ref"]]["ParentId"]
-    return "/" + "/".join(parts)
-
-
 def test_the_routes_are_those_of_the_contract(dev: Template) -> None:
     found = {}
     for method in dev.all("AWS::ApiGateway::Method").values():
         target = json.dumps(method["Integration"]["Uri"])
         handler = next(name for name in ("ingest", "query", "operations", "console") if dev.id_of(name) in target)
-        found[method["HttpMethod"], _path(dev, method)] = handler
+        found[method["HttpMethod"], path_of(dev, method)] = handler
     assert found == ROUTES
 
 
-def _methods(template: Template) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(one["HttpMethod"], _path(template, one)): one for one in template.all("AWS::ApiGateway::Method").values()}
-
-
 def test_every_route_but_health_asks_for_a_key(dev: Template) -> None:
-    methods = _methods(dev)
+    methods = methods_of(dev)
     assert [route for route, one in methods.items() if not one["ApiKeyRequired"]] == OPEN
     assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
     assert {json.dumps(one["AuthorizerId"]) for one in methods.values() if "AuthorizerId" in one} == {
@@ -80,7 +43,7 @@ def test_the_gateway_counts_requests_by_the_key_that_the_authorizer_names(dev: T
 
 def test_the_emulator_which_cannot_do_that_is_not_told_to(local: Template) -> None:
     """It would ask for the header x-api-key, and a key may be in others."""
-    methods = _methods(local)
+    methods = methods_of(local)
     assert not [route for route, one in methods.items() if one["ApiKeyRequired"]]
     assert [route for route, one in methods.items() if one["AuthorizationType"] != "CUSTOM"] == OPEN
 
@@ -137,7 +100,9 @@ def both() -> Template:
 def test_keys_and_signatures_have_an_address_each_for_the_same_routes(both: Template) -> None:
     methods: dict[str, dict[tuple[str, str], str]] = {}
     for one in both.all("AWS::ApiGateway::Method").values():
-        methods.setdefault(one["RestApiId"]["Ref"], {})[one["HttpMethod"], _path(both, one)] = one["AuthorizationType"]
+        methods.setdefault(one["RestApiId"]["Ref"], {})[one["HttpMethod"], path_of(both, one)] = one[
+            "AuthorizationType"
+        ]
     by_key = methods.pop(API)
     ((signed_api, signed),) = methods.items()
     assert by_key == {route: "NONE" if route in OPEN else "CUSTOM" for route in ROUTES}
@@ -168,14 +133,14 @@ def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
 
 
 def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
-    methods = _methods(signed)
+    methods = methods_of(signed)
     assert [route for route, one in methods.items() if one["AuthorizationType"] != "AWS_IAM"] == OPEN
     assert not [route for route, one in methods.items() if one.get("ApiKeyRequired", False)]
     assert not signed.all("AWS::ApiGateway::ApiKey")
 
 
 def test_the_stage_throttles_as_configured(dev: Template) -> None:
-    every, health, page, assets = _settings(dev)
+    every, health, page, assets = settings_of(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
     # Every call runs a function, so the rate is low.
@@ -188,16 +153,10 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
 
 
 def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:
-    for one in _settings(dev):
+    for one in settings_of(dev):
         assert one["DataTraceEnabled"] is False
         assert one["MetricsEnabled"] is False
         assert one["LoggingLevel"] == "ERROR"
-
-
-def _settings(template: Template) -> list[dict[str, Any]]:
-    (stage,) = template.all("AWS::ApiGateway::Stage").values()
-    settings: list[dict[str, Any]] = stage["MethodSettings"]
-    return settings
 
 
 def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None:
@@ -250,18 +209,8 @@ def test_the_gateway_answers_problem_details(dev: Template, status: str) -> None
         assert parameters.get("gatewayresponse.header.Retry-After") == RETRIED.get(status)
 
 
-def _answers(template: Template) -> dict[str, dict[str, str]]:
-    """The headers of the gateway's own answers by their kind."""
-    return {
-        one["ResponseType"]: {
-            name.removeprefix("gatewayresponse.header."): value for name, value in one["ResponseParameters"].items()
-        }
-        for one in template.all("AWS::ApiGateway::GatewayResponse").values()
-    }
-
-
 def test_no_browser_guesses_what_an_answer_of_the_gateway_is(dev: Template) -> None:
-    answers = _answers(dev)
+    answers = answers_of(dev)
     assert answers.keys() >= {"DEFAULT_4XX", "DEFAULT_5XX", "WAF_FILTERED"}
     assert {one["X-Content-Type-Options"] for one in answers.values()} == {"'nosniff'"}
 
@@ -270,67 +219,6 @@ def test_other_refusals_of_the_gateway_keep_their_status(dev: Template) -> None:
     answers = dev.all("AWS::ApiGateway::GatewayResponse").values()
     (other,) = (one for one in answers if one["ResponseType"] == "DEFAULT_4XX")
     assert "StatusCode" not in other
-
-
-def test_web_pages_may_not_call_unless_they_are_named(dev: Template) -> None:
-    assert not [route for route in _methods(dev) if route[0] == "OPTIONS"]
-    assert not [name for one in _answers(dev).values() for name in one if name.startswith("Access-Control")]
-
-
-@pytest.mark.parametrize("auth", [(), (SIGNED,)], ids=["by key", "signed"])
-def test_a_browser_may_ask_on_every_route_without_a_key(auth: tuple[tuple[str, str], ...]) -> None:
-    made = template("dev", PAGES, *auth)
-    methods = _methods(made)
-    options = {path: one for (verb, path), one in methods.items() if verb == "OPTIONS"}
-    # The console is a page of the API itself.
-    assert options.keys() == {path for _, path in ROUTES if not path.startswith("/console")}
-    for one in options.values():
-        assert (one["ApiKeyRequired"], one["AuthorizationType"]) == (False, "NONE")
-        integration = one["Integration"]
-        # Without the conversions a mock answers 500 where every media type is binary.
-        assert (integration["Type"], integration["ContentHandling"]) == ("MOCK", "CONVERT_TO_TEXT")
-        (answer,) = integration["IntegrationResponses"]
-        assert answer["ContentHandling"] == "CONVERT_TO_TEXT"
-        assert json.loads(integration["RequestTemplates"]["application/json"]) == {"statusCode": 204}
-        assert (answer["StatusCode"], one["MethodResponses"][0]["StatusCode"]) == ("204", "204")
-        assert one["MethodResponses"][0]["ResponseParameters"].keys() == answer["ResponseParameters"].keys()
-
-
-def _preflight(template: Template) -> tuple[dict[str, str], str]:
-    """The headers of a preflight's answer, and the template that may change them."""
-    (answer,) = _methods(template)["OPTIONS", "/v1/streams/{stream}/events"]["Integration"]["IntegrationResponses"]
-    headers = {name.rpartition(".")[2]: value.strip("'") for name, value in answer["ResponseParameters"].items()}
-    return headers, answer["ResponseTemplates"]["application/json"]
-
-
-def test_a_browser_is_told_what_a_page_may_send() -> None:
-    headers, choice = _preflight(template("dev", ONE_PAGE))
-    assert headers == {
-        "Access-Control-Allow-Origin": ORIGIN,
-        "Access-Control-Allow-Methods": "GET,POST,OPTIONS",
-        "Access-Control-Allow-Headers": (
-            "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
-        ),
-        "Access-Control-Max-Age": "7200",
-        "Vary": "Origin",
-        "X-Content-Type-Options": "nosniff",
-    }
-    assert choice == ""
-
-
-def test_of_several_origins_the_callers_is_named_and_no_other() -> None:
-    headers, choice = _preflight(template("dev", PAGES))
-    assert headers["Access-Control-Allow-Origin"] == ORIGIN
-    assert f'#if($origin == "{ORIGIN}" || $origin == "{LOCALHOST}")' in choice
-    assert "#set($context.responseOverride.header.Access-Control-Allow-Origin = $origin)" in choice
-    assert "matches" not in choice  # As a pattern, https://app.example.com would also match https://app-example.com.
-
-
-@pytest.mark.parametrize("change, allowed", [(ONE_PAGE, f"'{ORIGIN}'"), (PAGES, "'*'"), (ALL_PAGES, "'*'")])
-def test_a_page_may_read_the_gateways_own_refusals(change: tuple[str, str], allowed: str) -> None:
-    for headers in _answers(template("dev", change)).values():
-        assert headers["Access-Control-Allow-Origin"] == allowed
-        assert headers["Access-Control-Expose-Headers"] == "'*'"
 
 
 def test_the_outputs_name_what_a_user_needs(dev: Template, signed: Template) -> None:
@@ -348,87 +236,8 @@ def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
     )
 
 
-DOOR_ROUTES = {
-    ("POST", "/write"),
-    ("POST", "/api/v2/write"),
-    ("POST", "/api/v3/write_lp"),
-    ("GET", "/ping"),
-    ("HEAD", "/ping"),
-    ("GET", "/health"),
-    ("POST", "/v1/metrics"),
-    ("POST", "/v1/logs"),
-    ("POST", "/v1/streams/{stream}/otlp/v1/metrics"),
-    ("POST", "/v1/streams/{stream}/otlp/v1/logs"),
-    ("POST", "/v1/streams/{stream}/cloudevents"),
-    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
-    ("POST", "/v1/streams/{stream}/firehose"),
-}
-# Clients look for a server without their key, and a webhook's handshake has none.
-OPEN_DOORS = {
-    ("GET", "/ping"),
-    ("HEAD", "/ping"),
-    ("GET", "/health"),
-    ("OPTIONS", "/v1/streams/{stream}/cloudevents"),
-}
-
-
-def _ask_for_nothing(methods: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str]]:
-    return {
-        route
-        for route, one in methods.items()
-        if one["AuthorizationType"] == "NONE" and not one.get("ApiKeyRequired", False)
-    }
-
-
-def test_open_doors_are_routes_of_a_function_of_their_own(dev: Template) -> None:
-    made = template("dev", *DOORS)
-    methods = _methods(made)
-    assert methods.keys() - _methods(dev).keys() == DOOR_ROUTES
-    for route in DOOR_ROUTES:
-        assert made.id_of("doors") in json.dumps(methods[route]["Integration"]["Uri"])
-    assert "doors" not in dev.functions()
-
-
-def test_the_description_of_the_doors_names_every_route_and_no_other() -> None:
-    described = yaml.safe_load((ROOT / "docs" / "use" / "openapi-doors.yaml").read_text())["paths"]
-    assert {
-        (method.upper(), path) for path, methods in described.items() for method in methods if method != "parameters"
-    } == DOOR_ROUTES
-
-
-def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:
-    influx, *_ = DOORS
-    made = _methods(template("dev", influx)).keys() - _methods(dev).keys()
-    assert {path for _, path in made} == {"/write", "/api/v2/write", "/api/v3/write_lp", "/ping", "/health"}
-
-
-@pytest.mark.parametrize("changes", [(), (SIGNED, TRACED)], ids=["key", "signature"])
-def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str], ...]) -> None:
-    made = template("dev", *changes, *DOORS)
-    methods = _methods(made)
-    assert _ask_for_nothing(methods) == {*OPEN, *OPEN_DOORS}
-    for route in DOOR_ROUTES - OPEN_DOORS:
-        like = methods["POST", "/v1/streams/{stream}/events"]
-        assert methods[route]["AuthorizationType"] == like["AuthorizationType"]
-        assert methods[route].get("AuthorizerId") == like.get("AuthorizerId")
-        assert methods[route].get("ApiKeyRequired") == like.get("ApiKeyRequired")
-    slow = {
-        one["ResourcePath"].replace("~1", "/")[1:] + " " + one["HttpMethod"]
-        for one in _settings(made)
-        if one["ThrottlingRateLimit"] == 2
-    }
-    probes = {route for route in OPEN if not route[1].startswith("/console")}
-    assert slow == {f"{path} {method}" for method, path in {*probes, *OPEN_DOORS}}
-
-
-def test_pages_may_call_the_doors_that_pages_use() -> None:
-    preflights = {path for method, path in _methods(template("dev", PAGES, *DOORS)) if method == "OPTIONS"}
-    assert {"/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs", "/api/v2/write"} <= preflights
-    assert "/v1/streams/{stream}/firehose" not in preflights
-
-
 def test_the_console_can_be_left_out() -> None:
     made = template("dev", ("console = true", "console = false"))
-    assert not [path for _, path in _methods(made) if "console" in path or path in ("/v1/plan", "/v1/alarms")]
+    assert not [path for _, path in methods_of(made) if "console" in path or path in ("/v1/plan", "/v1/alarms")]
     assert not {"console", "operations"} & made.functions().keys()
     assert "ConsoleUrl" not in made.document["Outputs"]

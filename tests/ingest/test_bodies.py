@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import Sent, Unreadable, decode_body, read_body
+from tidetable.ingest.bodies import Sent, decode_body, read_body
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import ProblemError
 
 E = b'{"series": "a"}'
@@ -255,7 +256,8 @@ def test_a_body_of_too_many_values_is_refused_before_they_are_decoded(
         decoded.append(None)
         return decode_json(text)
 
-    monkeypatch.setattr("tidetable.ingest.bodies.decode_json", counting)
+    for module in ("bodies", "unreadable"):
+        monkeypatch.setattr(f"tidetable.ingest.{module}.decode_json", counting)
     body = crowd(name, kind, one)
     tracemalloc.start()
     try:

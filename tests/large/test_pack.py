@@ -19,8 +19,8 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Layout
-from tidetable.large import Packer, Place
 from tidetable.large.forms import MAX_EVENT_BYTES, chunk_keys, version_of
+from tidetable.large.pack import Packer, Place
 from tidetable.large.whole import grouped
 from tidetable.names import parts_table
 from tidetable.ports import Put

@@ -25,7 +25,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     settings.cache_clear()
     stage = Stage(NOON, CONFIG)
     # Each invocation uses the stage's configuration of that time.
-    monkeypatch.setattr("wiring.pipeline", lambda: stage.pipeline)
+    monkeypatch.setattr("wiring_upkeep.pipeline", lambda: stage.pipeline)
     yield stage
     settings.cache_clear()
 

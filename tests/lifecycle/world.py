@@ -10,7 +10,7 @@ from tidetable.catalog import State
 from tidetable.config import Config, parse
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -87,7 +87,7 @@ class World:
     def parts(self) -> Reconciler:
         return self.pipeline().reconciler
 
-    def pipeline(self, **ports: Any) -> Pipeline:
+    def pipeline(self, **ports: Any) -> Upkeep:
         """The functions' pipeline on these fakes."""
         held = {
             "config": self.config,
@@ -101,7 +101,7 @@ class World:
             "clock": self.clock,
             "pools": self.pools,
         }
-        return Pipeline(**(held | ports))
+        return Upkeep(**(held | ports))
 
     def run(self, *, dry_run: bool = False) -> Report:
         # A run may take long by the fake clock, because every wait moves it; other tests check the time of a run.

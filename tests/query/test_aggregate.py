@@ -14,7 +14,7 @@ from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates import run as module
-from tidetable.query.aggregates.run import Aggregate
+from tidetable.query.aggregates.find import Aggregate
 from tidetable.times import to_text
 
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS))}

@@ -1,6 +1,5 @@
 """The refresher: what it seals, what it leaves alone, and what it says about it."""
 
-import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -8,9 +7,6 @@ from typing import Any
 import pytest
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
-from tidetable.catalog import State
-from tidetable.keys import Packing
-from tidetable.packs import open_item
 from tidetable.ports import Edge
 from tidetable.times import to_text
 
@@ -114,70 +110,6 @@ def test_a_mark_stays_while_its_bucket_cannot_be_read_whole() -> None:
     assert world.check(QUERIES) == len(QUERIES)
 
 
-@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED])
-def test_cells_are_not_written_to_a_table_that_is_archived(state: State) -> None:
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1))
-    world.refresh()
-    world.write(reading(46, 5))
-    world.sleep(200)
-    world.set_state("s-m", START, state)
-    before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
-    report = world.refresh()
-    assert report is not None
-    assert "backfill s-m" in report.blocked[0]
-    assert len(world.rollups.marks) == 1
-    assert world.store.tables["tidetable-t.s-m.2026-03-02"] == before
-
-
-def test_a_table_that_closed_takes_cells_only_while_the_catalog_says_so() -> None:
-    """The table is archived between the look at the catalog and the write."""
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1))
-    world.refresh()
-    world.write(reading(46, 5))
-    world.sleep(200)
-    world.set_state("s-m", START, State.CLOSED)
-    world.store.between = lambda: world.set_state("s-m", START, State.ARCHIVING)
-    before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
-    report = world.refresh()
-    assert report is not None
-    assert report.resealed == 0
-    assert len(world.rollups.marks) == 1
-    assert world.store.tables["tidetable-t.s-m.2026-03-02"] == before
-
-
-def test_later_cells_win_though_the_clock_went_back() -> None:
-    """A group's cell is written by a clock that is ahead, and again by one that is behind."""
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1))
-    world.refresh(error=5)
-    # The mark is old: the writer's clock does not matter here.
-    world.put(world.entry("s", START), [reading(46, 5)], 1)
-    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
-    report = world.refresh(error=-5)
-    assert report is not None
-    assert report.resealed == 1
-    assert not world.rollups.marks
-    assert [row["sum"] for row in world.ask(step="10m", stat="sum", field="mag").rows] == [6]
-    assert world.check(QUERIES) > 0
-
-
-def test_a_group_that_has_no_events_any_more_is_gone() -> None:
-    """An event is overwritten with data of another group."""
-    world = begin_rollups()
-    world.write(reading(62, 1, kind="x", id="p"))
-    world.sleep(10_000)
-    world.refresh()
-    world.write(reading(62, 1, kind="y", id="p"))
-    world.sleep(200)
-    world.refresh()
-    assert not world.rollups.marks
-    for step in ("10m", "1h"):
-        rows = world.ask(step=step, by="kind", **{"from": to_text(START + timedelta(hours=1))}).rows
-        assert [(row["group"]["kind"], row["count"]) for row in rows] == [("y", 1)]
-
-
 def test_a_run_that_was_overtaken_stops_and_stops_no_other_stream() -> None:
     """Its lease ran out, and another run moved the edge while this one computed the bucket."""
     world = begin_rollups((MINUTES,))
@@ -197,145 +129,6 @@ def test_a_run_that_was_overtaken_stops_and_stops_no_other_stream() -> None:
     assert show_edges(world, "m") == ["00:10-00:50"]
     assert len(world.rollups.read_state("z").edges) == 1
     assert world.check(QUERIES) > 0
-
-
-@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
-def test_cells_that_another_run_wrote_later_are_left_as_they_are(state: State) -> None:
-    """They were written between this run's look at the table and its write."""
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1, kind="x"))
-    world.refresh()
-    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
-    world.write(reading(46, 5, kind="x"))
-    world.sleep(200)
-    world.set_state("s-m", START, state)
-
-    name = "write_each" if state is State.OPEN else "transact"
-    inner = getattr(world.store, name)
-
-    def write(puts: Any, other: Any) -> Any:
-        # The same group of the same bucket has the same key: the pack is of the other run's.
-        for put in [getattr(put, "put", put) for put in puts]:
-            table[put.key] = {**put.item, "at": put.item["at"] + 60_000, "n": 0}
-        return inner(puts, other)
-
-    setattr(world.store, name, write)
-    report = world.refresh()
-    assert report is not None
-    assert report.failed == ["s: cells of s-m were written by another run"]
-    assert (report.resealed, report.marks) == (0, 1)
-    assert [item["n"] for item in table.values()].count(0) == 1
-
-
-def test_cells_of_a_table_that_is_gone_are_not_sealed() -> None:
-    """It goes between the look at its cells and the write."""
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1, kind="x"))
-    write_each = world.store.write_each
-
-    def write(puts: Any, guard: Any) -> Any:
-        del world.store.tables["tidetable-t.s-m.2026-03-02"]
-        return write_each(puts, guard)
-
-    world.store.write_each = write  # type: ignore[method-assign]
-    report = world.refresh()
-    assert report is not None
-    assert report.blocked == ["s-m: table tidetable-t.s-m.2026-03-02 does not exist"]
-    assert show_edges(world, "m") == ["00:10-00:40"]
-
-
-@pytest.mark.parametrize("count", [25, 26, 130])
-def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(count: int) -> None:
-    """AWS: 100 actions, of 4 MB together. Its cells are too long for a few packs."""
-    world = begin_rollups((MINUTES,))
-    layout = world.entry("s-m", START).layout
-    plain = replace(layout, pack=None)
-    entry = world.entry("s-m", START)
-    world.catalog.items["s-m", entry.period] = replace(entry, layout=plain, state=State.CLOSED)
-    world.write(*[reading(45, n, f"s{n}") for n in range(count)])
-    sizes: list[int] = []
-    transact = world.store.transact
-
-    def count_actions(puts: Any, entry: Any = None) -> Any:
-        sizes.append(len(puts))
-        return transact(puts, entry)
-
-    world.store.transact = count_actions  # type: ignore[method-assign]
-    report = world.refresh()
-    assert report is not None
-    assert (report.failed, report.blocked, max(sizes)) == ([], [], 25)
-    assert sum(sizes) == count + 1
-    assert world.check(QUERIES) > 0
-
-
-def test_a_cell_that_is_too_large_for_a_pack_is_an_item_of_its_own() -> None:
-    world = begin_rollups((MINUTES,))
-    entry = world.entry("s-m", START)
-    small = replace(entry.layout, pack=Packing(600, 1_024))
-    world.catalog.items["s-m", entry.period] = replace(entry, layout=small)
-    # A field's name is its text's length of noise: nothing compresses it.
-    chance = random.Random(7)
-    names = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60)) for _ in range(60)]
-    data: dict[str, Any] = dict.fromkeys(names, 1)
-    world.write(reading(45, 1, kind="x", **data))
-    world.refresh()
-    items = world.store.tables[entry.table].values()
-    assert sorted("pack" in item for item in items) == [False, True]
-    assert [sorted(item["data"]["names"]) for item in items if "data" in item] == [sorted([*names, "kind", "mag"])]
-
-
-def test_cells_that_fill_several_pages_are_all_seen() -> None:
-    """A bucket of 300 cells that are items of their own, of which one group changes."""
-    world = begin_rollups((MINUTES,))
-    entry = world.entry("s-m", START)
-    world.catalog.items["s-m", entry.period] = replace(entry, layout=replace(entry.layout, pack=None))
-    world.write(*[reading(45, n, f"s{n:03d}", id="p") for n in range(300)])
-    world.refresh()
-    table = world.store.tables[entry.table]
-    before = dict(table)
-    query_many, pages = world.store.query_many, iter(range(100))
-
-    def count_pages(*reads: Any, **options: Any) -> Any:
-        assert next(pages, None) is not None, "the same page is read for ever"
-        return query_many(*reads, **options)
-
-    world.store.query_many = count_pages  # type: ignore[method-assign]
-    world.write(reading(45, 7, "s290", id="p"), reading(45, 8, "new"))
-    world.sleep(200)
-    report = world.refresh()
-    assert report is not None
-    assert report.resealed == 1
-    changed = sorted(key.sk.split("#")[1] for key, item in table.items() if before.get(key) != item)
-    assert changed == ["new", "s290"]
-
-
-def test_a_removed_group_is_written_as_removed_once() -> None:
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1, kind="x", id="p"))
-    world.refresh()
-    world.write(reading(45, 1, kind="y", id="p"))
-    world.sleep(200)
-    world.refresh()
-    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
-    before = dict(table)
-    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
-    report = world.refresh()
-    assert report is not None
-    assert report.resealed == 1
-    assert table == before
-
-
-def test_an_unchanged_bucket_is_not_written_again() -> None:
-    world = begin_rollups((MINUTES,))
-    world.write(reading(45, 1, place={"lon": 1}))
-    world.refresh()
-    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
-    before = dict(table)
-    world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
-    report = world.refresh()
-    assert report is not None
-    assert report.resealed == 1
-    assert table == before
 
 
 def test_what_is_throttled_is_done_by_the_next_run() -> None:
@@ -392,18 +185,6 @@ def test_a_rollup_begins_anew_behind_events_that_were_deleted_before_they_were_s
     report = world.refresh()
     assert report is not None
     assert report.blocked == []
-
-
-def test_cells_are_packed_and_the_same_whoever_makes_them() -> None:
-    worlds = [begin_rollups((MINUTES,)) for _ in range(2)]
-    for world in worlds:
-        world.write(*[reading(45, n, f"s{n}", kind="x") for n in range(50)])
-        world.refresh()
-    tables = [world.store.tables["tidetable-t.s-m.2026-03-02"] for world in worlds]
-    assert tables[0] == tables[1]
-    (item,) = tables[0].values()
-    assert item["n"] == 51
-    assert open_item(item, worlds[0].entry("s-m", START).layout, worlds[0].reader.unpacker.compressor).problem is None
 
 
 def test_an_edge_is_moved_only_from_where_it_was_seen() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.fakes.stage import Stage
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.query.aggregates.run import Aggregate
+from tidetable.query.aggregates.find import Aggregate
 from tidetable.times import to_text
 
 # A row's step and group, and its statistics.

@@ -14,12 +14,13 @@ from tidetable.events import Item
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.drain import Drain, drain_message
 from tidetable.ingest.known import KnownPeriods
-from tidetable.ingest.request import Ingest, IngestRequest, Outcome, ingest
+from tidetable.ingest.outcome import Outcome
+from tidetable.ingest.request import Ingest, IngestRequest, ingest
 from tidetable.ingest.writing import Jitter
 from tidetable.names import parts_table
 from tidetable.periods import Kind, containing
 from tidetable.times import to_text
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 LABEL = "2026-03-01"
 MINUTE = timedelta(minutes=1)
@@ -85,7 +86,7 @@ class World:
     def drainer(self) -> Drain:
         return self.pipeline().drain
 
-    def pipeline(self, **ports: Any) -> Pipeline:
+    def pipeline(self, **ports: Any) -> Upkeep:
         """The functions' pipeline on these fakes."""
         fakes = {
             "config": self.config,
@@ -99,7 +100,7 @@ class World:
             "values": self.values,
             "large": self.large,
         }
-        return Pipeline(**(fakes | ports))
+        return Upkeep(**(fakes | ports))
 
     def drain(self, body: str, seconds: float = 0.0) -> int:
         """Drain a message. If it would be buried, Undrainable is raised, because no queue takes dead letters here."""

@@ -7,7 +7,7 @@ from typing import Any
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tidetable.catalog import Entry
-from tidetable.ingest.request import Outcome
+from tidetable.ingest.outcome import Outcome
 from tidetable.keys import Key
 from tidetable.ports import Blob
 from tidetable.query import parse_query, run_query

@@ -18,7 +18,7 @@ from tidetable.events import Event
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.overflow import encode_message
 from tidetable.ports import Guard, Put, Written
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 HOURS = RollupPolicy(name="hours", every=Duration(hours=1), retention=Duration(days=30))
 MINUTES = RollupPolicy(name="minutes", every=Duration(minutes=1), retention=Duration(days=30))
@@ -81,7 +81,7 @@ class Rolled(World):
 
         return queue
 
-    def pipeline(self, **ports: Any) -> Pipeline:
+    def pipeline(self, **ports: Any) -> Upkeep:
         return super().pipeline(rollups=self.rollups, marks=self.marks, **ports)
 
 

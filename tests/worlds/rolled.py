@@ -24,7 +24,7 @@ from tidetable.periods import Kind, containing
 from tidetable.ports import Noting
 from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
-from tidetable.query.aggregates.run import Aggregate
+from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups import bounds
 from tidetable.rollups.definition import Definition, Rolled
 from tidetable.rollups.refresh import Report, refresh

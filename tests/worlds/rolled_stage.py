@@ -9,7 +9,7 @@ from tests.fakes.rollups import FakeRollups
 from tests.fakes.stage import Stage
 from tidetable.rollups.bounds import lease_length
 from tidetable.rollups.refresh import refresh
-from wiring import Pipeline
+from wiring_upkeep import Upkeep
 
 
 class Rolled(Stage):
@@ -20,7 +20,7 @@ class Rolled(Stage):
         super().__init__(*args)
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> Upkeep:
         pipeline = super().pipeline
         pipeline.rollups = self.state
         return pipeline

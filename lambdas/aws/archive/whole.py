@@ -8,7 +8,7 @@ import msgspec
 
 from aws.wire import item_of, item_text
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, ValueMissing
-from tidetable.large import Unpacker
+from tidetable.large.whole import Unpacker
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode

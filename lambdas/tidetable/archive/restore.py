@@ -34,7 +34,7 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large import Packer, Place
+from tidetable.large.pack import Packer, Place
 from tidetable.leases import leased
 from tidetable.lifecycle.ladder import level_for
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST

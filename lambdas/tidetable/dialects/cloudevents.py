@@ -16,7 +16,8 @@ from tidetable.config.model import CloudEventsPolicy
 from tidetable.dialects.reading import Reading, fit_name, too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import refuse
 

@@ -17,7 +17,8 @@ from tidetable.config.model import FirehosePolicy
 from tidetable.dialects.reading import Reading, fit_name, too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import value_at
 from tidetable.problems import refuse
 

@@ -13,7 +13,8 @@ from typing import Any
 from tidetable.config.model import InfluxPolicy
 from tidetable.dialects.reading import Reading, fit_name, make_id, set_number, split_nanos, too_many
 from tidetable.dialects.templates import fill_template
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
 # A line without its end as measurement, tags, fields and time; None for a comment. ValueError says what is wrong.

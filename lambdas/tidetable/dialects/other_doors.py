@@ -10,7 +10,7 @@ from tidetable.dialects import cloudevents, firehose
 from tidetable.dialects.door import Answer, Limits, Request, Taken
 from tidetable.dialects.reading import Reading
 from tidetable.exact import encode_json
-from tidetable.ingest.request import LISTED, errors_of
+from tidetable.ingest.outcome import LISTED, errors_of
 from tidetable.problems import CONTENT_TYPE, Problem
 from tidetable.times import to_micros
 

@@ -10,10 +10,18 @@ import msgspec
 
 from tidetable.config.model import OtlpPolicy
 from tidetable.dialects import otlp_types as types
+from tidetable.dialects.otlp_values import (
+    Attributes,
+    points_of,
+    read_attributes,
+    read_exemplar,
+    read_value,
+    values_of,
+    whole,
+)
 from tidetable.dialects.reading import (
     GROWTH,
     Reading,
-    exact,
     fit_name,
     make_id,
     nest,
@@ -23,14 +31,12 @@ from tidetable.dialects.reading import (
 )
 from tidetable.events import JsonObject
 from tidetable.exact import encode_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
 # What identifies the SDK and no source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
-_TEMPORALITY = {1: "delta", 2: "cumulative"}
-_LONGEST_WHOLE = 21
-_Attributes = Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class _Budget:
 class _Source:
     """The resource and the scope of points: their attributes, what each event's data has of them, and its size in bytes."""
 
-    resource: _Attributes
+    resource: Attributes
     scope: Sequence[Any]
     data: JsonObject
     size: int = 0
@@ -81,13 +87,13 @@ class _Source:
 
     @classmethod
     def _read(cls, resource: types.Resource | None, scope: types.Scope | None) -> _Source:
-        attributes = _read_attributes(resource.attributes) if resource is not None else ()
+        attributes = read_attributes(resource.attributes) if resource is not None else ()
         data: JsonObject = {}
         if attributes:
             data["resource"] = nest(attributes)
         identity: list[Any] = []
         if scope is not None:
-            own = _read_attributes(scope.attributes)
+            own = read_attributes(scope.attributes)
             identity = [scope.name, scope.version, own]
             fields = {"name": scope.name, "version": scope.version, "attributes": nest(own)}
             if kept := {name: value for name, value in fields.items() if value}:
@@ -157,7 +163,7 @@ def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, Json
         for scoped in owner.scope_metrics:
             source = None
             for metric in scoped.metrics:
-                for kind, more, points in _points_of(metric):
+                for kind, more, points in points_of(metric):
                     if not points:
                         continue
                     source = source or _Source.of(owner.resource, scoped.scope)
@@ -178,39 +184,19 @@ def _walk_logs(request: types.LogsRequest) -> Iterator[tuple[_Source, types.LogR
                     yield source, record
 
 
-def _points_of(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequence[types.Point]]]:
-    """The points of a metric, its kind, and what the kind adds to each event."""
-    if metric.gauge is not None:
-        yield "gauge", {}, metric.gauge.data_points
-    if metric.sum is not None:
-        more = _temporality(metric.sum.aggregation_temporality) | {"monotonic": metric.sum.is_monotonic}
-        yield "sum", more, metric.sum.data_points
-    if metric.histogram is not None:
-        yield "histogram", _temporality(metric.histogram.aggregation_temporality), metric.histogram.data_points
-    if metric.exponential_histogram is not None:
-        more = _temporality(metric.exponential_histogram.aggregation_temporality)
-        yield "exponential_histogram", more, metric.exponential_histogram.data_points
-    if metric.summary is not None:
-        yield "summary", {}, metric.summary.data_points
-
-
-def _temporality(number: int) -> JsonObject:
-    return {"temporality": _TEMPORALITY[number]} if number in _TEMPORALITY else {}
-
-
 def _read_point(point: types.Point, common: JsonObject, source: _Source, policy: OtlpPolicy) -> Sent:
-    attributes = _read_attributes(point.attributes)
-    nanos, start = _whole(point.time_unix_nano), _whole(point.start_time_unix_nano)
+    attributes = read_attributes(point.attributes)
+    nanos, start = whole(point.time_unix_nano), whole(point.start_time_unix_nano)
     if not nanos:
         raise ValueError("timeUnixNano is missing")
     time, rest = split_nanos(nanos)
-    data = common | _values_of(point)
+    data = common | values_of(point)
     if start:
         data["start"] = split_nanos(start)[0]
     if point.flags:
         data["flags"] = point.flags
     if not isinstance(point, types.SummaryPoint) and point.exemplars:
-        data["exemplars"] = [_read_exemplar(exemplar) for exemplar in point.exemplars]
+        data["exemplars"] = [read_exemplar(exemplar) for exemplar in point.exemplars]
     if attributes:
         data["attributes"] = nest(attributes)
     data |= source.data
@@ -220,34 +206,10 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
     return Sent(fit_name(series), time, make_id(identity, rest), data)
 
 
-def _values_of(point: types.Point) -> JsonObject:
-    """What a point of its kind measures."""
-    data: JsonObject = {}
-    match point:
-        case types.NumberPoint():
-            _set_value(data, "value", point)
-        case types.HistogramPoint():
-            _set_numbers(data, point, "count", "sum", "min", "max")
-            data["bounds"] = [exact(_double(bound)) for bound in point.explicit_bounds]
-            data["buckets"] = [_whole(count) for count in point.bucket_counts]
-        case types.ExponentialPoint():
-            _set_numbers(data, point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
-            data["scale"] = point.scale
-            for side in ("positive", "negative"):
-                buckets: types.Buckets | None = getattr(point, side)
-                if buckets is not None and buckets.bucket_counts:
-                    counts = [_whole(count) for count in buckets.bucket_counts]
-                    data[side] = {"offset": buckets.offset, "buckets": counts}
-        case types.SummaryPoint():
-            _set_numbers(data, point, "count", "sum")
-            data["quantiles"] = [_read_quantile(quantile) for quantile in point.quantile_values]
-    return data
-
-
 def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -> Sent:
-    attributes = _read_attributes(record.attributes)
-    observed = _whole(record.observed_time_unix_nano)
-    nanos = _whole(record.time_unix_nano) or observed
+    attributes = read_attributes(record.attributes)
+    observed = whole(record.observed_time_unix_nano)
+    nanos = whole(record.time_unix_nano) or observed
     time, rest = split_nanos(nanos) if nanos else (None, 0)
     data: JsonObject = {}
     if record.severity_number:
@@ -261,7 +223,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
         if text:
             data[name] = text
     if record.body is not None:
-        body = _read_value(record.body)
+        body = read_value(record.body)
         if type(body) is float:
             set_number(data, "body", body)
         else:
@@ -280,7 +242,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
     return Sent(fit_name(series or "unknown"), time, id, data)
 
 
-def _labels(chosen: Sequence[str], resource: _Attributes, attributes: _Attributes) -> str:
+def _labels(chosen: Sequence[str], resource: Attributes, attributes: Attributes) -> str:
     """The attributes that are part of a series' name, sorted: the chosen ones, or all but those that only name the SDK."""
     if chosen:
         values = {name: value for name, value in [*resource, *attributes] if name in chosen}
@@ -295,84 +257,6 @@ def _text(value: Any) -> str:
 
 def _name_of(pair: tuple[str, Any]) -> str:
     return pair[0]
-
-
-def _read_attributes(attributes: Sequence[types.KeyValue]) -> _Attributes:
-    return [(pair.key, _read_value(pair.value)) for pair in attributes]
-
-
-def _read_value(value: types.AnyValue | None) -> Any:
-    """A value as JSON has it; a floating-point number stays one, so that its place decides how it is kept."""
-    if value is None:
-        return None
-    if value.string_value is not None:
-        return value.string_value
-    if value.bool_value is not None:
-        return value.bool_value
-    if value.int_value is not None:
-        return _whole(value.int_value)
-    if value.double_value is not None:
-        return _double(value.double_value)
-    if value.array_value is not None:
-        inner = [_read_value(element) for element in value.array_value.values]
-        return [exact(element) if type(element) is float else element for element in inner]
-    if value.kvlist_value is not None:
-        return nest(_read_attributes(value.kvlist_value.values))
-    return value.bytes_value
-
-
-def _read_quantile(quantile: types.Quantile) -> JsonObject:
-    data: JsonObject = {}
-    set_number(data, "quantile", _double(quantile.quantile))
-    set_number(data, "value", _double(quantile.value))
-    return data
-
-
-def _read_exemplar(exemplar: types.Exemplar) -> JsonObject:
-    data: JsonObject = {}
-    _set_value(data, "value", exemplar)
-    if nanos := _whole(exemplar.time_unix_nano):
-        data["time"] = split_nanos(nanos)[0]
-    for name, text in (("trace_id", exemplar.trace_id.lower()), ("span_id", exemplar.span_id.lower())):
-        if text:
-            data[name] = text
-    if exemplar.filtered_attributes:
-        data["attributes"] = nest(_read_attributes(exemplar.filtered_attributes))
-    return data
-
-
-def _set_value(data: JsonObject, name: str, point: types.NumberPoint | types.Exemplar) -> None:
-    if point.as_int is not None:
-        data[name] = _whole(point.as_int)
-    elif point.as_double is not None:
-        set_number(data, name, _double(point.as_double))
-
-
-def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
-    for name in names:
-        value = getattr(point, name)
-        if value is not None:
-            if name in ("count", "zero_count"):
-                data[name] = _whole(value)
-            else:
-                set_number(data, name, _double(value))
-
-
-def _whole(value: types.Whole) -> int:
-    if isinstance(value, str):
-        if len(value) > _LONGEST_WHOLE or not value.removeprefix("-").isdecimal():
-            raise ValueError(f"{value[:32]!r} is no whole number")
-        value = int(value)
-    if not -(2**63) <= value < 2**64:
-        raise ValueError(f"{str(value)[:32]} does not fit into 64 bits")
-    return value
-
-
-def _double(value: types.Double) -> float:
-    try:
-        return float(value)
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{str(value)[:32]!r} is no number") from error
 
 
 def success_document(rejected: int, message: str, unit: str) -> Mapping[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from tidetable.events import JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
 from tidetable.ingest.submission import Rejection
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import ProblemError, refuse
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from codecs import BOM_UTF8
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
-from json import JSONDecoder, dumps
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
 from tidetable.exact import decode_json, exact_number
+from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate, read_elements, read_line
 from tidetable.problems import refuse
 
 _GZIP = b"\x1f\x8b"
@@ -32,13 +31,6 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     time: str | int | None = None
     id: str | None = None
     data: dict[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A line of NDJSON, or an element of an array, that cannot be decoded: its verdict is its own, and the others are kept."""
-
-    reason: str
 
 
 class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -132,7 +124,7 @@ def _object(text: bytes, max_events: int) -> list[Any]:
     try:
         value = decode_json(text)
     except ValueError:
-        reason = _lone_surrogate(text)
+        reason = find_lone_surrogate(text)
         if reason is None:
             raise
         return [Unreadable(reason)]
@@ -167,44 +159,11 @@ def _array(text: bytes, max_events: int) -> list[Any]:
     try:
         elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=exact_number).decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return _one_by_one(text.decode(), max_events)
+        values = list(islice(read_elements(text.decode()), max_events + 1))
+        if len(values) > max_events:
+            _refuse_many(max_events)
+        return values
     return [element.value for element in elements]
-
-
-def _one_by_one(text: str, max_events: int) -> list[Any]:
-    """The elements of an array of which one cannot be decoded: its verdict is its own. ValueError if the array is no JSON."""
-    values: list[Any] = []
-    at = _after_space(text, text.index("[") + 1)
-    try:
-        while text[at : at + 1] != "]":
-            _, end = _SCANNER.raw_decode(text, at)
-            if len(values) == max_events:
-                _refuse_many(max_events)
-            values.append(_element(text[at:end]))
-            at = _after_space(text, end)
-            if text[at : at + 1] == ",":
-                at = _after_space(text, at + 1)
-                if text[at : at + 1] == "]":
-                    raise ValueError(f"a comma before the end of the array (character {at})")
-            elif text[at : at + 1] != "]":
-                raise ValueError(f"expected a comma or the end of the array (character {at})")
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if _after_space(text, at + 1) < len(text):
-        raise ValueError(f"something follows the array (character {at + 1})")
-    return values
-
-
-def _element(text: str) -> Any:
-    try:
-        return decode_json(text)
-    except ValueError as error:
-        return Unreadable(_lone_surrogate(text) or f"this element of the array cannot be read: {error}")
-
-
-def _after_space(text: str, at: int) -> int:
-    blanks = _BLANKS.match(text, at)
-    return blanks.end() if blanks is not None else at
 
 
 def _lines(text: bytes, max_events: int) -> list[Any]:
@@ -228,30 +187,7 @@ def _sent_line(line: bytes) -> Any:
     try:
         return _SENT(line)
     except (ValueError, RecursionError):
-        return _line(line)
-
-
-def _line(line: bytes) -> Any:
-    try:
-        return decode_json(line)
-    except ValueError as error:
-        return Unreadable(_lone_surrogate(line) or f"this line is no JSON: {error}")
-
-
-def _lone_surrogate(text: bytes | str) -> str | None:
-    """The reason, if what keeps a text from being decoded is half of a surrogate pair, which is no character.
-
-    It is grammatical JSON (RFC 8259, section 8.2), and what a program sends that cuts texts in the middle of an emoji.
-    """
-    try:
-        surrogate = _SURROGATE.search(
-            dumps(_SCANNER.decode(text if isinstance(text, str) else text.decode()), ensure_ascii=False)
-        )
-    except (ValueError, RecursionError):
-        return None
-    if surrogate is None:
-        return None
-    return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
+        return read_line(line)
 
 
 def _refuse_many(max_events: int) -> NoReturn:
@@ -316,20 +252,12 @@ class _Element:
         self.value = value
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
 # Every event of usual types has this text in it, so there are no more of them. (One whose name is escaped is counted afterwards.)
 _SERIES = b'"series"'
 _SPACE = b" \t\r\n"
 _EVENTS = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"events"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
-_BLANKS = re.compile(r"[ \t\r\n]*")
 # What bytes.splitlines takes for lines, without those that are blank.
 _LINE = re.compile(rb"[^\s][^\r\n]*")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-# Python's own decoder takes lone surrogates, and decodes a value where it stands. Its numbers are not looked at.
-_SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)
 _SENT = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode
 _RAW_ARRAY = msgspec.json.Decoder(list[SentRaw]).decode
 _RAW_LINES = msgspec.json.Decoder(SentRaw).decode_lines

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream
@@ -14,9 +13,10 @@ from tidetable.events import Event
 from tidetable.ingest.bodies import Body, decode_body, decode_raw, read_body
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.known import KnownPeriods
+from tidetable.ingest.outcome import Outcome, Refusal, refuse_whole, reject_all, report_written
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
-from tidetable.ingest.submission import Durable, Rejection, Slot, Submission, rejections_of, slot_of
+from tidetable.ingest.submission import Durable, Slot, Submission, rejections_of, slot_of
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
@@ -36,12 +36,7 @@ RETRY_AFTER_SECONDS = 5
 # So long a request waits for a table that is throttled; what is not written by then is queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
-# What rejections mean for a request: an error if there is any, an error if all are rejected, nothing written if there is any, or
-# nothing for the others.
-Refusal = Literal["strict", "all", "whole", "none"]
 NO_SLOTS: frozenset[Slot] = frozenset()
-# Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
-LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,60 +49,6 @@ class IngestRequest:
     strict: bool = False
     # Of the caller's key: events of other series are refused.
     series_prefix: str = ""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
-
-    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
-    counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
-    older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
-    buckets of rollups could not be marked, or their series not noted.
-    """
-
-    refs: list[str | None]
-    window: Window
-    accepted: int = 0
-    queued: int = 0
-    rejections: Sequence[Rejection] = ()
-    write_units: float = 0.0
-    throttled: int = 0
-    throttled_late: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-    newest: datetime | None = None
-    backfills: Sequence[Backfill] | None = None
-    packs: int = 0
-    unmarked: int = 0
-
-    @property
-    def status(self) -> int:
-        """200 if all that was taken is stored, 202 if some of it waits in the queue."""
-        return 202 if self.queued else 200
-
-    def document(self) -> dict[str, Any]:
-        """The answer's body."""
-        window = self.window.document()
-        if self.backfills is not None:
-            window["backfills"] = [backfill.document() for backfill in self.backfills]
-        document: dict[str, Any] = {
-            "accepted": self.accepted,
-            "queued": self.queued,
-            "rejected": len(self.rejections),
-            "refs": self.refs,
-            "window": window,
-        }
-        if self.rejections:
-            document["errors"] = errors_of(self.rejections)
-        return document
-
-
-def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
-    """The rejections as the API lists them."""
-    return [
-        {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
-        for rejection in rejections
-    ]
 
 
 @dataclass(slots=True)
@@ -194,17 +135,17 @@ def _take(
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = rejections_of(verdicts)
-    _refuse_whole(rejections, len(values), window, refusal)
+    refuse_whole(rejections, len(values), window, refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
     if not submissions or (rejections and refusal == "whole"):
-        return _reject_all(values, window, rejections, imports)
+        return reject_all(len(values), window, rejections, imports.running)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = rejections_of(verdicts)
-    _refuse_whole(rejections, len(values), window, refusal)
+    refuse_whole(rejections, len(values), window, refusal)
     if rejections and refusal == "whole":
-        return _reject_all(values, window, rejections, imports)
+        return reject_all(len(values), window, rejections, imports.running)
     lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
@@ -216,7 +157,7 @@ def _take(
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
     _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None)
-    outcome = _report(routed, written, lowered, window, len(values), max(times))
+    outcome = report_written(routed, written, lowered, window, len(values), max(times))
     outcome.unmarked = len(unmarked)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
@@ -251,28 +192,9 @@ def _ingest_batch(
     # What was to be one pack stays together, as it can be packed again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _send(stream.name, waiting, at, ports.overflow)
-    outcome = _report(routed, written, lowered, window, len(sent), newest)
+    outcome = report_written(routed, written, lowered, window, len(sent), newest)
     outcome.accepted, outcome.queued, outcome.unmarked = len(sent) - len(waiting), len(waiting), len(unmarked)
     return outcome
-
-
-def _report(
-    routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
-) -> Outcome:
-    """The outcome of a request of ``count`` events as far as its puts say it."""
-    refs: list[str | None] = [None] * count
-    for index, ref in zip(routed.indexes, routed.refs, strict=True):
-        refs[index] = ref
-    return Outcome(
-        refs=refs,
-        window=window,
-        write_units=written.units,
-        throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
-        throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
-        reasons=written.reasons,
-        newest=newest,
-        packs=len(routed.packs),
-    )
 
 
 def _read_entries(
@@ -307,24 +229,6 @@ class _Imports:
             backfills = self._catalog.backfills(self._stream)
             self.running = [backfill for backfill in backfills if self._now < backfill.opened.until]
         return any(backfill.holds(time, self._now) for backfill in self.running)
-
-
-def _reject_all(values: Sequence[Any], window: Window, rejections: Sequence[Rejection], imports: _Imports) -> Outcome:
-    """The outcome of a request of which nothing is written."""
-    return Outcome([None] * len(values), window, rejections=rejections, backfills=imports.running)
-
-
-def _refuse_whole(rejections: Sequence[Rejection], count: int, window: Window, refusal: Refusal) -> None:
-    """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
-    if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
-        return
-    errors = errors_of(rejections[:LISTED])
-    listed = {"rejected": len(rejections), "errors": errors, "window": window.document()}
-    more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
-    if refusal == "strict":
-        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
-        raise refuse(400, "strict", detail, **listed)
-    raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)
 
 
 def _store(

@@ -12,8 +12,9 @@ from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.bodies import Sent, Unreadable
+from tidetable.ingest.bodies import Sent
 from tidetable.ingest.submission import Code, Rejection, Submission
+from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, is_plain, item_bytes

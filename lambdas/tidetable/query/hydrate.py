@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.large import Unpacker
 from tidetable.large.forms import earlier_keys
-from tidetable.large.whole import grouped
+from tidetable.large.whole import Unpacker, grouped
 from tidetable.ports import Columns, EventStore
 from tidetable.query.model import Cost, Projection
 from tidetable.query.page import Room

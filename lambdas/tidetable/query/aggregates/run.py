@@ -6,30 +6,22 @@ complete is a row for each group; where the time is up, or a page is full of row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from typing import Any
 
-from tidetable.catalog import Entry
-from tidetable.config import Stream
 from tidetable.errors import ArchiveBusy
 from tidetable.keys import number_at, value_at
-from tidetable.ports import Tables
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
-from tidetable.query.aggregates.rolled import choose_parts, join_numbers, read_cells, rollup_of
-from tidetable.query.aggregates.stats import EXACT, Cell, adder
+from tidetable.query.aggregates.rolled import join_numbers, read_cells
+from tidetable.query.aggregates.stats import Cell, adder
 from tidetable.query.aggregates.unordered import Unordered
-from tidetable.query.explain import explain_query
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.page import Table
 from tidetable.query.parts import Part
-from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
-from tidetable.query.scans import Scan, visible_gaps
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, plain
 from tidetable.times import from_text, to_text
@@ -43,44 +35,6 @@ MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 _Event = tuple[str, str, Any]
 
 
-@dataclass(slots=True, kw_only=True)
-class Aggregate(Table):
-    """A page of rows, one for each group of each step, the oldest step first."""
-
-    aggregation: Aggregation
-    reader: Reader
-    name = "aggregates"
-    # Rows may have many statistics, of many digits.
-    bounded = False
-    kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
-
-    @property
-    def columns(self) -> Sequence[str]:
-        return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
-
-    @property
-    def approximate(self) -> Mapping[str, Any]:
-        """The statistics that are estimates, with the relative error that they lie within."""
-        bounds = {"relative_error": self.reader.sketches.relative_error}
-        return dict.fromkeys(self.aggregation.approximate, bounds)
-
-    def rollup_of(self, scan: Scan) -> str | None:
-        """The rollup that a scan reads."""
-        return rollup_of(scan, self.aggregation)
-
-    def own(self) -> dict[str, Any]:
-        return {"approximate": self.approximate}
-
-    def first(self, count: int) -> Aggregate | None:
-        """The rows of the first steps; a step is never parted, and no steps are that are filled or of the first groups."""
-        step = self.rows[count]["start"]
-        rows = [row for row in self.rows[:count] if row["start"] < step]
-        if not rows or self.aggregation.top is not None:
-            return None
-        refuse_parting(self.aggregation)
-        return replace(self, rows=rows, next=self.reader.seal.seal(self.aggregation.cursor(from_text(step))))
-
-
 def refuse_parting(aggregation: Aggregation) -> None:
     """ProblemError for steps that cannot be parted into pages."""
     if aggregation.filled:
@@ -88,42 +42,7 @@ def refuse_parting(aggregation: Aggregation) -> None:
         raise refuse(422, "too_much", detail)
 
 
-def find_aggregate(
-    aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
-) -> Aggregate:
-    """A page of an aggregate; ProblemError if not one step of it fits into the time or the memory there is."""
-    query = aggregation.query
-
-    def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
-        choice = choose_parts(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
-        with localcontext(EXACT):
-            run = _Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.parts)
-        return Aggregate(
-            rows=run.result,
-            next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
-            cost=run.cost,
-            sources=[scan for scanner in run.scanners for scan in scanner.sources],
-            declared=stream.archive.columns,
-            aggregation=aggregation,
-            reader=reader,
-        )
-
-    return read_planned(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
-
-
-def explain_aggregate(
-    aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
-) -> dict[str, Any]:
-    """What ``find_aggregate`` would read to the end of its range, and about how much."""
-    query = aggregation.query
-    entries = reader.catalog.entries(stream.name, query.start, query.end)
-    choice = choose_parts(aggregation, stream, reader, entries, consistent=False)
-    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | choice.document(reader)
-
-
-class _Run:
+class Run:
     """One pass over the parts of a range. ``stopped`` is the start of the first step that is not among the ``result``."""
 
     def __init__(self, aggregation: Aggregation, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
@@ -151,7 +70,7 @@ class _Run:
             cost.add(scanner.cost)
         return cost
 
-    def rows(self, parts: Iterable[Part]) -> _Run:
+    def rows(self, parts: Iterable[Part]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
         for part in parts:
             if self.scanners and self._remaining() < RESERVE:
@@ -209,7 +128,7 @@ class _Run:
         self.scanners.append(scanner)
         return scanner.read(stretch, read_series(query, stretch, self._reader.rolled.rollups))
 
-    def _stop(self, reached: Position | None) -> _Run:
+    def _stop(self, reached: Position | None) -> Run:
         """The time is up: what is complete is the answer, if there is anything."""
         aggregation = self._aggregation
         if aggregation.top is None and reached is not None and not self._pass_to(reached.time):

@@ -1,0 +1,79 @@
+"""Keys as the account holds them: in the catalog, and in the gateway, which counts their requests."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, NoReturn
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cli.account import Account, AccountError
+from cli.common import fail, find_account
+from cli.meters import Meters
+from tidetable.credentials import KeyRecord
+from tidetable.credentials.text import ALPHABET
+
+
+def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
+    """The account of a stage that checks keys; ends the command if the stage has none."""
+    account = find_account(stage, endpoint, profile, region)
+    if not account.usage_plan:
+        fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
+    return account
+
+
+def meters_of(account: Account) -> Meters:
+    """The gateway's keys of a stage, which count the requests of its callers."""
+    return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
+
+
+def add_key(account: Account, record: KeyRecord) -> None:
+    """Make the gateway's key first: without it the gateway would refuse the key that was shown."""
+    meters = meters_of(account)
+    attached = meters.attach(record, lambda: draw_text(8))
+    try:
+        added = account.pipeline.keys.add(attached)
+    except (ClientError, BotoCoreError):
+        meters.detach(attached)
+        raise
+    if not added:
+        meters.detach(attached)
+        raise AccountError(f"there is a key {record.id} already, by a rare chance: try again")
+
+
+def change_key(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRecord:
+    """Replace a key by itself with another secret. The first key was counted by its own text, and needs a gateway key now."""
+    meters, made = meters_of(account), not before.meter
+    if made:
+        rotated = meters.attach(rotated, lambda: draw_text(8))
+    if not account.pipeline.keys.rotate(rotated, before):
+        if made:
+            meters.detach(rotated)
+        raise AccountError("somebody else changed the key at this moment: look at `tidetable keys list`, and try again")
+    return rotated
+
+
+def attempt_change(act: Any) -> Any:
+    """What ``act`` returns; ends the command with the reason if AWS refuses it."""
+    try:
+        return act()
+    except (AccountError, ClientError, BotoCoreError) as error:
+        fail(f"the keys could not be read or changed: {error}")
+
+
+def read_key(account: Account, id: str) -> KeyRecord:
+    """A key by its id; ends the command if there is none."""
+    record: KeyRecord | None = attempt_change(lambda: account.pipeline.keys.find(id))
+    if record is None:
+        fail_unknown(id)
+    return record
+
+
+def fail_unknown(id: str) -> NoReturn:
+    """End the command. It shows only the beginning of the id: a whole key that was pasted must not get into a log."""
+    fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
+
+
+def draw_text(length: int) -> str:
+    """So many random characters of a key."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))

@@ -1,0 +1,115 @@
+"""What became of a request: the outcome of its events, and the refusal of a request as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from tidetable.catalog import Backfill
+from tidetable.ingest.routing import Routed
+from tidetable.ingest.submission import Rejection
+from tidetable.ingest.verdicts import Window
+from tidetable.ports import Written
+from tidetable.problems import refuse
+
+# What rejections mean for a request: an error if there is any, an error if all are rejected, nothing written if there is any, or
+# nothing for the others.
+Refusal = Literal["strict", "all", "whole", "none"]
+# Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
+LISTED = 100
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
+
+    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
+    counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
+    older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
+    buckets of rollups could not be marked, or their series not noted.
+    """
+
+    refs: list[str | None]
+    window: Window
+    accepted: int = 0
+    queued: int = 0
+    rejections: Sequence[Rejection] = ()
+    write_units: float = 0.0
+    throttled: int = 0
+    throttled_late: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    newest: datetime | None = None
+    backfills: Sequence[Backfill] | None = None
+    packs: int = 0
+    unmarked: int = 0
+
+    @property
+    def status(self) -> int:
+        """200 if all that was taken is stored, 202 if some of it waits in the queue."""
+        return 202 if self.queued else 200
+
+    def document(self) -> dict[str, Any]:
+        """The answer's body."""
+        window = self.window.document()
+        if self.backfills is not None:
+            window["backfills"] = [backfill.document() for backfill in self.backfills]
+        document: dict[str, Any] = {
+            "accepted": self.accepted,
+            "queued": self.queued,
+            "rejected": len(self.rejections),
+            "refs": self.refs,
+            "window": window,
+        }
+        if self.rejections:
+            document["errors"] = errors_of(self.rejections)
+        return document
+
+
+def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+    """The rejections as the API lists them."""
+    return [
+        {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
+        for rejection in rejections
+    ]
+
+
+def report_written(
+    routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
+) -> Outcome:
+    """The outcome of a request of ``count`` events as far as its puts say it."""
+    refs: list[str | None] = [None] * count
+    for index, ref in zip(routed.indexes, routed.refs, strict=True):
+        refs[index] = ref
+    return Outcome(
+        refs=refs,
+        window=window,
+        write_units=written.units,
+        throttled=sum(count for table, count in written.throttles.items() if table not in lowered),
+        throttled_late=sum(count for table, count in written.throttles.items() if table in lowered),
+        reasons=written.reasons,
+        newest=newest,
+        packs=len(routed.packs),
+    )
+
+
+def reject_all(
+    count: int, window: Window, rejections: Sequence[Rejection], backfills: Sequence[Backfill] | None
+) -> Outcome:
+    """The outcome of a request of ``count`` events of which nothing is written."""
+    return Outcome([None] * count, window, rejections=rejections, backfills=backfills)
+
+
+def refuse_whole(rejections: Sequence[Rejection], count: int, window: Window, refusal: Refusal) -> None:
+    """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
+    if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
+        return
+    errors = errors_of(rejections[:LISTED])
+    listed = {"rejected": len(rejections), "errors": errors, "window": window.document()}
+    more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
+    if refusal == "strict":
+        detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"
+        raise refuse(400, "strict", detail, **listed)
+    raise refuse(422, "all_refused", f"every event was refused; nothing was written{more}", **listed)

@@ -1,0 +1,84 @@
+"""Bodies of which some values cannot be decoded: each such value has its own verdict, and the others are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from json import JSONDecoder, dumps
+from typing import Any
+
+from tidetable.exact import decode_json
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line of NDJSON, or an element of an array, that cannot be decoded: its verdict is its own, and the others are kept."""
+
+    reason: str
+
+
+def read_elements(text: str) -> Iterator[Any]:
+    """The elements of an array of which some cannot be decoded, in order. ValueError if the array is not JSON."""
+    at = _after_space(text, text.index("[") + 1)
+    try:
+        while text[at : at + 1] != "]":
+            _, end = _SCANNER.raw_decode(text, at)
+            yield _element(text[at:end])
+            at = _after_space(text, end)
+            if text[at : at + 1] == ",":
+                at = _after_space(text, at + 1)
+                if text[at : at + 1] == "]":
+                    raise ValueError(f"a comma before the end of the array (character {at})")
+            elif text[at : at + 1] != "]":
+                raise ValueError(f"expected a comma or the end of the array (character {at})")
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if _after_space(text, at + 1) < len(text):
+        raise ValueError(f"something follows the array (character {at + 1})")
+
+
+def _element(text: str) -> Any:
+    try:
+        return decode_json(text)
+    except ValueError as error:
+        return Unreadable(find_lone_surrogate(text) or f"this element of the array cannot be read: {error}")
+
+
+def _after_space(text: str, at: int) -> int:
+    blanks = _BLANKS.match(text, at)
+    return blanks.end() if blanks is not None else at
+
+
+def read_line(line: bytes) -> Any:
+    """The value of a line, whatever it is; ``Unreadable`` if it is not JSON."""
+    try:
+        return decode_json(line)
+    except ValueError as error:
+        return Unreadable(find_lone_surrogate(line) or f"this line is no JSON: {error}")
+
+
+def find_lone_surrogate(text: bytes | str) -> str | None:
+    """The reason, if what keeps a text from being decoded is half of a surrogate pair, which is no character.
+
+    It is grammatical JSON (RFC 8259, section 8.2), and what a program sends that cuts texts in the middle of an emoji.
+    """
+    try:
+        surrogate = _SURROGATE.search(
+            dumps(_SCANNER.decode(text if isinstance(text, str) else text.decode()), ensure_ascii=False)
+        )
+    except (ValueError, RecursionError):
+        return None
+    if surrogate is None:
+        return None
+    return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Python's own decoder takes lone surrogates, and decodes a value where it stands. Its numbers are not looked at.
+_SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)

@@ -1,0 +1,96 @@
+"""The use cases of aggregates: a page of rows, and what reading it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import localcontext
+from typing import Any
+
+from tidetable.catalog import Entry
+from tidetable.config import Stream
+from tidetable.ports import Tables
+from tidetable.query.aggregates.parse import Aggregation
+from tidetable.query.aggregates.rolled import choose_parts, rollup_of
+from tidetable.query.aggregates.run import Run, refuse_parting
+from tidetable.query.aggregates.stats import EXACT
+from tidetable.query.explain import explain_query
+from tidetable.query.model import Reader, Remaining
+from tidetable.query.page import Table
+from tidetable.query.plan import read_planned
+from tidetable.query.scans import Scan, visible_gaps
+from tidetable.times import from_text
+
+
+@dataclass(slots=True, kw_only=True)
+class Aggregate(Table):
+    """A page of rows, one for each group of each step, the oldest step first."""
+
+    aggregation: Aggregation
+    reader: Reader
+    name = "aggregates"
+    # Rows may have many statistics, of many digits.
+    bounded = False
+    kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
+
+    @property
+    def approximate(self) -> Mapping[str, Any]:
+        """The statistics that are estimates, with the relative error that they lie within."""
+        bounds = {"relative_error": self.reader.sketches.relative_error}
+        return dict.fromkeys(self.aggregation.approximate, bounds)
+
+    def rollup_of(self, scan: Scan) -> str | None:
+        """The rollup that a scan reads."""
+        return rollup_of(scan, self.aggregation)
+
+    def own(self) -> dict[str, Any]:
+        return {"approximate": self.approximate}
+
+    def first(self, count: int) -> Aggregate | None:
+        """The rows of the first steps; a step is never parted, and no steps are that are filled or of the first groups."""
+        step = self.rows[count]["start"]
+        rows = [row for row in self.rows[:count] if row["start"] < step]
+        if not rows or self.aggregation.top is not None:
+            return None
+        refuse_parting(self.aggregation)
+        return replace(self, rows=rows, next=self.reader.seal.seal(self.aggregation.cursor(from_text(step))))
+
+
+def find_aggregate(
+    aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
+) -> Aggregate:
+    """A page of an aggregate; ProblemError if not one step of it fits into the time or the memory there is."""
+    query = aggregation.query
+
+    def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
+        choice = choose_parts(aggregation, stream, reader, entries, consistent=forgiving or query.consistent)
+        with localcontext(EXACT):
+            run = Run(aggregation, reader, remaining, forgiving=forgiving).rows(choice.parts)
+        return Aggregate(
+            rows=run.result,
+            next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
+            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
+            cost=run.cost,
+            sources=[scan for scanner in run.scanners for scan in scanner.sources],
+            declared=stream.archive.columns,
+            aggregation=aggregation,
+            reader=reader,
+        )
+
+    return read_planned(reader.catalog, stream.name, query.start, query.end, read, consistent=query.consistent)
+
+
+def explain_aggregate(
+    aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
+) -> dict[str, Any]:
+    """What ``find_aggregate`` would read to the end of its range, and about how much."""
+    query = aggregation.query
+    entries = reader.catalog.entries(stream.name, query.start, query.end)
+    choice = choose_parts(aggregation, stream, reader, entries, consistent=False)
+    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
+    return explained | choice.document(reader)
