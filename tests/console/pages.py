@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 from wsgiref.simple_server import WSGIServer, make_server
 
@@ -64,7 +64,13 @@ def listening(application: Any) -> Iterator[str]:
         http.shutdown()
 
 
-def visit(browser: Browser, console: Locked, view: str, *, key: str = KEY, **options: Any) -> None:
+class Addressed(Protocol):
+    """A console at an address."""
+
+    url: str
+
+
+def visit(browser: Browser, console: Addressed, view: str, *, key: str = KEY, **options: Any) -> None:
     """Open a view in a new session, enter the key, and wait until the answer is shown."""
     browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
     browser("type", selector="dialog input", text=key)
