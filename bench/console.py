@@ -59,7 +59,7 @@ def rows_of(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]
     """10,000 rows over the range of a request, of a noisy wave."""
     begin, end = (_instant(query[name][0]) for name in ("from", "to"))
     step = (end - begin) / POINTS
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(POINTS):
         time = begin + step * number
         value = round(math.sin(number / 300) * 40 + math.sin(number * 12.9898) * 10 + 60, 3)
