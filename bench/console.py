@@ -64,7 +64,7 @@ def rows_of(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]
         time = begin + step * number
         value = round(math.sin(number / 300) * 40 + math.sin(number * 12.9898) * 10 + 60, 3)
         if events:
-            data = {"value": value, "host": f"host-{number % 7}", "ok": number % 3 == 0}
+            data: dict[str, Any] = {"value": value, "host": f"host-{number % 7}", "ok": number % 3 == 0}
             rows.append({"series": "a", "time": to_text(time), "id": f"e{number}", "ref": f"r{number}", "data": data})
         else:
             rows.append({"start": to_text(time), "end": to_text(time + step), "max": value})
