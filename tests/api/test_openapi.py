@@ -117,3 +117,22 @@ def test_the_words_are_those_of_the_code() -> None:
     for source in sources:
         codes |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == codes
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML without repeated keys, of which the last would hide the others."""
+
+
+def _read_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]  # type: ignore[no-untyped-call]
+    assert len(keys) == len(set(keys)), f"{node.start_mark}: repeated keys in {keys}"
+    return loader.construct_mapping(node, deep=True)
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _read_mapping)
+
+
+@pytest.mark.parametrize("name", ["openapi.yaml", "openapi-doors.yaml"])
+def test_no_definition_hides_another_of_its_name(name: str) -> None:
+    text = (ROOT / "docs" / "use" / name).read_text()
+    assert yaml.load(text, _Strict) == yaml.safe_load(text)
