@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 import schemathesis
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
