@@ -121,7 +121,7 @@ def test_the_words_are_those_of_the_code() -> None:
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == codes
 
 
-def _repeated_keys(node: yaml.Node) -> list[str]:
+def _repeated_keys(node: yaml.Node | None) -> list[str]:
     """The keys that a mapping has twice, of which YAML takes the last."""
     if isinstance(node, yaml.SequenceNode):
         return [key for item in node.value for key in _repeated_keys(item)]
