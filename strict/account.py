@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strict.clock import Clock
 from strict.engines import Engine
@@ -15,6 +15,9 @@ from strict.rules import Rule
 from strict.tables import Index, Table, keys_of
 from strict.throughput import Throughput
 from strict.timings import Timings
+
+if TYPE_CHECKING:
+    from strict.regions import Regions
 
 # 10 GB, in units of 1,024.
 COLLECTION_BYTES = 10 * 1024**3
@@ -39,6 +42,11 @@ class Account:
         self.collection_bytes = COLLECTION_BYTES
         # Keys that are disabled, deleted or out of reach, by their ARN.
         self.lost_keys: set[str] = set()
+        # The Region, and what connects it with others; None as long as it stands alone.
+        self.region = "us-east-1"
+        self.regions: Regions | None = None
+        # Tables and indexes (``table/index/name``) whose writes have a target and a policy of Application Auto Scaling.
+        self.autoscaled: set[str] = set()
         self._changing: set[str] = set()
         self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
 
@@ -68,6 +76,21 @@ class Account:
     def is_hidden(self, until: datetime | None) -> bool:
         """Whether the instant is still to come from which a table or its tags are visible."""
         return until is not None and self.clock.now() < until and self.enforces(Rule.NEW_TABLE_UNSEEN)
+
+    def hides_copy(self, listed: datetime) -> bool:
+        """Whether the instant is still to come from which a table lists a new copy."""
+        return self.clock.now() < listed and self.enforces(Rule.COPY_LISTED_LATER)
+
+    def remover(self, table: Table) -> Callable[[], None]:
+        """What ends the deletion of a table."""
+
+        def remove() -> None:
+            self.engine.call("DeleteTable", {"TableName": table.name})
+            del self.tables[table.name]
+            if self.regions is not None:
+                self.regions.leave(table.name, self.region)
+
+        return remove
 
     def find_usable(self, name: str) -> Table:
         """Find a table whose items can be read and written now; Refusal otherwise."""

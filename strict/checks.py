@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from strict.account import Account
-from strict.refusals import Refusal, in_use, over_limit
+from strict.refusals import Refusal, in_use, invalid, over_limit
 from strict.rules import Rule
 from strict.tables import Table
 
@@ -14,6 +14,7 @@ CHANGING_AT_ONCE = 500
 MUTATIONS_AT_ONCE = 6
 TABLE_UNITS = 40_000
 ACCOUNT_UNITS = 80_000
+TABLES = 2500
 
 
 def check_concurrency(account: Account) -> None:
@@ -21,6 +22,21 @@ def check_concurrency(account: Account) -> None:
     if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.changing_tables()) >= CHANGING_AT_ONCE:
         raise over_limit(
             f"Subscriber limit exceeded: Only {CHANGING_AT_ONCE} tables can be created, updated, or deleted simultaneously"
+        )
+
+
+def check_table_quota(account: Account) -> None:
+    """Refuse a table in a Region that has as many as it may have."""
+    if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= TABLES:
+        raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
+
+
+def check_protection(account: Account, table: Table) -> None:
+    """Refuse the deletion of a protected table."""
+    if table.protected and account.enforces(Rule.PROTECTED_TABLE):
+        raise invalid(
+            f"Resource cannot be deleted as it is currently protected against deletion: {table.name}. "
+            "Disable deletion protection first."
         )
 
 

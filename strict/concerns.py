@@ -23,6 +23,7 @@ def concerns_of(request: Request) -> frozenset[str]:
         "SSESpecification",
         "WarmThroughput",
         "StreamSpecification",
+        "ReplicaUpdates",
     }
     concerns = settings & request.keys()
     for change in request.get("GlobalSecondaryIndexUpdates", ()):

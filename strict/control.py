@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from strict.account import Account, sides_of
-from strict.checks import check_concurrency, check_idle, check_rate, check_units
+from strict.checks import check_concurrency, check_idle, check_protection, check_rate, check_table_quota, check_units
+from strict.copies import check_source, describe_copies
 from strict.engines import Document
 from strict.refusals import Refusal, in_use, invalid, not_found, over_limit
 from strict.rules import Rule
@@ -15,8 +16,6 @@ from strict.tables import Table, keys_of
 from strict.updates import Update
 
 Request = Mapping[str, Any]
-
-TABLES = 2500
 
 
 class Control:
@@ -43,6 +42,7 @@ class Control:
             read=0 if on_demand else units["ReadCapacityUnits"],
             throughput=account.resource(name),
             created=account.clock.now(),
+            region=account.region,
             definitions=list(request["AttributeDefinitions"]),
             on_demand=on_demand,
             infrequent=request.get("TableClass") == "STANDARD_INFREQUENT_ACCESS",
@@ -77,6 +77,7 @@ class Control:
         """UpdateTable: answers with the figures before the change."""
         account = self._account
         table = account.find(request["TableName"])
+        self._check_made(table)
         answer = self._describe(table)
         self._update(table, request)
         answer["TableStatus"] = table.status
@@ -87,6 +88,7 @@ class Control:
     def update_continuous_backups(self, request: Request) -> Document:
         """UpdateContinuousBackups; the engine is not called, as it may not have backups."""
         table = self._account.find(request["TableName"])
+        self._check_made(table)
         early = table.backups_from is not None and self._account.clock.now() < table.backups_from
         if table.status == "CREATING" or (early and self._account.enforces(Rule.BACKUPS_COME_LATER)):
             raise Refusal(
@@ -109,32 +111,22 @@ class Control:
         account = self._account
         table = account.find(request["TableName"])
         check_idle(account, table)
-        if table.protected and account.enforces(Rule.PROTECTED_TABLE):
-            raise invalid(
-                f"Resource cannot be deleted as it is currently protected against deletion: {table.name}. "
-                "Disable deletion protection first."
-            )
+        check_protection(account, table)
+        check_source(account, table.name, account.region)
         check_concurrency(account)
         check_rate(account)
-        account.begin(table, "DELETING", account.timings.delete, self._remover(table))
+        account.begin(table, "DELETING", account.timings.delete, account.remover(table))
         return {"TableDescription": self._describe(table)}
 
     def _begin_creation(self, table: Table) -> None:
         """Begin the creation of a table."""
         account, timings = self._account, self._account.timings
         if account.is_inaccessible(table):
-            account.begin(table, "CREATING", timings.create_without_key, self._remover(table))
+            account.begin(table, "CREATING", timings.create_without_key, account.remover(table))
             return
         seconds = timings.create_indexed if table.indexes else timings.create
         table.backups_from = account.clock.now() + timedelta(seconds=seconds + timings.backups)
         account.begin(table, "CREATING", seconds, lambda: None)
-
-    def _remover(self, table: Table) -> Callable[[], None]:
-        def remove() -> None:
-            self._account.engine.call("DeleteTable", {"TableName": table.name})
-            del self._account.tables[table.name]
-
-        return remove
 
     def list_tags_of_resource(self, request: Request) -> Document:
         """ListTagsOfResource, in one page."""
@@ -159,8 +151,7 @@ class Control:
 
     def _check_quotas(self, request: Request) -> None:
         account = self._account
-        if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= TABLES:
-            raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
+        check_table_quota(account)
         check_concurrency(account)
         creating = [table for table in account.changing_tables() if table.indexes and table.status == "CREATING"]
         maximum = account.indexed_at_once
@@ -189,7 +180,16 @@ class Control:
         described = table.describe(self._account.clock.now(), self._account.without)
         if table.status == "ACTIVE" and self._account.is_inaccessible(table):
             described["TableStatus"] = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
-        return described
+        return described | describe_copies(self._account, table)
 
     def _by_arn(self, request: Request) -> Table:
-        return self._account.find(request["ResourceArn"].rpartition("/")[2])
+        table = self._account.find(request["ResourceArn"].rpartition("/")[2])
+        self._check_made(table)
+        return table
+
+    def _check_made(self, table: Table) -> None:
+        """Refuse everything but DescribeTable for a copy that is being made."""
+        account = self._account
+        copied = account.regions is not None and account.region in account.regions.members(table.name)
+        if copied and table.status == "CREATING" and account.enforces(Rule.COPY_ONLY_DESCRIBED):
+            raise not_found(table.name)

@@ -68,11 +68,17 @@ class StrictDynamo:
             "Scan": reads.scan,
         }
 
+    def share_lock(self, other: StrictDynamo) -> None:
+        """Handle the calls of this service and of another one at a time."""
+        self._lock = other._lock
+
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
         """Answer one request. Refusal is an error answer; NoAnswer means that the caller gets no answer."""
         later = self.faults.strike(operation, payload)
         with self._lock:
             self.calls[operation] = self.calls.get(operation, 0) + 1
+            if self.account.regions is not None:
+                self.account.regions.deliver()
             self._requests.check(operation, payload)
             self._conflicts.check(operation, payload)
             act = self._operations.get(operation)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from strict.refusals import ARN
 from strict.rules import Rule
 from strict.throughput import ON_DEMAND_UNITS, Setting, Throughput
 from strict.units import Wire
@@ -86,6 +85,7 @@ class Table(Resource):
     """A table. An ongoing change ends at ``until`` with ``finish``."""
 
     created: datetime = field(kw_only=True)
+    region: str = "us-east-1"
     definitions: list[Any] = field(default_factory=list)
     on_demand: bool = False
     status: str = "ACTIVE"
@@ -114,7 +114,7 @@ class Table(Resource):
 
     @property
     def arn(self) -> str:
-        return ARN + self.name
+        return f"arn:aws:dynamodb:{self.region}:000000000000:table/{self.name}"
 
     def resources(self) -> list[Resource]:
         """The table and its global indexes: what has throughput of its own."""
@@ -166,7 +166,7 @@ class Table(Resource):
         for name, index in self.indexes.items():
             shown: dict[str, Any] = {
                 "IndexName": name,
-                "IndexArn": ARN + index.name,
+                "IndexArn": f"{self.arn}/index/{name}",
                 "KeySchema": schema(index.keys),
                 "Projection": index.projection,
                 "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],

@@ -39,6 +39,16 @@ class Timings:
     tagged: float = 5.0
     # A transaction whose caller had no answer continues for this time.
     transaction: float = 0.5
+    # Copies in other Regions: making a copy of an empty table, and of one with items; when the copy's Region and the table's
+    # own description show it; a change of a table that has copies; deleting a copy, which ends so long after the table has
+    # ceased to list it.
+    copy: float = 49.0
+    copy_filled: float = 690.0
+    copy_seen: float = 10.0
+    copy_listed: float = 7.0
+    copy_update: float = 39.0
+    copy_delete: float = 244.0
+    copy_lingers: float = 35.0
 
     def scale(self, factor: float) -> Timings:
         """The durations multiplied by a factor: fast motion for a real clock."""

@@ -8,21 +8,19 @@ from functools import partial
 from typing import Any
 
 from strict.account import Account, sides_of
+from strict.budgets import check_class_change, check_decrease, format_time
 from strict.checks import check_concurrency, check_idle, check_units
 from strict.concerns import check_units_fit, concerns_of, requested_maxima, requested_units
+from strict.copies import Copies, check_copies
 from strict.refusals import Refusal, invalid, over_limit
 from strict.rules import Rule
+from strict.sharing import follow
 from strict.tables import Resource, Table
 
 Request = Mapping[str, Any]
 
-DECREASES_AT_ONCE = 4
-DECREASES_A_DAY = 27
-DECREASE_SPACING = timedelta(hours=1)
 SWITCHES = 4
 SWITCHES_WINDOW = timedelta(hours=24)
-CLASS_CHANGES = 2
-CLASS_WINDOW = timedelta(days=30)
 PROTECTION_COOLDOWN = timedelta(seconds=15)
 
 _CAPACITY = frozenset({"BillingMode", "ProvisionedThroughput"})
@@ -41,6 +39,7 @@ class Update:
 
     def __init__(self, account: Account) -> None:
         self._account = account
+        self._copies = Copies(account)
 
     def __call__(self, table: Table, request: Request) -> None:
         """Check the change, send it to the engine and begin it; Refusal if the service would refuse it."""
@@ -52,8 +51,14 @@ class Update:
                 "One or more parameter values were invalid: Only one of the following can be changed in one UpdateTable "
                 f"request: {', '.join(sorted(concerns)) or 'no change'}"
             )
+        self._check_stream(table, request)
+        if "ReplicaUpdates" in request:
+            self._copies(table, request)
+            return
         check_idle(account, table)
+        check_copies(account, table)
         check_concurrency(account)
+        copied = account.regions is not None and bool(account.regions.members(table.name))
         seconds, finish = 0.0, list[Callable[[], object]]()
         for change in (self._capacity, self._class, self._protection, self._warm, self._stream, self._index):
             duration, effects = change(table, request)
@@ -61,6 +66,8 @@ class Update:
             finish += effects
         if "SSESpecification" in request:
             seconds = max(seconds, account.timings.encryption)
+        if copied:
+            seconds = max(seconds, account.timings.copy_update)
         account.engine.call("UpdateTable", request)
         now = account.clock.now
 
@@ -71,6 +78,8 @@ class Update:
                 resource.apply(now(), on_demand=table.on_demand)
 
         account.begin(table, "UPDATING", seconds, finish_all)
+        if copied and concerns != {"DeletionProtectionEnabled"}:
+            follow(account, table, seconds)
 
     def _capacity(self, table: Table, request: Request) -> _Effect:
         """Billing mode, units of the table and of its indexes, and on-demand maxima."""
@@ -117,34 +126,27 @@ class Update:
     def _lower(self, table: Table, requested: Mapping[str, tuple[int, int]], now: datetime) -> None:
         lowered = [resource for resource in table.resources() if _lowers(resource, requested)]
         for resource in lowered:
-            self._check_decrease(resource, now)
+            check_decrease(self._account, resource)
         for resource in lowered:
             resource.decreases.append(now)
 
     def _switch(self, table: Table, now: datetime) -> None:
         recent = [switch for switch in table.switches if switch > now - SWITCHES_WINDOW]
         if len(recent) >= SWITCHES and self._account.enforces(Rule.BILLING_MODE_SWITCHES):
-            last, following = _format_time(recent[-1]), _format_time(recent[0] + SWITCHES_WINDOW)
+            last, following = format_time(recent[-1]), format_time(recent[0] + SWITCHES_WINDOW)
             raise over_limit(
                 f"Subscriber limit exceeded: Update to PayPerRequest mode are limited to {SWITCHES} times in 24 hours "
                 f"window. Last update at {last}. Next update can be made at {following}"
             )
         table.switches.append(now)
 
-    def _check_decrease(self, resource: Resource, now: datetime) -> None:
-        if not self._account.enforces(Rule.DECREASES):
-            return
-        today = resource.decreases_on(now)
-        if len(today) < DECREASES_AT_ONCE:
-            return
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        following = midnight if len(today) >= DECREASES_A_DAY else min(today[-1] + DECREASE_SPACING, midnight)
-        if now < following:
-            raise over_limit(
-                "Subscriber limit exceeded: Provisioned throughput decreases are limited within a given UTC day. After the "
-                f"first {DECREASES_AT_ONCE} decreases, each subsequent decrease in the same UTC day can be performed at most "
-                f"once every {DECREASE_SPACING.seconds} seconds. Number of decreases today: {len(today)}. Last decrease at "
-                f"{_format_time(today[-1])}. Next decrease can be made at {_format_time(following)}"
+    def _check_stream(self, table: Table, request: Request) -> None:
+        """Refuse every change of a stream while the table has copies, whatever the table's state."""
+        account = self._account
+        copied = account.regions is not None and bool(account.regions.members(table.name))
+        if "StreamSpecification" in request and copied and account.enforces(Rule.STREAM_STAYS):
+            raise invalid(
+                "One or more parameter values were invalid: Disabling Stream is not allowed for a Global Table replica."
             )
 
     def _class(self, table: Table, request: Request) -> _Effect:
@@ -154,11 +156,7 @@ class Update:
         if infrequent == table.infrequent:
             return _NO_EFFECT
         account, now = self._account, self._account.clock.now()
-        recent = [change for change in table.class_changes if change > now - CLASS_WINDOW]
-        if len(recent) >= CLASS_CHANGES and account.enforces(Rule.CLASS_CHANGES):
-            raise over_limit(
-                "Subscriber limit exceeded: Table class updates are limited to 2 times in a trailing 30 day window"
-            )
+        check_class_change(account, table)
         table.class_changes.append(now)
 
         def finish() -> None:
@@ -242,7 +240,3 @@ _NO_EFFECT: _Effect = (0.0, [])
 def _lowers(resource: Resource, requested: Mapping[str, tuple[int, int]]) -> bool:
     write, read = requested.get(resource.name, (resource.write, resource.read))
     return write < resource.write or read < resource.read
-
-
-def _format_time(at: datetime) -> str:
-    return at.strftime("%A, %B %d, %Y at %I:%M:%S %p Coordinated Universal Time")

@@ -7,6 +7,7 @@ from typing import Any
 from strict import ManualClock, Rule, StrictDynamo, Timings
 from strict.memory import MemoryEngine
 from strict.refusals import Refusal
+from strict.regions import Regions
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 KB = 1024
@@ -15,11 +16,19 @@ KB = 1024
 class Console:
     """One account. Names are short on purpose: the tests read like a session at a console."""
 
-    def __init__(self, without: Iterable[Rule] = (), now: datetime = NOON) -> None:
-        self.clock = ManualClock(now)
+    def __init__(self, without: Iterable[Rule] = (), now: datetime = NOON, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock(now)
         # The seed decides both delays; most tests need to see a table as soon as it exists.
         timings = Timings(seen=0, tagged=0)
+        self._without = frozenset(without)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, timings=timings, without=without, stale_seconds=2)
+
+    def connect(self, *names: str) -> list["Console"]:
+        """Consoles of the account's other Regions, which may hold copies of the tables of this one, us-east-1."""
+        others = [Console(self._without, clock=self.clock) for _ in names]
+        services = {name: other.dynamo for name, other in zip(names, others, strict=True)}
+        Regions({"us-east-1": self.dynamo, **services})
+        return others
 
     def __call__(self, operation: str, **payload: Any) -> Any:
         return self.dynamo.call(operation, payload)

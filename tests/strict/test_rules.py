@@ -6,6 +6,7 @@ import pytest
 
 import tests.strict.batches
 import tests.strict.changes
+import tests.strict.copies
 import tests.strict.local
 import tests.strict.requests
 import tests.strict.throughput  # noqa: F401

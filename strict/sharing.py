@@ -1,0 +1,57 @@
+"""The settings that a table shares with its copies in other Regions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from strict.account import Account
+from strict.regions import Member
+from strict.rules import Rule
+from strict.tables import Table, schema
+
+
+def follow(account: Account, table: Table, seconds: float) -> None:
+    """Begin the change of a table's copies to its new shared settings, which they have a little after the table."""
+    if account.regions is None or not account.enforces(Rule.COPY_SETTINGS):
+        return
+    for member in account.regions.others(table.name, account.region):
+        target = account.regions.accounts[member.region]
+        copy = target.tables[table.name]
+        if copy.finish is not None:
+            copy.finish()
+        target.begin(copy, "UPDATING", seconds + 3, partial(_align, account, target, table, copy, member))
+
+
+def _align(account: Account, target: Account, table: Table, copy: Table, member: Member) -> None:
+    """Give a copy the shared settings of its table, whose own change has ended."""
+    account.settle()
+    now = target.clock.now()
+    copy.on_demand, copy.write = table.on_demand, table.write
+    copy.read = table.read if member.read is None or table.on_demand else member.read
+    copy.maximum, copy.warm = dict(table.maximum), dict(table.warm)
+    infrequent = table.infrequent if member.infrequent is None else member.infrequent
+    if infrequent != copy.infrequent:
+        copy.class_changes.append(now)
+        copy.infrequent = infrequent
+    copy.definitions = list(table.definitions)
+    for name in copy.global_indexes.keys() - table.indexes.keys():
+        target.engine.call(
+            "UpdateTable", {"TableName": copy.name, "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": name}}]}
+        )
+        del copy.indexes[name]
+    for name, index in table.global_indexes.items():
+        if name not in copy.indexes:
+            described = {"IndexName": name, "KeySchema": schema(index.keys), "Projection": index.projection}
+            target.engine.call(
+                "UpdateTable",
+                {
+                    "TableName": copy.name,
+                    "AttributeDefinitions": copy.definitions,
+                    "GlobalSecondaryIndexUpdates": [{"Create": described}],
+                },
+            )
+            copy.indexes[name] = target.index(copy.name, copy.keys, described, {})
+        copy.indexes[name].write, copy.indexes[name].read = index.write, index.read
+        copy.indexes[name].maximum = dict(index.maximum)
+    for resource in copy.resources():
+        resource.apply(now, on_demand=copy.on_demand)
