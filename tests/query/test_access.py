@@ -83,7 +83,7 @@ def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: st
 
 def test_no_global_index_answers_a_consistent_query() -> None:
     """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
-    layout = Layout("series", 1, "id", None, (Index("all", "*", 2),))
+    layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))
     assert access_to(layout, Names(), (), consistent=True, low=False) is None
     access = access_to(layout, Names(), (), consistent=False, low=False)
     assert access is not None
