@@ -153,3 +153,19 @@ def test_a_key_that_ends_while_somebody_looks_says_so(chromium: Browser, console
     chromium.wait("document.querySelector('dialog .remedy')")
     assert "This key is not accepted any more." in chromium.text("dialog")
     assert "This key opens nothing here" in chromium.text("main")
+
+
+def test_the_latest_of_a_stream_whose_series_nobody_knows_yet(chromium: Browser, console: Guarded) -> None:
+    stream = {"stream": "sensors", "layout": {"partition_by": "series"}, "rollups": [{"by": ["series"]}], "indexes": []}
+    # As the API answers before the rollup sealed its first step.
+    refusal = {"status": 400, "code": "needs_series", "detail": "sensors is partitioned by series: add series="}
+    console.answers = {
+        "/v1/streams": (200, {"streams": [stream], "can": ["read"]}),
+        "/v1/streams/sensors/series": (400, refusal),
+    }
+    try:
+        open_view(chromium, console, "latest", "readsatall")
+        assert "Which series?" in chromium.text(".result")
+        assert "needs_series" not in chromium.text(".result"), "nobody made a mistake"
+    finally:
+        console.answers = {}

@@ -124,7 +124,7 @@ def quakes() -> Iterator[dict[str, Any]]:
 
 def tides() -> Iterator[dict[str, Any]]:
     """Water levels and temperatures of three places, every hour."""
-    chance = random.Random(7)  # noqa: S311 - made-up data
+    chance = random.Random(7)
     for hour in range(DAYS * 24):
         time = NOW - timedelta(hours=hour)
         turns = time.timestamp() / 3600 / 12.42 * math.tau
@@ -198,7 +198,7 @@ def refresh(stage: Stage) -> None:
 
 def meter(stage: Stage) -> None:
     """What the tables on demand consumed, and how much was sent and read."""
-    chance = random.Random(3)  # noqa: S311 - made-up data
+    chance = random.Random(3)
     for day in range(11):
         table = f"tidetable-lapse.access.{NOW - timedelta(days=day):%Y-%m-%d}"
         writes = 3e6 * chance.uniform(0.7, 1.3)

@@ -82,7 +82,8 @@ function runsOf(periods) {
 function runText(period, x, room, height) {
   const provisioned = period.capacity && period.capacity.mode !== "on-demand";
   const text = provisioned ? showNumber(period.capacity.write) : period.capacity ? "on demand" : "in S3";
-  return text.length * 6.2 > room ? s("g") : s("text.amount", { x, y: HEIGHT - height - 6, "text-anchor": "middle" }, text);
+  // A number may reach over its bar, as its neighbours are lower or have no number.
+  return text.length * 6.2 > room + (provisioned ? 8 : 0) ? s("g") : s("text.amount", { x, y: HEIGHT - height - 6, "text-anchor": "middle" }, text);
 }
 
 /** @param {any[]} periods @param {number} width */

@@ -133,7 +133,8 @@ function picture(stream, periods, pricing, room) {
 /** The CSS classes of a period: its state, and of its table the mode and the class. @param {any} period */
 function kindOf(period) {
   const { mode, class: storage } = period.capacity ?? {};
-  return [stateOf(period), mode === "on-demand" ? "demand" : "", storage === "infrequent-access" ? "ia" : ""].join(" ");
+  const state = stateOf(period);
+  return [state === "ahead" ? "open ahead" : state, mode === "on-demand" ? "demand" : "", storage === "infrequent-access" ? "ia" : ""].join(" ");
 }
 
 /** @param {any} stream @param {any[]} periods @param {Pricing} pricing */
@@ -196,5 +197,5 @@ function layoutText(layout) {
 
 function legend() {
   return h("ul.legend", { "aria-label": "Legend" }, STATES.filter(([name]) => !["deleted", "restoring"].includes(name)).map(([name, text]) =>
-    h("li", {}, h("span.swatch", { class: name }), text)), h("li", {}, h("span.swatch.ia"), "class infrequent access"), h("li", {}, h("span.swatch.open.demand"), "on demand"));
+    h("li", {}, h("span.swatch", { class: name }), text)), h("li", {}, h("span.swatch.ia"), "closed, class infrequent access"), h("li", {}, h("span.swatch.open.demand"), "on demand"));
 }
