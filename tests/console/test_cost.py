@@ -167,7 +167,7 @@ def test_the_tide_shows_the_class_and_the_capacity_of_each_step(chromium: Browse
 
 
 def test_a_mistake_in_a_proposal_is_named_without_another_try(chromium: Browser, console: Priced) -> None:
-    visit(chromium, console, "cost?stream=devices&change=" + quote("[streams.devices.pack]\nspam = 1"))
+    visit(chromium, console, "cost?stream=devices&rate=1&change=" + quote("[streams.devices.pack]\nspam = 1"))
     chromium.wait("document.querySelector('.problem')")
     assert "streams.devices.pack.spam: unknown key" in chromium.text(".problem")
     assert chromium.evaluate("document.querySelectorAll('.problem button').length") == 0, "it would ask the same"
