@@ -55,7 +55,7 @@ def test_a_key_for_everything_has_no_closed_view(chromium: Browser, console: Gua
 def test_a_key_that_only_writes_begins_with_sending_and_is_led_there(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "", "writesonly")
     assert chromium.text("nav [aria-current]") == "Send"
-    assert closed_views(chromium) == ["Tide", "Explore", "Rankings", "Latest"]
+    assert closed_views(chromium) == ["Tide", "Explore", "Rankings", "Latest", "Cost"]
     chromium("type", selector="textarea", text='{"series": "s", "data": {}}')
     chromium("click", selector=".send .primary")
     chromium.wait("document.querySelectorAll('.verdicts li').length === 1")
@@ -99,7 +99,7 @@ def test_a_key_of_one_stream_sees_it_and_is_led_away_from_others(chromium: Brows
 
 def test_a_tenants_key_explores_its_own_series_alone(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "explore?stream=doors&ask=events&show=table", "tenantkeyy")
-    assert closed_views(chromium) == ["Tide", "Rankings"]
+    assert closed_views(chromium) == ["Tide", "Rankings", "Cost"]
     assert "tenant7/a" in chromium.text("tbody")
     assert "tenant8" not in chromium.text("main")
     assert chromium.evaluate("document.querySelector('input[name=series]').placeholder") == "tenant7/…"
