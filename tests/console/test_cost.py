@@ -134,6 +134,45 @@ def refusals(errors: list[str]) -> list[str]:
     return [error for error in errors if "403" not in error]
 
 
+def test_the_lines_of_a_stream_are_shown_whole(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost?stream=quakes")
+    hidden = "(() => { const box = document.querySelector('.result details[open]');"
+    assert chromium.evaluate(hidden + " return box.scrollHeight - box.clientHeight; })()") == 0
+    assert len(rows_of(chromium, "The bill of quakes")) >= 3
+
+
+def test_the_tide_shows_the_class_and_the_capacity_of_each_step(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "tide")
+    kinds = dict(
+        chromium.evaluate(
+            "[...document.querySelectorAll('[aria-label=quakes] .period')].map((each) =>"
+            " [each.getAttribute('aria-label').slice(0, 10), each.getAttribute('class')])"
+        )
+    )
+    infrequent = {
+        entry.period.label
+        for entry in console.stage.catalog.entries("quakes")
+        if entry.seen is not None and entry.seen.table_class.value == "infrequent-access"
+    }
+    assert "2026-03-28" in infrequent
+    assert {label for label, kind in kinds.items() if "ia" in kind.split()} == infrequent
+    assert {label for label, kind in kinds.items() if "ahead" in kind.split()} == {"2026-04-01", "2026-04-02"}
+    amounts = "[...document.querySelectorAll('[aria-label=quakes] .amount')].map((each) => each.textContent)"
+    assert chromium.evaluate(amounts)[-2:] == ["10", "1"], "today's and late tables, and the tables made ahead"
+    fills = [
+        chromium.evaluate(f"getComputedStyle(document.querySelector('[aria-label=quakes] {kind} .bar')).fill")
+        for kind in (".closed.ia", ".late", ".open:not(.ahead)", ".ahead")
+    ]
+    assert len(set(fills)) == 4
+
+
+def test_a_mistake_in_a_proposal_is_named_without_another_try(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost?stream=devices&rate=1&change=" + quote("[streams.devices.pack]\nspam = 1"))
+    chromium.wait("document.querySelector('.problem')")
+    assert "streams.devices.pack.spam: unknown key" in chromium.text(".problem")
+    assert chromium.evaluate("document.querySelectorAll('.problem button').length") == 0, "it would ask the same"
+
+
 def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None:
     visit(chromium, console, "cost")
     rows = {row[0]: row[1] for row in rows_of(chromium, "The bill by stream")}
@@ -166,7 +205,7 @@ def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None
 def test_a_stream_is_opened_by_its_address_and_says_what_it_is_made_of(chromium: Browser, console: Priced) -> None:
     visit(chromium, console, "cost")
     chromium("click", selector="a[href='#cost?stream=devices']")
-    chromium.wait("document.querySelector('details.lines')")
+    chromium.wait("document.querySelector('details[open]')")
     lines = {row[0]: row[1] for row in rows_of(chromium, "The bill of devices")}
     assert (lines["tables, writes"], lines["tables, reads"]) == ("$10.00", "$1.00")
     asked = [request["url"] for request in chromium("log")["requests"] if urlsplit(request["url"]).path == "/v1/cost"]
