@@ -6,16 +6,16 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
-from wsgiref.simple_server import WSGIServer, make_server
 
 import pytest
 
 from tests.api.gateway import serving
-from tests.console.browser import Browser, running_browser
-from tests.console.serve import Quiet, Served, served_console
+from tests.console import pages
+from tests.console.browser import Browser
+from tests.console.pages import listening, of_key
+from tests.console.serve import Served, served_console
 from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.infra.synth import ROOT
 from tests.worlds.examples import NOW
@@ -76,10 +76,6 @@ class Priced:
             return list(self.served(environ, start))
 
 
-class _Threads(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Priced]:
     """A stage of five days, whose CloudWatch has counted what devices took today."""
@@ -98,28 +94,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Priced]:
     for gateway in serving(stage, file):
         with served_console(gateway) as served:
             application = Priced(served, stage)
-            with make_server("127.0.0.1", 0, application, server_class=_Threads, handler_class=Quiet) as http:
-                threading.Thread(target=http.serve_forever, daemon=True).start()
-                application.url = f"http://127.0.0.1:{http.server_port}/console"
+            with listening(application) as application.url:
                 yield application
-                http.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests of this file."""
-    with running_browser() as browser:
-        yield browser
 
 
 def visit(browser: Browser, console: Priced, view: str, *, key: str = OPERATOR, **options: Any) -> None:
-    """Open a view in a new session, enter the key, and wait until the answer is shown."""
-    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
-    browser("type", selector="dialog input", text=key)
-    browser("click", selector="dialog .primary")
-    browser.wait("!document.querySelector('dialog')")
-    browser("settle")
-    browser.wait("!document.querySelector('.busy')")
+    """Open a view in a new session with a key, the operator's if none is named."""
+    pages.visit(browser, console, view, key=key, **options)
 
 
 def rows_of(browser: Browser, caption: str) -> list[list[str]]:
@@ -127,11 +108,6 @@ def rows_of(browser: Browser, caption: str) -> list[list[str]]:
     found = f"[...document.querySelectorAll('table')].find((one) => one.caption?.textContent === {json.dumps(caption)})"
     script = f"[...{found}.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))"
     return list(browser.evaluate(script))
-
-
-def refusals(errors: list[str]) -> list[str]:
-    """Errors beside those of the first requests without a key, which the browser itself notes."""
-    return [error for error in errors if "403" not in error]
 
 
 def test_the_lines_of_a_stream_are_shown_whole(chromium: Browser, console: Priced) -> None:
@@ -199,7 +175,7 @@ def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None
     text = chromium.text("[aria-label=Bill]")
     assert "us-east-1, November 2026" in text
     assert "What this bill leaves out" in text
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []
 
 
 def test_a_stream_is_opened_by_its_address_and_says_what_it_is_made_of(chromium: Browser, console: Priced) -> None:
@@ -235,7 +211,7 @@ def test_a_load_that_is_not_measured_is_entered_and_an_idea_is_tried_by_keyboard
     shared, verdict = chromium.evaluate("location.hash"), chromium.text(".verdict")
     visit(chromium, console, shared[1:])
     assert chromium.text(".verdict") == verdict
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []
 
 
 def test_a_proposal_that_cannot_be_says_line_and_key(chromium: Browser, console: Priced) -> None:
@@ -325,4 +301,4 @@ def test_axe_finds_nothing_serious(chromium: Browser, console: Priced, view: str
 def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, console: Priced, view: str) -> None:
     visit(chromium, console, view, width=390, height=844)
     assert chromium.evaluate("document.documentElement.scrollWidth") <= 390
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []
