@@ -1,11 +1,13 @@
 """The API against its description: schemathesis makes the requests, and the description is compared with the code."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
 import schemathesis
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
@@ -117,3 +119,23 @@ def test_the_words_are_those_of_the_code() -> None:
     for source in sources:
         codes |= set(re.findall(r'(?:refuse|Problem)\(\s*\d{3},\s*"(\w+)"', source.read_text()))
     assert set(schemas["Problem"]["properties"]["code"]["enum"]) == codes
+
+
+def _repeated_keys(node: yaml.Node | None) -> list[str]:
+    """The keys that a mapping has twice, of which YAML takes the last."""
+    if isinstance(node, yaml.SequenceNode):
+        return [key for item in node.value for key in _repeated_keys(item)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    keys = Counter(key.value for key, _ in node.value)
+    within = [key for _, value in node.value for key in _repeated_keys(value)]
+    return [key for key, count in keys.items() if count > 1] + within
+
+
+@pytest.mark.parametrize("name", ["openapi.yaml", "openapi-doors.yaml"])
+def test_no_definition_hides_another_of_its_name(name: str) -> None:
+    assert _repeated_keys(yaml.compose((ROOT / "docs" / "use" / name).read_text())) == []
+
+
+def test_a_repeated_definition_is_found() -> None:
+    assert _repeated_keys(yaml.compose("a: {b: 1, c: [{d: 1, d: 2}]}\nb: 2\na: 3\n")) == ["a", "d"]

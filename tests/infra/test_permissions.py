@@ -261,5 +261,5 @@ def test_alarms_are_changed_by_what_scales_and_looked_at_by_the_operators_functi
     assert {name: does for name, does in may.items() if does} == {
         "lifecycle": scales,
         "deployment": scales,
-        "operations": {"cloudwatch:DescribeAlarms"},
+        "operations": {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"},
     }
