@@ -14,7 +14,7 @@ from cli.advising import Use, Writing
 # (docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html).
 _USES = """filter stream = "{stream}" and ispresent(route)
 | fields coalesce(conditions, "") as compared, coalesce(code, "answered") as outcome
-| stats count(*) as queries, sum(requests) as asked, sum(`ReadUnits.0`) as units, sum(`EventsRead.0`) as events,
+| stats count(*) as queries, sum(requests) as calls, sum(`ReadUnits.0`) as units, sum(`EventsRead.0`) as events,
   sum(shown) as returned by route, compared, outcome"""
 _WRITING = """filter stream = "{stream}" and ispresent(bytes)
 | stats count(*) as requests, sum(`EventsAccepted.0`) as events"""
@@ -31,7 +31,7 @@ def read_uses(
             row.get("route", ""),
             tuple(unquote(condition) for condition in row.get("compared", "").split("&") if condition),
             _number(row, "queries"),
-            _number(row, "asked"),
+            _number(row, "calls"),
             float(row.get("units") or 0),
             _number(row, "events"),
             _number(row, "returned"),

@@ -96,7 +96,7 @@ def check_alone(construct: Construct, stage: str, bucket: s3.IBucket) -> None:
 
 
 def _place(construct: Construct) -> tuple[str, ...]:
-    """Account and Region; those that are not known yet count as the same."""
+    """Account and Region; a value that is not known yet equals any other unknown value."""
     stack = Stack.of(construct)
     return tuple("" if Token.is_unresolved(value) else value for value in (stack.account, stack.region))
 

@@ -43,6 +43,9 @@ class StrictClient:
         return json.loads(response["body"])
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Python looks for such methods, to copy an object for example.
+            raise AttributeError(name)
         operation = "".join(word.capitalize() for word in name.split("_"))
 
         def call(**payload: Any) -> Any:

@@ -16,8 +16,19 @@ settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
+# The time-lapse's days until the first month has expired; a shorter life proves less.
+FULL_DAYS = 34
+
+
+def read_days(text: str) -> int:
+    """The number of days of the time-lapse. Raises ``pytest.UsageError``: less than a day would prove nothing and pass."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise pytest.UsageError(f"TIDETABLE_DAYS must be a whole number of days from 1 on, not {text!r}")
+    return int(text)
+
+
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
-DAYS = int(os.environ.get("TIDETABLE_DAYS", "34"))
+DAYS = read_days(os.environ.get("TIDETABLE_DAYS", str(FULL_DAYS)))
 ALONE = ("tests/e2e/test_4_doors.py", "tests/e2e/test_4_first_deploy.py", "tests/e2e/test_4_own.py")
 LONGEST = ("e2e", "timelapse", "iam", "cdk", "infra", *ALONE, "query", "crash", "contract", "strict", "archive")
 

@@ -85,6 +85,11 @@ export function say(text) {
   if (place) place.textContent = text;
 }
 
+/** A text whose parts between backticks are code. @param {string} text @returns {(Node | string)[]} */
+export function withCode(text) {
+  return text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? h("code", {}, part) : part)).filter((part) => part !== "");
+}
+
 /** @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
 function nodes(children) {
   return /** @type {(Node | string)[]} */ (

@@ -1,5 +1,5 @@
 import { get, key, Problem, REFUSED, setKey } from "./api.js";
-import { fill, h, keepFocus } from "./dom.js";
+import { fill, h, keepFocus, withCode } from "./dom.js";
 import { showDialog } from "./parts/dialog.js";
 import { showBusy, showEmpty, showProblem } from "./parts/problem.js";
 import { forgetRecent } from "./parts/recent.js";
@@ -79,7 +79,7 @@ function showLack(view, { text, needs }) {
 function showRefused(error) {
   const reasons = ["It is mistyped, or cut.", "It has expired, or was revoked or rotated: `bin/tidetable keys list` shows when.", "It is a key of another stage.", "It is for streams that this stage has no more."];
   return h("div.empty", {}, h("strong", {}, key() ? "This key opens nothing here" : "The API wants a key"),
-    key() ? h("ul.reasons", {}, reasons.map((reason) => h("li", {}, reason))) : h("p", {}, "An operator of the stage makes one with `bin/tidetable keys create`."),
+    key() ? h("ul.reasons", {}, reasons.map((reason) => h("li", {}, withCode(reason)))) : h("p", {}, withCode("An operator of the stage makes one with `bin/tidetable keys create`.")),
     key() ? h("p", {}, "The API tells nobody which; the stage's access log says it to its operators.") : null,
     h("p.links", {}, h("button.primary", { type: "button", onclick: () => openKey("") }, key() ? "Use another key" : "Enter a key"), h("button", { type: "button", onclick: show }, "Try again")),
     h("p.hint", {}, `${error.status} ${error.code}`));
@@ -143,7 +143,7 @@ function openKey(reason) {
     show();
   };
   const dialog = showDialog("Key",
-    h("form.key", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); use(); } },
+    h("form.keyform", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); use(); } },
       reason ? h("p.remedy", { role: "alert" }, reason) : null,
       h("p", {}, "The key stays in this tab until it is closed, and is sent to this API alone."),
       h("label.field", {}, h("span.label", {}, "Key of the API"), input),

@@ -1,5 +1,7 @@
 // Times as people write them, in UTC or in local time. The API reads and writes UTC.
 
+import { plural } from "./format.js";
+
 const ZONE = "tidetable.zone";
 const UNITS = /** @type {const} */ ([["w", 604800], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]);
 
@@ -52,6 +54,24 @@ export function showMinute(instant) {
 export function lengthText(seconds) {
   for (const [unit, size] of UNITS) if (seconds % size === 0) return `${seconds / size}${unit}`;
   return `${seconds}s`;
+}
+
+/** A length such as `2d` in words: `2 days`. @param {string} text */
+export function lengthWords(text) {
+  const match = /^(\d+)([smhdw])$/.exec(text);
+  return match ? plural(Number(match[1]), WORDS[match[2]]) : text;
+}
+
+const WORDS = /** @type {Record<string, string>} */ ({ s: "second", m: "minute", h: "hour", d: "day", w: "week" });
+const PERIOD_DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+const PERIOD_MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+
+/** A period's label as people write it. Periods are in UTC, in every zone. @param {string} label such as 2026-03-15T09, 2026-03-15, 2026-W11 or 2026-03 */
+export function showPeriod(label) {
+  if (label.includes("W")) return label.slice(5);
+  if (label.length === 7) return PERIOD_MONTH.format(new Date(`${label}-01T00:00Z`));
+  const day = PERIOD_DAY.format(new Date(`${label.slice(0, 10)}T00:00Z`));
+  return label.includes("T") ? `${day}, ${label.slice(11)}h` : day;
 }
 
 /** The seconds of a length such as `5m`; null if it is none. @param {string} text */

@@ -212,7 +212,7 @@ def _count_cost(cost: Cost) -> dict[str, str]:
 
 
 def _note_use(request: Request, stream: str, cost: Cost, *, shown: int, conditions: str = "") -> None:
-    """Add what was queried to the line of the metrics: fields, and no values. It makes no metric, so it costs nothing.
+    """Add what was queried to the line of the metrics: fields, and no values. It makes no metric; it only makes the line longer.
 
     ``tidetable advise`` reads these lines: which index would be worth its price, which shards and buckets are too many.
     """

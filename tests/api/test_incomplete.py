@@ -1,8 +1,11 @@
 """Answers that lack something: they are logged and counted, since a caller may not look."""
 
+from typing import Any
+
 import pytest
 
 import wiring
+from tests.api.gateway import Context
 from tests.fakes.stage import Stage
 from tests.worlds.functions import environment
 from tests.worlds.large import DAY, SENT, built, send
@@ -75,3 +78,38 @@ def test_an_answer_without_a_table_that_should_be_there_is_counted_with_the_gap(
         ]
     # A range that the configuration has no tables for lacks nothing.
     assert watched.call("events", **{"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}) == 0
+
+
+def test_the_units_of_an_answer_are_counted_and_not_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS: the same requests take twice the units if they are read consistently."""
+    from handlers import _observe
+
+    stage = built()
+    send(stage, "chunked", SENT[0])
+    watched = Watched(stage, monkeypatch)
+    counted: dict[str, float] = {}
+    monkeypatch.setattr(_observe.metrics, "add_metric", lambda name, _, value: counted.update({name: value}))
+    units = []
+    for consistent in ("false", "true"):
+        span = {"from": f"{DAY}T00:00:00Z", "to": f"{DAY}T23:59:59Z", "consistent": consistent}
+        assert watched.call("events", **span) == 0
+        assert counted["EventsRead"] == 1
+        units.append(counted["ReadUnits"])
+    assert units[0] > 0
+    assert units[1] == 2 * units[0]
+
+
+def test_each_failure_is_counted_and_a_refusal_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from handlers import _observe, query
+
+    def fail(_: object) -> None:
+        raise RuntimeError("a mistake of the code")
+
+    counted: list[str] = []
+    monkeypatch.setattr(_observe.metrics, "add_metric", lambda *metric: counted.append(metric[0]))
+    monkeypatch.setattr(query, "ROUTES", {"/v1/health": fail})
+    context: Any = Context()
+    assert query.handler({"resource": "/v1/health", "httpMethod": "GET"}, context)["statusCode"] == 503
+    assert counted.count("QueryFailures") == 1
+    assert query.handler({"resource": "/v1/nowhere", "httpMethod": "GET"}, context)["statusCode"] == 404
+    assert counted.count("QueryFailures") == 1

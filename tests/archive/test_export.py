@@ -59,6 +59,37 @@ def test_archiving_again_does_nothing() -> None:
     assert world.bucket == before
 
 
+@pytest.mark.parametrize("state", [State.RESTORING, State.DELETED])
+def test_the_archive_of_a_period_that_is_restored_or_deleted_is_kept_as_it_is(state: State) -> None:
+    """Queries read the archive during a restore."""
+    world = World(some(10))
+    before = world.archive()
+    held = dict(world.bucket)
+    world.catalog.move(before, state, expected=[State.ARCHIVED])
+    again = world.run()
+    assert (again.done, again.events, world.state) == (True, 10, state)
+    assert world.bucket == held
+
+
+def test_an_archive_that_another_run_finished_since_the_first_look_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(some(10))
+    describe = world.describe
+
+    def finish_elsewhere(name: str) -> object:
+        """The other run takes the lease and ends it, before this run takes the lease."""
+        monkeypatch.setattr(world, "describe", describe)
+        world.archive("other")
+        return describe(name)
+
+    monkeypatch.setattr(world, "describe", finish_elsewhere)
+    late = world.run("late")
+    assert (late.done, late.events, world.state) == (True, 10, State.ARCHIVED)
+    facts = late.entry.archive
+    assert facts is not None
+    assert sum(part.events for part in world.manifest(facts.manifest).parts) == 10
+    assert len(world.parts) == len(world.manifest(facts.manifest).parts)
+
+
 def test_killed_after_any_call_it_is_finished_by_the_next_with_one_copy() -> None:
     whole = World(some(100))
     whole.archive()

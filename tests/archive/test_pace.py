@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.fakes import FakeClock
 from tests.worlds.archives import NOW, World, some
-from tidetable.archive.pacing import rate_of
+from tidetable.archive.pacing import Pacer, rate_of, segments_of
 from tidetable.catalog import Opened, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, StaleEntry
@@ -70,6 +71,27 @@ def test_what_a_table_on_demand_may_take_at_the_most_holds_for_its_export() -> N
     assert rate_of(table, ArchivePolicy()) == 6000
     assert rate_of(table, ArchivePolicy(), 50) == 25
     assert rate_of(table, ArchivePolicy(), 50_000) == 6000
+
+
+@pytest.mark.parametrize(("rate", "pause"), [(599.0, None), (600.0, 10.0)])
+def test_a_run_waits_only_if_the_units_cost_more_than_the_function(rate: float, pause: float | None) -> None:
+    """3 GB of Lambda for 1,000 seconds cost $0.04. 600 units per second for as long cost $0.075 on demand."""
+    assert Pacer(rate, FakeClock(NOW), free=NOW + timedelta(seconds=10)).pause() == pause
+
+
+@pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
+def test_each_segment_has_a_page_every_two_seconds(rate: float, segments: int) -> None:
+    """A page of 1 MB takes 256 units, so 1,024 units per second are four pages per second."""
+    assert segments_of(rate, ArchivePolicy(segments=16)) == segments
+
+
+def test_a_table_on_demand_has_no_unused_units_to_read_at_once() -> None:
+    """50 units at the most, half of them: 25 per second from the first second on, in pauses as short as a page."""
+    world = World(some(500))
+    world.read = None
+    world.capacity = 'mode = "on-demand"\nmax = { write = 100, read = 50 }'
+    assert world.run().done
+    assert sum(world.slept) == pytest.approx((500 - 25) / 25, abs=0.5)
 
 
 def test_a_table_that_is_changing_is_not_begun_with() -> None:

@@ -143,10 +143,10 @@ def test_points_of_five_minutes_become_hours_with_their_peak_and_their_throttles
 
 
 USES = [
-    {"route": "events", "compared": "a%26b:eq&size:ge", "queries": "4", "asked": "8", "units": "6.5", "events": "90"}
+    {"route": "events", "compared": "a%26b:eq&size:ge", "queries": "4", "calls": "8", "units": "6.5", "events": "90"}
     | {"returned": "3"},
     {"route": "events", "compared": "customer:eq", "outcome": "needs_index", "queries": "12"},
-    {"route": "latest", "compared": "", "queries": "2", "asked": "2", "units": "1", "events": "2", "returned": "2"},
+    {"route": "latest", "compared": "", "queries": "2", "calls": "2", "units": "1", "events": "2", "returned": "2"},
 ]
 
 

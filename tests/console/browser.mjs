@@ -1,4 +1,4 @@
-// Drives headless Chromium by commands on stdin, a JSON line each; answers are JSON lines on stdout. tests/console/browser.py writes them.
+// Drives headless Chromium, whose path is the argument, by commands on stdin, a JSON line each; answers are JSON lines on stdout. tests/console/browser.py writes them.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -7,7 +7,7 @@ import puppeteer from "puppeteer-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const browser = await puppeteer.launch({
-  executablePath: await chromium.executablePath(), headless: "shell",
+  executablePath: process.argv[2], headless: "shell",
   // Of its own arguments not the single process, in which a second session cannot be opened.
   args: [...chromium.args.filter((argument) => !["--single-process", "--no-zygote"].includes(argument)), "--lang=en-US"],
 });

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.infra.synth import ROOT
@@ -54,11 +56,44 @@ class Browser:
         return list(self("log")["errors"])
 
 
+PACKAGE = ROOT / "node_modules" / "@sparticuz" / "chromium"
+UNPACK = "import chromium from '@sparticuz/chromium'; console.log(await chromium.executablePath());"
+
+
+def unpack_chromium(folder: Path = ROOT / ".build") -> Path:
+    """The path of Chromium, unpacked whole.
+
+    The package unpacks to the machine's folder for temporary files, and takes for whole what is there: the browser of
+    a second process at the same time would be a half-written file. So it is unpacked elsewhere and then renamed.
+    """
+    version = json.loads((PACKAGE / "package.json").read_text())["version"]
+    unpacked = folder / f"chromium-{version}"
+    if not unpacked.exists():
+        folder.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            place = Path(temporary) / "chromium"
+            place.mkdir()
+            subprocess.run(  # noqa: S603 - our own script
+                ["node", "--input-type=module", "--eval", UNPACK],  # noqa: S607
+                cwd=ROOT,
+                env=os.environ | {"TMPDIR": str(place)},
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            try:
+                place.rename(unpacked)
+            except OSError:
+                # Another process was first.
+                if not unpacked.exists():
+                    raise
+    return unpacked / "chromium"
+
+
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     """A browser that ends with the block."""
     with subprocess.Popen(  # noqa: S603 - our own script
-        ["node", str(ROOT / "tests" / "console" / "browser.mjs")],  # noqa: S607
+        ["node", str(ROOT / "tests" / "console" / "browser.mjs"), str(unpack_chromium())],  # noqa: S607
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

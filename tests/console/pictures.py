@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import make_server
+
+import pytest
 
 from tests.api.gateway import serving
 from tests.console.browser import running_browser
 from tests.console.serve import Quiet, Served, served_console
-from tests.fakes.stage import STALE_SECONDS
+from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.infra.synth import ROOT
-from tests.worlds.examples import NOW, Example
+from tests.worlds.examples import NOW
+from tests.worlds.showcase import CONFIG, showcase
 
 # File, width, height, theme and view.
 PICTURES = (
-    ("console", 1280, 820, "light", "explore?stream=access&from=-14d&by=path&top=5&step=1d&form=bars"),
-    ("console-tide", 1280, 620, "dark", "tide"),
-    ("console-phone", 390, 844, "light", "explore?stream=access&from=-14d&stat=p50,p99&field=ms&step=1d"),
+    ("console", 1280, 780, "light", "explore?stream=buoys&from=-7d&by=series&stat=avg&field=level&step=1h"),
+    ("console-tide", 1280, 1000, "dark", "tide"),
+    ("console-heat", 1280, 640, "light", "explore?stream=quakes&from=-7d&by=series&top=10&step=3h&form=heat"),
+    ("console-cost", 1280, 1000, "light", "cost?stream=quakes"),
+    ("console-phone", 390, 844, "light", "tide"),
 )
 
 
@@ -33,8 +40,16 @@ class Still(Served):
 
 def draw() -> None:
     """Write every picture into docs/."""
-    example = Example("weblogs")
-    for api in serving(example.stage, example.config):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        config = Path(folder) / "tidetable.toml"
+        config.write_text(CONFIG)
+        patch.setenv("AWS_REGION", "us-east-1")
+        draw_of(showcase(), config)
+
+
+def draw_of(stage: Stage, config: Path) -> None:
+    """Write the pictures of a stage."""
+    for api in serving(stage, config):
         with (
             served_console(api) as served,
             make_server("127.0.0.1", 0, Still(served.api), handler_class=Quiet) as http,

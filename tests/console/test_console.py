@@ -38,13 +38,27 @@ def test_a_wrong_key_is_refused_and_the_right_one_stays_in_the_tab_alone(chromiu
     assert keys == {None, "tt_wrong", KEY}
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_dialog_of_the_key_shows_all_of_itself(chromium: Browser, console: Locked, width: int) -> None:
+    chromium("open", url=f"{console.url}#tide", width=width, height=800)
+    hidden = """(() => { const frame = document.querySelector('dialog').getBoundingClientRect();
+        return [...document.querySelectorAll('dialog h2, dialog p, dialog input, dialog button')].filter((each) => {
+            const box = each.getBoundingClientRect();
+            return box.top < frame.top || box.bottom > frame.bottom || box.right > frame.right; }).length; })()"""
+    chromium.wait("document.querySelector('dialog .primary')")
+    assert chromium.evaluate(hidden) == 0
+    assert chromium.evaluate("document.querySelector('dialog input').offsetWidth") > width / 2.5, "a key has 48 letters"
+
+
 def test_the_tide_shows_every_period_and_its_facts(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "tide")
     entries = list(console.example.stage.catalog.entries("access"))
     assert chromium.evaluate("document.querySelectorAll('.period').length") == len(entries) == 22
     assert chromium.evaluate("document.querySelectorAll('.period.open').length") == 3, "today and two ahead"
     assert chromium.evaluate("document.querySelectorAll('.period.late').length") == 2, "two days of late events"
+    assert chromium.evaluate("document.querySelectorAll('.period.ahead').length") == 2
     assert chromium.evaluate("document.querySelectorAll('line.now').length") == 1
+    assert "takes events up to 2 days late" in chromium.text("main")
     chromium.evaluate("document.querySelectorAll('.period.late')[1].focus()")
     chromium.wait("document.activeElement.classList.contains('late')")
     chromium("press", key="Enter")

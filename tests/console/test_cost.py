@@ -6,16 +6,16 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
-from wsgiref.simple_server import WSGIServer, make_server
 
 import pytest
 
 from tests.api.gateway import serving
-from tests.console.browser import Browser, running_browser
-from tests.console.serve import Quiet, Served, served_console
+from tests.console import pages
+from tests.console.browser import Browser
+from tests.console.pages import listening, of_key
+from tests.console.serve import Served, served_console
 from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.infra.synth import ROOT
 from tests.worlds.examples import NOW
@@ -76,10 +76,6 @@ class Priced:
             return list(self.served(environ, start))
 
 
-class _Threads(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Priced]:
     """A stage of five days, whose CloudWatch has counted what devices took today."""
@@ -98,28 +94,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Priced]:
     for gateway in serving(stage, file):
         with served_console(gateway) as served:
             application = Priced(served, stage)
-            with make_server("127.0.0.1", 0, application, server_class=_Threads, handler_class=Quiet) as http:
-                threading.Thread(target=http.serve_forever, daemon=True).start()
-                application.url = f"http://127.0.0.1:{http.server_port}/console"
+            with listening(application) as application.url:
                 yield application
-                http.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests of this file."""
-    with running_browser() as browser:
-        yield browser
 
 
 def visit(browser: Browser, console: Priced, view: str, *, key: str = OPERATOR, **options: Any) -> None:
-    """Open a view in a new session, enter the key, and wait until the answer is shown."""
-    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
-    browser("type", selector="dialog input", text=key)
-    browser("click", selector="dialog .primary")
-    browser.wait("!document.querySelector('dialog')")
-    browser("settle")
-    browser.wait("!document.querySelector('.busy')")
+    """Open a view in a new session with a key, the operator's if none is named."""
+    pages.visit(browser, console, view, key=key, **options)
 
 
 def rows_of(browser: Browser, caption: str) -> list[list[str]]:
@@ -129,9 +110,43 @@ def rows_of(browser: Browser, caption: str) -> list[list[str]]:
     return list(browser.evaluate(script))
 
 
-def refusals(errors: list[str]) -> list[str]:
-    """Errors beside those of the first requests without a key, which the browser itself notes."""
-    return [error for error in errors if "403" not in error]
+def test_the_lines_of_a_stream_are_shown_whole(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost?stream=quakes")
+    hidden = "(() => { const box = document.querySelector('.result details[open]');"
+    assert chromium.evaluate(hidden + " return box.scrollHeight - box.clientHeight; })()") == 0
+    assert len(rows_of(chromium, "The bill of quakes")) >= 3
+
+
+def test_the_tide_shows_the_class_and_the_capacity_of_each_step(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "tide")
+    kinds = dict(
+        chromium.evaluate(
+            "[...document.querySelectorAll('[aria-label=quakes] .period')].map((each) =>"
+            " [each.getAttribute('aria-label').slice(0, 10), each.getAttribute('class')])"
+        )
+    )
+    infrequent = {
+        entry.period.label
+        for entry in console.stage.catalog.entries("quakes")
+        if entry.seen is not None and entry.seen.table_class.value == "infrequent-access"
+    }
+    assert "2026-03-28" in infrequent
+    assert {label for label, kind in kinds.items() if "ia" in kind.split()} == infrequent
+    assert {label for label, kind in kinds.items() if "ahead" in kind.split()} == {"2026-04-01", "2026-04-02"}
+    amounts = "[...document.querySelectorAll('[aria-label=quakes] .amount')].map((each) => each.textContent)"
+    assert chromium.evaluate(amounts)[-2:] == ["10", "1"], "today's and late tables, and the tables made ahead"
+    fills = [
+        chromium.evaluate(f"getComputedStyle(document.querySelector('[aria-label=quakes] {kind} .bar')).fill")
+        for kind in (".closed.ia", ".late", ".open:not(.ahead)", ".ahead")
+    ]
+    assert len(set(fills)) == 4
+
+
+def test_a_mistake_in_a_proposal_is_named_without_another_try(chromium: Browser, console: Priced) -> None:
+    visit(chromium, console, "cost?stream=devices&rate=1&change=" + quote("[streams.devices.pack]\nspam = 1"))
+    chromium.wait("document.querySelector('.problem')")
+    assert "streams.devices.pack.spam: unknown key" in chromium.text(".problem")
+    assert chromium.evaluate("document.querySelectorAll('.problem button').length") == 0, "it would ask the same"
 
 
 def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None:
@@ -160,13 +175,13 @@ def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None
     text = chromium.text("[aria-label=Bill]")
     assert "us-east-1, November 2026" in text
     assert "What this bill leaves out" in text
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []
 
 
 def test_a_stream_is_opened_by_its_address_and_says_what_it_is_made_of(chromium: Browser, console: Priced) -> None:
     visit(chromium, console, "cost")
     chromium("click", selector="a[href='#cost?stream=devices']")
-    chromium.wait("document.querySelector('details.lines')")
+    chromium.wait("document.querySelector('details[open]')")
     lines = {row[0]: row[1] for row in rows_of(chromium, "The bill of devices")}
     assert (lines["tables, writes"], lines["tables, reads"]) == ("$10.00", "$1.00")
     asked = [request["url"] for request in chromium("log")["requests"] if urlsplit(request["url"]).path == "/v1/cost"]
@@ -196,7 +211,7 @@ def test_a_load_that_is_not_measured_is_entered_and_an_idea_is_tried_by_keyboard
     shared, verdict = chromium.evaluate("location.hash"), chromium.text(".verdict")
     visit(chromium, console, shared[1:])
     assert chromium.text(".verdict") == verdict
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []
 
 
 def test_a_proposal_that_cannot_be_says_line_and_key(chromium: Browser, console: Priced) -> None:
@@ -286,4 +301,4 @@ def test_axe_finds_nothing_serious(chromium: Browser, console: Priced, view: str
 def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, console: Priced, view: str) -> None:
     visit(chromium, console, view, width=390, height=844)
     assert chromium.evaluate("document.documentElement.scrollWidth") <= 390
-    assert refusals(chromium.errors) == []
+    assert of_key(chromium.errors) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -312,3 +312,25 @@ def test_control_and_enter_runs_from_any_field(chromium: Browser, console: Locke
     chromium.wait("!document.querySelector('.wait')")
     chromium("settle")
     assert len(requests_of(chromium)) == asked + 1
+
+
+def test_dragging_over_a_heat_map_looks_closer(chromium: Browser, console: Locked) -> None:
+    visit(chromium, console, "explore?stream=access&from=-14d&by=path&form=heat&step=1d")
+    before = picture_of(chromium)
+    chromium("drag", selector=".heat canvas", **{"from": 0.4, "to": 0.7})
+    chromium.wait("location.hash.includes('to=2026')")
+    chromium("settle")
+    asked = question_of(chromium)
+    begin, end = (datetime.fromisoformat(asked[name][0]) for name in ("from", "to"))
+    # The columns are 14 days or 15; the names of the rows take up to a fifth of the width.
+    assert timedelta(days=4) < end - begin < timedelta(days=6)
+    assert "step" not in asked, "a finer step"
+    assert picture_of(chromium) != before
+    assert of_key(chromium.errors) == []
+
+
+def test_a_range_of_a_day_is_named_as_people_say_it(chromium: Browser, console: Locked) -> None:
+    visit(chromium, console, "explore?stream=access&from=-1d")
+    assert chromium.evaluate("document.querySelector('.select').textContent") == "Last day"
+    visit(chromium, console, "explore?stream=access&from=-10d")
+    assert chromium.evaluate("document.querySelector('.select').textContent") == "Last 10 days"

@@ -179,3 +179,11 @@ def test_the_handshake_of_webhooks_is_answered(doors: Doors) -> None:
 def test_another_streams_key_is_403(doors: Doors) -> None:
     doors.caller = {"key_id": "k", "streams": "other", "can": "write", "series_prefix": ""}
     assert send(doors, event()).document["code"] == "forbidden"
+
+
+def test_a_batch_has_as_many_events_as_the_door_takes(doors: Doors) -> None:
+    """Five requests of 100 events, which is what this configuration takes."""
+    assert send(doors, [event(str(number)) for number in range(501)], BATCH).status == 413
+    assert doors.events() == []
+    assert send(doors, [event(str(number)) for number in range(500)], BATCH).status == 204
+    assert len(doors.events()) == 500

@@ -91,6 +91,15 @@ def test_refused_records_make_the_whole_request_come_again_with_the_others_store
     assert len(doors.events()) == 1
 
 
+def test_five_refusals_are_described_and_the_others_counted(doors: Doors) -> None:
+    reply = send(doors, *[record({"n": number}) for number in range(7)])
+    message = reply.document["errorMessage"]
+    assert message.startswith("7 events are refused, 0 are stored: record 0: ")
+    assert "; record 4: " in message
+    assert "record 5" not in message
+    assert message.endswith("; and 2 more")
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b'{"records": 1}', b'{"records": [{"data": 5}]}'])
 def test_a_body_that_is_no_request_is_400_in_its_form(doors: Doors, body: bytes) -> None:
     reply = send(doors, body=body)

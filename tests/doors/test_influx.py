@@ -99,6 +99,24 @@ def test_each_version_knows_its_precisions(doors: Doors, route: str, precision: 
     assert (reply.status, [event["time"] for event in doors.events()]) == (204, ["2026-03-01T00:04:00.000000Z"])
 
 
+@pytest.mark.parametrize(
+    ("stamp", "time"),
+    [
+        (4_999_999_999, "2128-06-11T08:53:19.000000Z"),
+        (5_000_000_000, "1970-02-27T20:53:20.000000Z"),
+        (4_999_999_999_999, "2128-06-11T08:53:19.999000Z"),
+        (5_000_000_000_000, "1970-02-27T20:53:20.000000Z"),
+        (4_999_999_999_999_999, "2128-06-11T08:53:19.999999Z"),
+        (5_000_000_000_000_000, "1970-02-27T20:53:20.000000Z"),
+    ],
+)
+def test_version_3_guesses_the_unit_of_a_time_by_its_size(doors: Doors, stamp: int, time: str) -> None:
+    """Such times are outside of the window, so the refusal says how each was read."""
+    reply = write(doors, f"cpu idle=1 {stamp}", V3)
+    assert reply.status == 400
+    assert reply.document["data"][0]["error_message"].startswith(f"{time} is ")
+
+
 def test_hours_are_a_precision_of_version_1(doors: Doors) -> None:
     assert write(doors, f"cpu idle=1 {T // (3600 * 10**9)}", V1, "precision=h").status == 204
     assert doors.events()[0]["time"] == "2026-03-01T00:00:00.000000Z"

@@ -100,6 +100,9 @@ def test_deflate_is_inflated_within_the_same_bounds(doors: Doors) -> None:
     assert doors.call("POST", METRICS, body, **more).status == 200
     assert len(doors.events()) == 1
     assert doors.call("POST", METRICS, body[:-9], **more).status == 400
+    # All of the JSON is there, but not the end of its checksum.
+    cut = doors.call("POST", METRICS, body[:-2], **more)
+    assert (cut.status, b"cut short" in cut.body, len(doors.events())) == (400, True, 1)
     assert doors.call("POST", METRICS, zlib.compress(b" " * 9_000_000), **more).status == 413
     # The gateway inflates such a body itself.
     assert doors.call("POST", METRICS, json.dumps(metrics(gauge(point(2, T + 1)))), **more).status == 200

@@ -28,6 +28,9 @@ _FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}
 @pytest.fixture(scope="session")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
+        # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
+        if clock_can_move():
+            emulator.move_clock(OFFSET)
         file, text = emulator.folder / "tidetable.toml", (ROOT / "tidetable.toml").read_text()
         assert "\n[streams.stations]\n" in text
         for before, after in (*_CHANGES, ("\n[streams.stations]\n", f"\n[streams.stations]\n{_FEED}\n")):
@@ -35,11 +38,7 @@ def stage() -> Iterator[tuple[Emulator, Deployed]]:
         assert '\nby = ["series", "status"]' in text
         file.write_text(text)
         aws_client(emulator.endpoint, "sqs").create_queue(QueueName=CHANGES)
-        made = deploy(emulator, config=file)
-        # The clock is moved only now, because the CDK's command line waits for the stack's events by this machine's time.
-        if clock_can_move():
-            emulator.move_clock(OFFSET)
-        yield emulator, made
+        yield emulator, deploy(emulator, config=file)
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,15 @@ def test_plan_and_status_of_a_deployed_stage(tidetable: Any) -> None:
     assert {"create", "close", "archive"} <= {action["action"] for action in json.loads(later.stdout)["actions"]}
 
 
+def test_advise_says_what_it_lacks_of_a_stage_that_is_not_measured(tidetable: Any) -> None:
+    """The emulator counts no units: the command reads its metrics and logs, and gives no advice."""
+    advice = tidetable("advise", "--json")
+    assert advice.returncode == 0, advice.stdout + advice.stderr
+    rows = {row["stream"]: row for row in json.loads(advice.stdout)}
+    assert {"quakes", "stations", "reports"} <= rows.keys()
+    assert [finding for row in rows.values() for finding in row["findings"]] == []
+
+
 def test_a_stage_that_is_not_deployed_says_so(tidetable: Any) -> None:
     result = tidetable("plan", "--stage", "nowhere")
     assert result.returncode == 1

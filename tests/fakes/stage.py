@@ -76,6 +76,9 @@ class Mortal:
         return self._target.meta
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Python looks for such methods, to copy an object for example.
+            raise AttributeError(name)
         attribute = getattr(self._target, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:

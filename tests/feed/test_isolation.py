@@ -96,6 +96,19 @@ def test_a_target_that_took_nothing_for_max_age_delays_no_younger_change() -> No
     assert world.well.taken == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_young_change_in_a_request_with_an_old_one_becomes_a_letter_with_it_or_arrives() -> None:
+    """The request is refused whole, which the old change makes a failure of the target: the young one may not be lost."""
+    for shut in (True, False):
+        world = World()
+        world.gone.shut = shut
+        old, young = world.clock.now() - timedelta(seconds=3_700), world.clock.now()
+        batch = [World.record(1, old), World.record(2, young)]
+        delivered = deliver(batch, world.feed, lambda: 100.0)
+        assert delivered.first_failure is None
+        assert (world.letters_of_gone, world.gone.taken) == (([1, 2], []) if shut else ([], [1, 2]))
+        assert world.well.taken == [1, 2]
+
+
 def test_a_target_that_works_again_gets_what_comes_then_and_is_waited_for_again() -> None:
     world = World()
     world.send(1, age=3_700)

@@ -131,14 +131,15 @@ def make_targets(endpoint: str) -> None:
 def stage() -> Iterator[Stage]:
     program = Path(__file__).with_name("authority.py")
     with Emulator(clock=clock_can_move(), program=program, variables={"AUTH": "true"}) as emulator:
+        # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
+        if clock_can_move():
+            emulator.move_clock(OFFSET)
         kms = aws_client(emulator.endpoint, "kms")
         keys = {name: kms.create_key()["KeyMetadata"]["Arn"] for name in ("first", "second")}
         assert all(f":kms:{REGION}:" in arn for arn in keys.values())
         make_targets(emulator.endpoint)
         file = configuration(emulator.folder / "first.toml", FEATURES, keys)
         made = Stage(emulator, deploy(emulator, config=file), keys)
-        if clock_can_move():
-            emulator.move_clock(OFFSET)
         assert made.denials() == []
         yield made
 

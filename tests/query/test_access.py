@@ -60,3 +60,32 @@ def test_a_consistent_query_takes_the_table_and_one_of_low_priority_the_replica(
     assert way(2, low=True, replica=True) == ("copy", [], [])
     assert way(2, low=True, consistent=True, replica=True) == (None, [], [])
     assert way(2, low=True) == (None, [], [])
+
+
+def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() -> None:
+    """A value's events are all read, in any order of time, if a query names not every level: that suits long ranges."""
+    layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 2, levels=("state", "status")),))
+    condition = Condition("state", "eq", ("CA",))
+    for share, index in ((1.0, "places"), (0.15, "places"), (0.1, "places"), (0.09, None)):
+        access = access_to(layout, Names(), (condition,), consistent=False, low=False, share=share)
+        assert access is not None
+        assert (None if access.index is None else access.index.name) == index
+
+
+@pytest.mark.parametrize(("value", "heads"), [("CA", 1), ("5", 2)])
+def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: str, heads: int) -> None:
+    """The text of a number stands for the number, too, which are two ranges for each shard."""
+    layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 150, levels=("state",)),))
+    access = access_to(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
+    assert access is not None
+    assert (None if access.index is None else access.index.name, len(access.heads)) == ("places", heads)
+
+
+def test_no_global_index_answers_a_consistent_query() -> None:
+    """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
+    layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))
+    assert access_to(layout, Names(), (), consistent=True, low=False) is None
+    access = access_to(layout, Names(), (), consistent=False, low=False)
+    assert access is not None
+    assert access.index is not None
+    assert (access.index.name, list(access.partitions)) == ("all", ["*"])

@@ -1,6 +1,7 @@
 """The latest event of each series, compared with the stored events."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -86,6 +87,33 @@ def test_the_search_ends_where_each_series_has_one_and_before_archives() -> None
     latest = find_latest(STREAM, {"series": ["b"]}, reader_of(events, archived=1), NOW, lambda: 100.0)
     assert latest.searched == START + timedelta(days=2)
     assert latest.document()["latest"] == [{"series": "b", "event": None}]
+
+
+def test_of_each_suffix_one_event_is_read() -> None:
+    """The last day's table has three suffixes, each of which has several of these events."""
+    events = [Event("a", START + timedelta(days=3, minutes=number), str(number), {}) for number in range(21)]
+    latest = find_latest(STREAM, {"series": ["a"]}, reader_of(events), NOW, lambda: 100.0)
+    assert (latest.cost.requests, latest.cost.read) == (3, 3)
+    assert latest.events["a"]["id"] == "20"
+
+
+def test_the_catalog_is_listed_once_if_a_retained_table_has_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine days are kept after the present day: with the day of the fifth of March, those from the 24th of February on."""
+    layout = LAYOUTS[1]
+    reader = reader_of_tables(
+        one_table(layout, -5, Event("a", START - timedelta(days=5), "old", {})), one_table(layout, -6)
+    )
+    starts: list[datetime | None] = []
+    entries = reader.catalog.entries
+
+    def note(stream: str, start: datetime | None, *rest: Any, **more: Any) -> Any:
+        starts.append(start)
+        return entries(stream, start, *rest, **more)
+
+    monkeypatch.setattr(reader.catalog, "entries", note)
+    latest = find_latest(STREAM, {"series": ["a"]}, reader, NOW, lambda: 100.0)
+    assert latest.events["a"]["id"] == "old"
+    assert starts == [datetime(2026, 2, 23, tzinfo=UTC)]
 
 
 @pytest.mark.parametrize(

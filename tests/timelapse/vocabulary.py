@@ -28,6 +28,10 @@ class Span:
     end: datetime
     length: timedelta | None
 
+    def holds(self, time: str) -> bool:
+        """Whether the period has the instant of a text."""
+        return self.start <= datetime.fromisoformat(time) < self.end
+
     def later(self, count: int) -> datetime:
         """The end of the period that is a number of periods later."""
         if self.length is not None:

@@ -12,7 +12,7 @@ from aws.archive.parquet import Parquet
 from aws.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
 from tests.fakes.serial import Serial
-from tests.lifecycle.world import configuration
+from tests.lifecycle.world import LADDER, configuration
 from tidetable.archive import Archived, Exporter, Manifest, archive_period
 from tidetable.archive.manifest import Part
 from tidetable.archive.ports import RawPage
@@ -64,6 +64,7 @@ class World:
         self.slept: list[float] = []
         self.seconds = 1e9
         self.policy = ""
+        self.capacity = LADDER
         self.time_travel = False
         self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
 
@@ -125,7 +126,7 @@ class World:
         self.bucket = {key: body for key, body in self.bucket.items() if not key.startswith(prefix)}
 
     def run(self, owner: str = "one") -> Archived:
-        config = configuration(more=self.policy)
+        config = configuration(more=self.policy, capacity=self.capacity)
         world: Any = self
         exporter = Exporter(
             config,

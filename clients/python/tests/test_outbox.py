@@ -234,3 +234,32 @@ def test_failures_that_nobody_collects_take_room() -> None:
     assert outbox.weight == before
     assert [failure.index for failure in outbox.collect_failures()] == [0, 1, 2, 3]
     assert outbox.weight == 0
+
+
+def test_a_request_has_exactly_the_bytes_of_the_policy_at_the_most() -> None:
+    """With the ends of lines: 10 and 11 bytes are more than 20, 10 and 10 are not."""
+    for second, lines in ((b"x" * 10, 1), (b"x" * 9, 2)):
+        box = Outbox(Policy(batch_bytes=20, linger=0), lambda: 0.0)
+        box.add("s", b"x" * 9, 0.0)
+        box.add("s", second, 0.0)
+        batch = box.take(0.0)
+        assert batch is not None
+        assert len(batch.lines) == lines
+
+
+def test_requests_whose_driver_ended_are_sent_again_in_their_order() -> None:
+    box = Outbox(Policy(batch_events=1, in_flight=2), lambda: 0.0)
+    for number in range(3):
+        box.add("s", line(number), 0.0)
+    assert [box.take(0.0) is None for _ in range(3)] == [False, False, True]
+    box.release_flying()
+    assert [batch.lines for batch in (box.take(0.0), box.take(0.0)) if batch is not None] == [[line(0)], [line(1)]]
+
+
+def test_the_buffer_counts_96_bytes_of_python_for_each_event() -> None:
+    """3 bytes and the end of their line are 100 bytes: two such events fill 200 bytes."""
+    box = Outbox(Policy(buffer_bytes=200), lambda: 0.0)
+    for room in (True, True, False):
+        assert box.has_room(b"abc") is room
+        box.add("s", b"abc", 0.0)
+    assert box.weight == 300

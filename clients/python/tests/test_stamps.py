@@ -87,6 +87,7 @@ def test_a_dataclass_is_an_event() -> None:
         ({"series": "s", "time": datetime(2026, 1, 1)}, "has no offset"),  # noqa: DTZ001 - that is the mistake
         ({"series": "s", "time": 1.5}, "neither a datetime"),
         ({"series": "s", "id": 5}, "the id 5 is not text"),
+        ({"series": "s", "data": {"a": Decimal("Infinity")}}, "data.a is Infinity"),
         ({"series": "s", "data": {"a": {"b": [1, float("nan")]}}}, r"data.a.b\[1\] is nan"),
         ({"series": "s", "data": {"a": float("inf")}}, "data.a is inf"),
         ({"series": "s", "data": {"a": Decimal("NaN")}}, "data.a is NaN"),

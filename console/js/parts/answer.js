@@ -80,7 +80,7 @@ export function showAggregate(content, { rows, before, question, change }) {
   fill(content,
     h("div.tabs.small", { role: "group", "aria-label": "Form" }, FORMS.map(([name, title]) =>
       h("button.tab", { type: "button", "aria-pressed": String(question.form === name), onclick: () => change({ form: name }) }, title))),
-    place, heat ? null : hint(),
+    place, hint(),
     all.lines.length > MOST_LINES && !heat ? h("p.hint", {}, `The first ${MOST_LINES} of ${all.lines.length} lines are drawn; the table has all.`) : null);
   const options = { ...common(content, question), step, zoom: zoomBy(change, ""), stacked: stats.length === 1 && ADDED.includes(stats[0]) && !before };
   const chart = heat ? drawHeatmap(drawn.times, drawn.lines, options) : drawChart(drawn.times, drawn.lines, /** @type {any} */ (question.form), options);
@@ -116,7 +116,7 @@ export function sourcesOf(body) {
 /** What the answer lacks. @param {any} body @param {Question} question @param {(changes: Partial<Question>) => void} change */
 export function showNotes(body, question, change) {
   const notes = [];
-  for (const gap of body.gaps?.slice(0, 5) ?? []) notes.push(h("li", {}, `${showTime(gap.from)} to ${showTime(gap.to)} could not be read: ${gap.reason}.`));
+  for (const gap of body.gaps?.slice(0, 5) ?? []) notes.push(h("li", {}, `${showTime(gap.from)} to ${showTime(gap.to)} is missing here: ${gap.reason}.`));
   if (body.gaps?.length > 5) notes.push(h("li", {}, `And ${plural(body.gaps.length - 5, "more gap")}.`));
   if (body.next && question.ask === "aggregate") notes.push(h("li", {}, "The answer goes on behind the last step shown. ",
     h("button", { type: "button", onclick: () => change({ step: lengthText(stepOf(question) * 4) }) }, "Use a coarser step")));

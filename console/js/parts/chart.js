@@ -20,6 +20,9 @@ const AXIS_TIMES = [
 /** Colours that are told apart in both themes, also by most colour-blind people (after Okabe and Ito). */
 export const COLOURS = ["#1791a7", "#e08214", "#7b5cd6", "#3a9e4d", "#d6478c", "#8a7a1f", "#4a7fd6", "#c0392b", "#5b6770", "#9c6b3f"];
 
+// The distances of the marks beside counts, which have no halves.
+const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((first) => first * 10 ** power)).flat();
+
 /** @param {number} index */
 export function colourOf(index) {
   return COLOURS[index % COLOURS.length];
@@ -65,6 +68,7 @@ export function drawChart(times, lines, form, options = {}) {
     const style = getComputedStyle(document.documentElement);
     const [ink, grid] = ["--muted", "--line"].map((name) => style.getPropertyValue(name).trim());
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: "12px system-ui" };
+    const whole = lines.every((line) => line.values.every((value) => value === null || Number.isInteger(value)));
     // The last bar needs its room, too.
     const room = form === "bars" ? (options.step ?? 0) : 0;
     return {
@@ -73,7 +77,7 @@ export function drawChart(times, lines, form, options = {}) {
       tzDate: (/** @type {number} */ seconds) => (zone() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7, show: form === "bars" ? false : undefined } },
       legend: { show: false },
-      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
+      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, incrs: whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
       scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => (low === high ? [low - 1, high + 1 + room] : [low, high + room]) },
         y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => rangeOf(low, high, form) } },
       series: [{}, ...lines.map((line, index) => seriesOf(line, colours[index]))],

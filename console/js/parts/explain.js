@@ -15,14 +15,14 @@ export function showExplain(plan) {
     { name: "notes", cell: (/** @type {any} */ stage) => [stage.fetches && "fetches events from the table", stage.unpacks && "reads packs whole"].filter(Boolean).join("; ") },
   ];
   const rollups = plan.rollups?.length
-    ? h("ul.notes", {}, plan.rollups.map((/** @type {any} */ rollup) => h("li", {}, rollup.used ? `${rollup.rollup} is used.` : `${rollup.rollup} is not used: ${rollup.reason}.`)))
+    ? h("ul.notes", {}, plan.rollups.map((/** @type {any} */ rollup) => h("li", {}, rollup.used ? `The rollup ${rollup.rollup} is used.` : `The rollup ${rollup.rollup} is not used: ${rollup.reason}.`)))
     : null;
   return h("div.explain", {},
     page ? h("div.cards", {}, card("This page", page), plan.estimate.pages > 1 ? card(`At most ${plural(plan.estimate.pages, "page")}`, all) : null) : null,
     rollups,
     plan.stages?.length ? showTable(sources, plan.stages, { caption: "What is read" }) : h("p.hint", {}, "Nothing is read."),
     plan.stages_left_out ? h("p.hint", {}, `And ${plural(plan.stages_left_out, "more source")}.`) : null,
-    plan.estimate?.guessed_shares ? h("p.hint", {}, `${plural(plan.estimate.guessed_shares, "size")} of the estimate is a guess.`) : null);
+    plan.estimate?.guessed_shares ? h("p.hint", {}, plan.estimate.guessed_shares === 1 ? "A size in this estimate is a guess." : `${showNumber(plan.estimate.guessed_shares)} sizes in this estimate are guesses.`) : null);
 }
 
 /** @param {string} title @param {any} cost */

@@ -15,9 +15,12 @@ const FOOT = 26;
 export function drawHeatmap(times, lines, options = {}) {
   const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img", "aria-label": `Heat map of ${lines.length} groups` }));
   const tip = h("div.tip", { hidden: true });
-  const place = /** @type {any} */ (h("div.chart.heat", {}, canvas, tip));
+  const selection = h("div.selection", { hidden: true });
+  const scale = h("p.hint.scale", {});
+  const place = /** @type {any} */ (h("div.chart.heat", {}, canvas, selection, tip, scale));
   const shown = lines.slice(0, 60);
   const most = Math.max(...shown.flatMap((line) => line.values.map((value) => value ?? 0)), Number.MIN_VALUE);
+  scale.append("0 ", h("span.ramp"), ` ${showNumber(most)}`);
   const step = options.step ?? (times.length > 1 ? Math.min(...times.slice(1).map((time, index) => time - times[index])) : 60);
   const [begin, end] = [times[0], times[times.length - 1] + step];
   let width = 600;
@@ -26,16 +29,16 @@ export function drawHeatmap(times, lines, options = {}) {
   const x = (time) => LABEL + ((time - begin) / (end - begin)) * (width - LABEL);
 
   function draw() {
-    const scale = window.devicePixelRatio || 1;
+    const ratio = window.devicePixelRatio || 1;
     const height = shown.length * ROW + FOOT;
-    canvas.width = width * scale;
-    canvas.height = height * scale;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const style = getComputedStyle(document.documentElement);
     const [ink, accent] = ["--muted", "--accent"].map((name) => style.getPropertyValue(name).trim());
-    context.scale(scale, scale);
+    context.scale(ratio, ratio);
     context.font = "12px system-ui";
     context.textBaseline = "middle";
     shown.forEach((line, row) => {
@@ -53,7 +56,8 @@ export function drawHeatmap(times, lines, options = {}) {
     context.fillStyle = ink;
     const marks = Math.max(2, Math.floor((width - LABEL) / 140));
     for (let mark = 0; mark < marks; mark += 1) {
-      const time = begin + ((end - begin) * mark) / marks;
+      // At the left edge of a column: there is no time between two of them.
+      const time = begin + Math.round(((end - begin) * mark) / marks / step) * step;
       context.fillText(showMinute(time * 1000), x(time), shown.length * ROW + FOOT / 2);
     }
   }
@@ -68,6 +72,34 @@ export function drawHeatmap(times, lines, options = {}) {
     tip.textContent = `${shown[row].name}, ${showMinute(times[column] * 1000)}: ${showNumber(value)}`;
     tip.style.setProperty("--x", `${Math.min(event.offsetX + 12, width - 180)}px`);
     tip.style.setProperty("--y", `${event.offsetY + 14}px`);
+  });
+  /** Where a drag began, in pixels; negative without one. */
+  let begun = -1;
+  /** @param {number} at pixels @returns {number} within the columns */
+  const within = (at) => Math.max(LABEL, Math.min(at, width));
+  /** @param {MouseEvent} event */
+  const drag = (event) => {
+    const [left, right] = [begun, within(event.clientX - canvas.getBoundingClientRect().left)].sort((a, b) => a - b);
+    selection.hidden = false;
+    selection.style.setProperty("--x", `${left}px`);
+    selection.style.setProperty("--width", `${right - left}px`);
+    return [left, right].map((at) => begin + ((at - LABEL) / (width - LABEL)) * (end - begin));
+  };
+  /** @param {MouseEvent} event */
+  const drop = (event) => {
+    const far = Math.abs(within(event.clientX - canvas.getBoundingClientRect().left) - begun) >= 4;
+    const [start, stop] = drag(event);
+    selection.hidden = true;
+    begun = -1;
+    window.removeEventListener("mousemove", drag);
+    if (far) options.zoom?.(new Date(start * 1000), new Date(stop * 1000));
+  };
+  canvas.addEventListener("mousedown", (event) => {
+    if (event.button !== 0 || !options.zoom) return;
+    event.preventDefault();
+    begun = within(event.offsetX);
+    window.addEventListener("mousemove", drag);
+    window.addEventListener("mouseup", drop, { once: true });
   });
   canvas.addEventListener("mouseleave", () => (tip.hidden = true));
   const observer = new ResizeObserver(([entry]) => {

@@ -1,5 +1,5 @@
 import { Problem } from "../api.js";
-import { h, say } from "../dom.js";
+import { h, say, withCode } from "../dom.js";
 
 const REMEDIES = /** @type {Record<string, string>} */ ({
   unauthorized: "Enter a key with the button “Key” above.",
@@ -15,7 +15,7 @@ const REMEDIES = /** @type {Record<string, string>} */ ({
 });
 
 /**
- * What went wrong, what to do, and a button that tries again.
+ * What went wrong, what to do, and a button that tries again, unless the question itself is wrong.
  * @param {unknown} error @param {() => void} [retry] @returns {HTMLElement}
  */
 export function showProblem(error, retry) {
@@ -27,9 +27,9 @@ export function showProblem(error, retry) {
     "div.problem",
     { role: "alert" },
     h("strong", {}, problem.status ? `${problem.status} ${problem.code}` : problem.code),
-    h("p", {}, problem.message),
-    remedy || wait ? h("p.remedy", {}, remedy + wait) : null,
-    retry ? h("button", { type: "button", onclick: retry }, "Try again") : null,
+    h("p", {}, withCode(problem.message)),
+    remedy || wait ? h("p.remedy", {}, withCode(remedy + wait)) : null,
+    retry && problem.status !== 400 ? h("button", { type: "button", onclick: retry }, "Try again") : null,
   );
 }
 

@@ -1,19 +1,17 @@
 import { fill, h } from "../dom.js";
-import { boundOf, fieldOf, instantOf, instantOfField, showMinute, zoneName } from "../times.js";
+import { boundOf, fieldOf, instantOf, instantOfField, lengthWords, showMinute, zoneName } from "../times.js";
 
 const QUICK = /** @type {const} */ ([
   ["15 minutes", "-15m", ""], ["1 hour", "-1h", ""], ["6 hours", "-6h", ""], ["24 hours", "-24h", ""], ["7 days", "-7d", ""],
   ["30 days", "-30d", ""], ["90 days", "-90d", ""], ["Today (UTC)", "today", ""], ["Yesterday (UTC)", "yesterday", "today"],
 ]);
 
-const WORDS = /** @type {Record<string, string>} */ ({ s: "seconds", m: "minutes", h: "hours", d: "days", w: "weeks" });
-
 /** The words for a range. @param {string} from @param {string} to */
 export function rangeText(from, to) {
   const quick = QUICK.find(([, start, end]) => start === from && end === to);
   if (quick) return from.startsWith("-") ? `Last ${quick[0]}` : quick[0];
   const age = /^-(\d+)([smhdw])$/.exec(from);
-  if (age && (!to || to === "now")) return `Last ${age[1]} ${WORDS[age[2]]}`;
+  if (age && (!to || to === "now")) return `Last ${lengthWords(from.slice(1)).replace(/^1 /, "")}`;
   const [start, end] = [instantOf(from), to ? instantOf(to) : null];
   return `${start ? showMinute(start) : from} – ${end ? showMinute(end) : to || "now"}`;
 }

@@ -1,7 +1,7 @@
 // Today's bill by stream, and what another configuration would make of it.
 
 import { get } from "../api.js";
-import { fill, h, say } from "../dom.js";
+import { fill, h, say, withCode } from "../dom.js";
 import { showMoney, showNumber } from "../format.js";
 import { loadBill, pricesText } from "../parts/bill.js";
 import { curlOf } from "../parts/copy.js";
@@ -63,7 +63,7 @@ function drawBill(place, body, values, again) {
       { name: "made of", cell: (row) => bar(row, most) },
       { name: "", cell: (row) => row.removed_since ? "no longer configured" : row.source ? `a rollup of ${row.source}` : "" },
     ], rows, { caption: "The bill by stream" }),
-    chosen ? h("details.lines", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
+    chosen ? h("details", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
     h("p.hint", {}, pricesText(body.prices)),
     h("details", {}, h("summary", {}, "What this bill leaves out"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
 }
@@ -189,7 +189,7 @@ function plan(title, bill) {
       { name: "read units", number: true, cell: (day) => showNumber(day.read) },
       { name: "infrequent", number: true, cell: (day) => showNumber(day.infrequent) },
       { name: "a day", number: true, cell: (day) => showMoney(day.dollars) },
-    ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, "There are too many tables to show their days here: `bin/tidetable simulate` does."),
+    ], bill.days, { caption: `${title}, by day` })) : h("p.hint", {}, withCode("There are too many tables to show their days here: `bin/tidetable simulate` does.")),
     bill.advice.length ? h("ul.notes", {}, bill.advice.map((/** @type {string} */ text) => h("li", {}, text))) : null);
 }
 

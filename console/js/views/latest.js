@@ -1,4 +1,4 @@
-import { get, streamPath } from "../api.js";
+import { get, Problem, streamPath } from "../api.js";
 import { fill, h } from "../dom.js";
 import { flatten, showValue } from "../format.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
@@ -19,7 +19,7 @@ export function showLatest(place, values, streams, signal) {
   /** @type {HTMLSelectElement} */ (select).value = stream.stream;
   fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     h("label.field", {}, h("span.label", {}, "Stream"), select),
-    seriesField(stream, series, (text) => go("latest", { stream: stream.stream, series: text }), { placeholder: "one, or several with commas", label: "Series" })), result);
+    seriesField(stream, series, (text) => go("latest", { stream: stream.stream, series: text }), { placeholder: "all, or a, b, c", label: "Series" })), result);
   ask();
 
   async function ask() {
@@ -27,7 +27,7 @@ export function showLatest(place, values, streams, signal) {
     try {
       const names = series ? series.split(",").map((name) => name.trim()).filter(Boolean) : await firstSeries();
       if (signal.aborted) return;
-      if (!names.length) return fill(result, showEmpty("Which series?", "Type the names of series. A rollup by series would suggest them."));
+      if (!names.length) return fill(result, showEmpty("Which series?", listsSeries(stream) ? "The list of series has none yet. Type the names of series." : "Type the names of series. A rollup by series would suggest them."));
       const { body } = await get(streamPath(stream.stream, "latest"), { series: names.slice(0, 100) }, signal);
       if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, `Searched back to ${showTime(body.searched_back_to)}.`));
     } catch (error) {
@@ -38,8 +38,14 @@ export function showLatest(place, values, streams, signal) {
   /** @returns {Promise<string[]>} */
   async function firstSeries() {
     if (!listsSeries(stream)) return [];
-    const { body } = await get(streamPath(stream.stream, "series"), { limit: 24 }, signal);
-    return body.series.map((/** @type {any} */ row) => row.series);
+    try {
+      const { body } = await get(streamPath(stream.stream, "series"), { limit: 24 }, signal);
+      return body.series.map((/** @type {any} */ row) => row.series);
+    } catch (error) {
+      // Of a stream that is new, or has no sealed step yet, nobody knows the series.
+      if (error instanceof Problem && error.code === "needs_series") return [];
+      throw error;
+    }
   }
 
   /** @param {any} row */

@@ -51,7 +51,7 @@ function showPlan(plan) {
     ...plan.removed_streams.map((/** @type {any} */ stream) => note(`${stream.stream} left the configuration; ${plural(stream.tables, "table")} of it still exist.`, "removing-a-stream")),
   ];
   return h("div.plan", {},
-    notes.length ? h("ul.notes.warn", {}, notes.map((note) => h("li", {}, note))) : null,
+    notes.length ? h("ul.notes.warn", {}, notes.map((parts) => h("li", {}, parts))) : null,
     plan.skipped ? h("p.hint", {}, note(`A run is under way: ${plan.skipped}.`, "another-run-is-under-way")) : steps.length
       ? h("details", {}, h("summary", {}, `The next run does ${plural(steps.length, "step")}`), showTable([
         { name: "step", cell: (step) => step.action },

@@ -53,7 +53,7 @@ export function showRanking(place, values, streams, signal) {
           { name: index.sort_by, cell: (row) => h("div.meter", { vars: { share: String(Math.abs(row.value) / most) } }, h("span", {}, showNumber(row.value))) },
           { name: "series", cell: (row) => row.series },
           { name: "time", cell: (row) => showTime(row.time) },
-          { name: "data", cell: (row) => Object.entries(flatten(row.data)).slice(0, 6).map(([name, value]) => `${name} ${showValue(value)}`).join(", ") },
+          { name: "data", cell: (row) => h("span.pairs", {}, Object.entries(flatten(row.data)).filter(([name]) => name !== index.sort_by).slice(0, 6).map(([name, value]) => h("span", {}, h("i", {}, name), " ", showValue(value)))) },
         ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(stream, row) }) : showEmpty("Nobody is ranked in this range", "Choose a longer range."));
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));

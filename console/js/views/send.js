@@ -1,5 +1,5 @@
 import { post, streamPath } from "../api.js";
-import { fill, h, say } from "../dom.js";
+import { fill, h, say, withCode } from "../dom.js";
 import { plural } from "../format.js";
 import { showEmpty, showProblem } from "../parts/problem.js";
 import { prefixOfKey } from "../rights.js";
@@ -50,7 +50,7 @@ export function showSend(place, values, streams) {
       const error = /** @type {any} */ (errors.get(index));
       const stored = answer.accepted !== undefined && !error;
       return h("li", { class: error ? "refused" : stored ? "stored" : "skipped" },
-        h("span.mark", {}, error ? "✕ refused" : stored ? "✓ accepted" : "– not stored"), h("code", {}, event.slice(0, 300)), error ? h("p.remedy", {}, `${error.code}: ${error.detail}`) : null);
+        h("span.mark", {}, error ? "✕ refused" : stored ? "✓ accepted" : "– not stored"), h("code", {}, event.slice(0, 300)), error ? h("p.remedy", {}, h("b", {}, error.code), ": ", withCode(error.detail)) : null);
     })));
   }
 }

@@ -1,20 +1,19 @@
 // Every stream's period tables along time: their state, class and capacity.
 
 import { get, streamPath } from "../api.js";
-import { fill, h, onEnter, s } from "../dom.js";
+import { fill, h } from "../dom.js";
 import { plural, showBytes, showMoney, showNumber } from "../format.js";
 import { loadBill } from "../parts/bill.js";
 import { showDialog, showFacts } from "../parts/dialog.js";
 import { showBusy, showEmpty, showProblem } from "../parts/problem.js";
 import { showTable } from "../parts/table.js";
+import { drawTide } from "../parts/tidepicture.js";
 import { hashOf } from "../state.js";
 import { showOperations } from "./operations.js";
-import { showMinute, showTime } from "../times.js";
+import { lengthWords, showMinute, showTime } from "../times.js";
 
-const HEIGHT = 132;
-const FOOT = 20;
 const STATES = /** @type {const} */ ([
-  ["creating", "being created"], ["open", "open"], ["late", "open for late events"], ["closed", "closed"], ["archiving", "being archived"],
+  ["creating", "being created"], ["ahead", "made ahead"], ["open", "open"], ["late", "open for late events"], ["closed", "closed"], ["archiving", "being archived"],
   ["archived", "archived"], ["deleted", "deleted"], ["restoring", "being restored"],
 ]);
 
@@ -25,7 +24,7 @@ export function showTide(place, values, streams, signal, can) {
   // Prices come later than the tables, and the tide does not wait for them.
   const bill = operates ? loadBill().then((body) => new Map(body.streams.map((/** @type {any} */ row) => [row.stream, row])), () => new Map()) : null;
   fill(place,
-    h("div.viewbar", {}, h("h1", {}, "Tide"), h("p.hint", {}, "One table per period. Height is the write capacity; the line is now."),
+    h("div.viewbar", {}, h("h1", {}, "Tide"), h("p.hint", {}, "A bar is the table of a period. Its height and the number above it are the write units per second that it has."),
       h("a.button", { href: hashOf("tide", table ? {} : { show: "table" }) }, table ? "Show as pictures" : "Show as tables")),
     operates ? showOperations(signal) : null,
     legend(),
@@ -66,13 +65,13 @@ export function showTide(place, values, streams, signal, can) {
 
     function draw() {
       if (!periods.length) fill(content, showEmpty("No period tables yet", "The lifecycle creates the first within five minutes."));
-      else fill(content, table ? asTable(stream, periods, pricing) : picture(stream, periods, pricing), summary(periods),
+      else fill(content, table ? asTable(stream, periods, pricing) : picture(stream, periods, pricing, content.clientWidth || 1000), summary(periods),
         next ? h("button.quiet", { type: "button", onclick: load }, "Show earlier periods") : null);
     }
 
     return h("section.lane", { "aria-label": stream.stream },
       h("header", {}, h("h2", {}, h("a", { href: hashOf("explore", { stream: stream.stream }) }, stream.stream)),
-        h("p.hint", {}, `a table per ${stream.period} · takes events up to ${stream.late} late · kept ${plural(stream.retention, stream.period)}, then ${EXPIRY[stream.on_expiry] ?? stream.on_expiry}`, price)),
+        h("p.hint", {}, `a table per ${stream.period} · takes events up to ${lengthWords(stream.late)} late · kept ${plural(stream.retention, stream.period)}, then ${EXPIRY[stream.on_expiry] ?? stream.on_expiry}`, price)),
       content);
   }
 }
@@ -83,7 +82,8 @@ const EXPIRY = /** @type {Record<string, string>} */ ({ archive: "archived", del
 export function stateOf(period) {
   // A table that was deleted after its archive was verified: its events are in the archive.
   if (period.state === "deleted" && period.archive) return "archived";
-  return period.state === "open" && Date.parse(period.end) < Date.now() ? "late" : period.state;
+  if (period.state !== "open") return period.state;
+  return Date.parse(period.end) < Date.now() ? "late" : Date.parse(period.start) > Date.now() ? "ahead" : "open";
 }
 
 /** @param {any} period */
@@ -124,58 +124,17 @@ function tipText(period, pricing) {
   return `${period.period}: ${facts.join(", ")}${step ? `; next: ${step}` : ""}`;
 }
 
-/** @param {any} stream @param {any[]} periods the newest first @param {Pricing} pricing */
-function picture(stream, periods, pricing) {
-  const ordered = [...periods].reverse();
-  const most = Math.max(...ordered.map((period) => Math.log2(2 + (period.capacity?.write ?? 0))), 1);
-  const width = Math.max(14, Math.min(46, Math.floor(1100 / ordered.length)));
-  const total = width * ordered.length;
-  const tip = h("div.tip", { hidden: true });
-  const bars = ordered.map((period, number) => {
-    const state = stateOf(period);
-    const demand = period.capacity?.mode === "on-demand";
-    const share = !period.capacity ? 0.14 : demand ? 0.62 : 0.2 + (0.8 * Math.log2(2 + period.capacity.write)) / most;
-    const height = share * (HEIGHT - 18);
-    const tell = () => show(tipText(period, pricing), number);
-    const group = s("g.period", { tabindex: 0, role: "button", "aria-label": tipText(period, pricing), class: `${state}${demand ? " demand" : ""}${period.capacity?.class === "standard-ia" ? " ia" : ""}`,
-      onclick: () => openPeriod(stream, period, pricing), onkeydown: onEnter(() => openPeriod(stream, period, pricing)),
-      onmouseenter: tell, onfocus: tell, onmouseleave: hide, onblur: hide },
-      s("rect.hit", { x: number * width, y: 0, width, height: HEIGHT }),
-      s("rect.bar", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5) }),
-      demand ? s("rect.hatch", { x: number * width + 1.5, y: HEIGHT - height, width: width - 3, height, rx: Math.min(4, width / 5), fill: "url(#hatch)" }) : null);
-    pricing.arrived.push(() => group.setAttribute("aria-label", tipText(period, pricing)));
-    return group;
-  });
-  const every = Math.ceil(90 / width);
-  const labels = ordered.map((period, number) => ((ordered.length - 1 - number) % every ? null : s("text", { x: number * width + width / 2, y: HEIGHT + 14, "text-anchor": "middle" }, shortName(period.period))));
-  const now = Date.now();
-  const current = ordered.findIndex((period) => Date.parse(period.start) <= now && now < Date.parse(period.end));
-  const x = current < 0 ? null : (current + (now - Date.parse(ordered[current].start)) / (Date.parse(ordered[current].end) - Date.parse(ordered[current].start))) * width;
-  const svg = s("svg", { viewBox: `0 0 ${total} ${HEIGHT + FOOT}`, width: total, height: HEIGHT + FOOT, role: "group", "aria-label": `Period tables of ${stream.stream}` },
-    s("defs", {}, s("pattern", { id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("rect", { width: 2, height: 7 }))),
-    bars, labels.filter((label) => label !== null), x === null ? null : s("line.now", { x1: x, x2: x, y1: 0, y2: HEIGHT }));
-  const scroll = h("div.tide", {}, svg, tip);
-  // The present is at the right.
-  requestAnimationFrame(() => (scroll.scrollLeft = scroll.scrollWidth));
-
-  /** @param {string} text @param {number} number */
-  function show(text, number) {
-    tip.textContent = text;
-    tip.hidden = false;
-    tip.style.setProperty("--x", `${Math.max(scroll.scrollLeft, Math.min(number * width, scroll.scrollLeft + scroll.clientWidth - 260))}px`);
-    tip.style.setProperty("--y", "0px");
-  }
-
-  function hide() {
-    tip.hidden = true;
-  }
-
-  return scroll;
+/** @param {any} stream @param {any[]} periods the newest first @param {Pricing} pricing @param {number} room pixels */
+function picture(stream, periods, pricing, room) {
+  return drawTide([...periods].reverse(), room, { label: `Period tables of ${stream.stream}`, kindOf,
+    textOf: (period) => tipText(period, pricing), open: (period) => openPeriod(stream, period, pricing), arrived: pricing.arrived });
 }
 
-/** @param {string} label such as 2026-03-15T09, 2026-03-15, 2026-W11 or 2026-03 */
-function shortName(label) {
-  return label.includes("T") ? `${label.slice(8, 10)}. ${label.slice(11)}h` : label.length > 7 ? label.slice(5) : label;
+/** The CSS classes of a period: its state, and of its table the mode and the class. @param {any} period */
+function kindOf(period) {
+  const { mode, class: storage } = period.capacity ?? {};
+  const state = stateOf(period);
+  return [state === "ahead" ? "open ahead" : state, mode === "on-demand" ? "demand" : "", storage === "infrequent-access" ? "ia" : ""].join(" ");
 }
 
 /** @param {any} stream @param {any[]} periods @param {Pricing} pricing */
@@ -190,7 +149,7 @@ function asTable(stream, periods, pricing) {
     { name: "archive", cell: (period) => (period.archive ? plural(period.archive.events ?? 0, "event") : "") },
     ...(pricing.operates ? [
       { name: "a month", number: true, cell: (/** @type {any} */ period) => priceText(pricing, period) },
-      { name: "next step", cell: (/** @type {any} */ period) => stepText(pricing, period) },
+      { name: "next step", cell: (/** @type {any} */ period) => h("span.wrap", {}, stepText(pricing, period)) },
     ] : []),
   ], periods, { caption: `Periods of ${stream.stream}`, open: (period) => openPeriod(stream, period, pricing) });
 }
@@ -238,5 +197,5 @@ function layoutText(layout) {
 
 function legend() {
   return h("ul.legend", { "aria-label": "Legend" }, STATES.filter(([name]) => !["deleted", "restoring"].includes(name)).map(([name, text]) =>
-    h("li", {}, h("span.swatch", { class: name }), text)), h("li", {}, h("span.swatch.open.demand"), "on demand"));
+    h("li", {}, h("span.swatch", { class: name }), text)), h("li", {}, h("span.swatch.ia"), "closed, class infrequent access"), h("li", {}, h("span.swatch.open.demand"), "on demand"));
 }

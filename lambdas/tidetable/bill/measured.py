@@ -126,7 +126,7 @@ def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: da
         )
     if facts.alone and facts.traffic.events:
         per_day = facts.traffic.events / _span(facts, now) * _DAY.total_seconds()
-        return per_day, f"{per_day:,.0f} events per day: those that the stage accepted"
+        return per_day, f"{per_day:,.0f} events per day, as the stage accepted"
     return None, ""
 
 

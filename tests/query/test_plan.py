@@ -1,0 +1,74 @@
+"""The planner: where a page goes on, and what a scan may leave out. Sort keys are written out."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tidetable.catalog import Entry, State
+from tidetable.conditions import ANY, Condition, Names
+from tidetable.keys import Index, Layout
+from tidetable.keys.layout import Packing
+from tidetable.periods import from_label
+from tidetable.query.model import Position, Projection, Query
+from tidetable.query.plan import fetches_from, plan_query, pushed_down
+from tidetable.query.scans import PackScan, Scan, TableScan
+
+DAY = datetime(2026, 3, 5, tzinfo=UTC)
+NEXT = datetime(2026, 3, 6, tzinfo=UTC)
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+def scans_of(layout: Layout, after: Position | None, *, ascending: bool, names: Names = ANY) -> list[Scan]:
+    """The scans of a day that is read from a place on."""
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    query = Query("s", DAY, NEXT, names, ascending=ascending, limit=10, after=after)
+    return list(plan_query(query, [entry]).scans)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_of_several_series_each_goes_on_where_the_order_of_all_is(ascending: bool) -> None:
+    """The place is an event of b at noon. Of that time, a comes before it and c after it, whichever way the page reads."""
+    after, names = Position(NOON, "b", "5"), Names(series=("a", "b", "c"))
+    (scan,) = scans_of(Layout("series", 1, "id"), after, ascending=ascending, names=names)
+    assert isinstance(scan, TableScan)
+    assert {keys.pk: keys.after for keys in scan.ranges} == {
+        "a#0": "2026-03-05T12:00:00.000001Z",
+        "b#0": "2026-03-05T12:00:00.000000Z#5",
+        "c#0": "2026-03-05T12:00:00.000000Z",
+    }
+
+
+def test_packs_of_the_very_time_of_the_place_are_read_again_when_the_newest_come_first() -> None:
+    """They may hold events of that time which come before the place: a pack's key is the time of its newest event."""
+    layout = Layout("time", 1, "id", 86_400, pack=Packing(60, 65_536))
+    (scan,) = scans_of(layout, Position(NOON, "b", "5"), ascending=False)
+    assert isinstance(scan, PackScan)
+    # A pack spans 60 seconds at the most.
+    assert (scan.keys.low, scan.keys.high) == ("2026-03-05T00:00:00.000000Z", "2026-03-05T12:01:00.000001Z")
+    assert (scan.low, scan.high) == ("2026-03-05T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z#b#5")
+
+
+@pytest.mark.parametrize(("after", "first"), [(Position(NOON), 11), (Position(NOON, "b", "5"), 12)])
+def test_a_bucket_is_read_only_if_it_may_hold_events_before_the_place(after: Position, first: int) -> None:
+    """A bare instant is before every event of its time, so the bucket that begins with it has nothing left."""
+    scans = scans_of(Layout("time", 1, "id", 3_600), after, ascending=False)
+    assert [scan.start.hour for scan in scans] == list(range(first, -1, -1))
+
+
+def test_what_an_index_lacks_is_fetched() -> None:
+    index = Index("by_status", "status", project=("status",))
+    status = Projection(fields=("status",))
+    assert fetches_from(index, status, ()) is False
+    assert fetches_from(index, Projection(fields=("status",), versions=True), ()) is True, "an index has no versions"
+    assert fetches_from(index, Projection(fields=("mag",)), ()) is True
+    assert fetches_from(index, status, [Condition("mag", "ge", ("5",))]) is True
+    assert fetches_from(Index("all", "*"), Projection(), ()) is False
+
+
+def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:
+    """AWS: a condition on an attribute that is not there is not met, so every event would be left out."""
+    index = Index("by_status", "status", project=("status",))
+    held, lacking = Condition("status", "eq", ("new",)), Condition("mag", "ge", ("5",))
+    assert pushed_down(index, (held,)) == (held,)
+    assert pushed_down(index, (held, lacking)) == ()
+    assert pushed_down(Index("all", "*"), (held, lacking)) == (held, lacking)
