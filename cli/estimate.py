@@ -217,10 +217,13 @@ def _print(
     grid.add_row("in all", f"{sum(line.dollars for line in lines):,.2f}", "")
     out.print(grid)
     grid = Grid(title="DynamoDB's share, in dollars per month")
-    for heading in ("", "writes", "reads", "storage", "in all"):
+    transfer = ["transfer"] if workload.stream.replicas else []
+    for heading in ("", "writes", "reads", "storage", *transfer, "in all"):
         grid.add_column(heading, justify="left" if not heading else "right")
     for name, bill in tables.items():
-        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (bill.writes, bill.reads, bill.storage, bill.total)))
+        sent = [bill.transfer] if transfer else []
+        amounts = (bill.writes, bill.reads, bill.storage, *sent, bill.total)
+        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in amounts))
     out.print(grid)
     for text in unpriced:
         out.print(f"not priced: {text}", soft_wrap=True)

@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from tidetable.config import Config
+from tidetable.config.check_copies import check_own_region
 from tidetable.names import STAGE
 
 from .errors import UsageError
@@ -55,6 +56,13 @@ def check_region(stack: Stack, config: Config) -> None:
                 f"{key}: {arn} is of {region}, and the stack {stack.stack_name} of {stack.region}: name one of {stack.region},"
                 " or give each Region a configuration of its own"
             )
+
+
+def check_copies(stack: Stack, config: Config) -> None:
+    """UsageError if a stream is to have copies in the stack's own Region."""
+    if not Token.is_unresolved(stack.region):
+        for problem in check_own_region(config, stack.region):
+            raise UsageError(problem)
 
 
 def _regional(config: Config) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from .acknowledgements import acknowledge
 from .alarms import Alarms
 from .api import STAGE, Api
 from .bundles import Bundles
-from .checks import check_alone, check_name, check_own, check_region
+from .checks import check_alone, check_copies, check_name, check_own, check_region
 from .configuration import Config
 from .console import Console
 from .dashboard import Dashboard
@@ -97,6 +97,7 @@ class Tidetable(Construct):
             self.node.set_context(flag, True)
         stack = Stack.of(self)
         check_region(stack, config.parsed)
+        check_copies(stack, config.parsed)
         present = {child.node.id for child in stack.node.children}
         machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)
         self._common = common = Common(stage, config.parsed, machine)

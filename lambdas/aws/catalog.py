@@ -116,6 +116,10 @@ class DynamoCatalog:
         """One update of both marks."""
         self._set(entry, scaled=scaled, scaling=policy)
 
+    def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
+        """An update of the list alone."""
+        self._set(entry, copies=list(regions))
+
     def _set(self, entry: Entry, **changes: Any) -> None:
         """An update that never creates an entry."""
         if not self._update(entry, changes, "attribute_exists(pk)", {}):

@@ -88,6 +88,8 @@ def attributes(entry: Entry) -> Item:
     item |= _times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
         item["opened"] = opened_item(entry.opened)
+    if entry.copies:
+        item["copies"] = list(entry.copies)
     return item
 
 
@@ -111,7 +113,13 @@ def entry_of(item: Item) -> Entry:
         scaled=item.get("scaled", False),
         scaling=item.get("scaling", ""),
         opened=_opened(item["opened"]) if "opened" in item else None,
+        copies=_copies(item.get("copies")),
     )
+
+
+def _copies(value: Any) -> tuple[str, ...]:
+    """The Regions of an entry's copies. What is no list of texts names none: a copy that is not known is not read."""
+    return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 
 def _layout(item: Mapping[str, Any]) -> Layout:

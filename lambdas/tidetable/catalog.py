@@ -112,7 +112,7 @@ class Entry:
 
     ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
     says that Application Auto Scaling may tend it, ``scaling`` by which policy it surely does; ``opened`` that it is or was open
-    for a backfill.
+    for a backfill; ``copies`` in which other Regions the lifecycle last saw an ACTIVE copy, by name.
     """
 
     stream: str
@@ -128,6 +128,7 @@ class Entry:
     scaled: bool = False
     opened: Opened | None = None
     scaling: str = ""
+    copies: tuple[str, ...] = ()
 
     @property
     def live(self) -> bool:

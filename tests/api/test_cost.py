@@ -68,6 +68,36 @@ def test_tables_on_demand_cost_the_units_that_they_and_their_indexes_consumed(do
     assert body["dollars"] == pytest.approx(devices["dollars"])
 
 
+def test_copies_in_other_regions_are_lines_of_their_own(door: Door) -> None:
+    catalog = door.stage.catalog
+    (today,) = (entry for entry in catalog.entries("devices") if entry.table == TODAY)
+    catalog.mark_copies(today, ("eu-west-1",))
+    door.stage.meters.units = {(TODAY, ""): ConsumedUnits(4e6, 2e6), (TODAY, "hottest"): ConsumedUnits(1e6, 8e6)}
+    body = cost(door)
+    dollars = lines_of(stream_of(body, "devices"))
+    # Five million write units once more; the reads are those of the stage's own Region.
+    assert dollars["copies, writes"] == pytest.approx(5 * 0.625)
+    assert "copies, reads" not in dollars
+    # The table is not counted yet: a KB per write unit of the table, at $0.02 per GB.
+    assert dollars["copies, transfer"] == pytest.approx(4.096 * 0.02)
+    prices = {period["period"]: period for period in stream_of(body, "devices")["periods"]}
+    assert prices["2026-03-15"]["writes"] == pytest.approx(2 * 5 * 0.625)
+    assert prices["2026-03-15"]["transfer"] == pytest.approx(4.096 * 0.02)
+    assert any(text.startswith("the prices of eu-west-1: ") for text in body["not_priced"])
+    assert not [name for name in lines_of(stream_of(body, "quakes")) if name.startswith("copies")]
+
+
+def test_a_change_that_adds_copies_is_priced(door: Door) -> None:
+    query = {"stream": "quakes", "rate": "100", "bytes": "500", "reads": "0"}
+    body = simulate(door, change='replicas = ["eu-west-1"]', **query).body
+    # 262.8 million write units at $0.625; 4.32 GB per day for 9.5 days and the day of late events at $0.25; 131.4 GB at $0.02.
+    after = lines_of(body["after"])
+    assert after["copies, writes"] == pytest.approx(164.25, abs=0.01)
+    assert after["copies, transfer"] == pytest.approx(2.628, abs=0.001)
+    assert after["copies, storage"] == pytest.approx(after["tables, storage"])
+    assert body["saving"] == pytest.approx(-164.25 - 2.628 - after["tables, storage"], abs=0.01)
+
+
 def test_the_stage_pays_for_its_requests(door: Door) -> None:
     door.stage.meters.counted = Traffic(requests=1e6, events=1e8, queries=2e6, read_units=4e6)
     body = cost(door)

@@ -29,6 +29,7 @@ from tests.infra.synth import (
     ROOT,
     SIGNED,
     STORED_BY_KEY,
+    EmptyAssets,
     Template,
     actions,
     resources,
@@ -267,6 +268,20 @@ def test_one_bucket_for_two_stages_is_refused() -> None:
     add(stack, "Orders", "orders", bucket=names[0])
     with pytest.raises(UsageError, match="bucket: Shop/Orders uses this bucket already"):
         add(stack, "Sensors", "sensors", bucket=names[1])
+
+
+def test_a_copy_in_the_stages_own_region_is_an_error_of_the_synth() -> None:
+    text = """
+[streams.s]
+period = "day"
+late = "1d"
+retention = 3
+replicas = ["eu-west-1"]
+key = { partition_by = "series" }
+"""
+    code = EmptyAssets(ROOT, CONFIG, "prod")
+    with pytest.raises(UsageError, match=r"^streams\.s\.replicas: eu-west-1 is the Region of the stage itself"):
+        Tidetable(new_stack(region="eu-west-1"), "Events", stage="prod", config=Config.text(text), code=code)
 
 
 @pytest.mark.parametrize(

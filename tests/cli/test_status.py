@@ -126,3 +126,23 @@ def test_what_was_taken_is_asked_for_in_days_and_five_hundred_metrics_at_a_time(
         {"Name": "TableName", "Value": "table0"},
         {"Name": "GlobalSecondaryIndexName", "Value": "index"},
     ]
+
+
+def test_copies_cost_the_writes_and_storage_of_the_table_again_and_the_transfer() -> None:
+    """Two copies of a table on demand: 4 million items of 250 bytes, which took 5 million write units."""
+    table = replace(on_demand(TABLE), item_count=4_000_000)
+    taken = {(TABLE, ""): ConsumedUnits(5e6, 8e6), (TABLE, "one"): ConsumedUnits(1e6, 2e6)}
+    alone, copied = (row(table, taken=taken, copies=copies) for copies in ((), ("eu-west-1", "eu-north-1")))
+    # Six million units at $0.625, a GB at $0.25, and 5 million times 250 bytes at $0.02 per GB, in each of two Regions.
+    assert copied.dollars - alone.dollars == pytest.approx(2 * (6 * 0.625 + 0.25 + 1.25 * 0.02))
+
+
+def test_a_provisioned_table_has_its_read_units_in_each_copy() -> None:
+    alone, copied = (row(provisioned(), taken={}, copies=copies) for copies in ((), ("eu-west-1",)))
+    assert copied.dollars == pytest.approx(2 * alone.dollars)
+
+
+def test_of_a_table_that_is_not_counted_each_unit_sends_a_kilobyte() -> None:
+    table = replace(on_demand(TABLE), size_bytes=0)
+    taken = {(TABLE, ""): ConsumedUnits(1e6, 0)}
+    assert row(table, taken=taken, copies=("eu-west-1",)).dollars == pytest.approx(2 * 0.625 + 1.024 * 0.02)

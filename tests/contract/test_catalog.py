@@ -176,6 +176,26 @@ def test_auto_scaling_is_marked_and_the_mark_taken_back(engine: Engine) -> None:
         engine.catalog.mark_scaled(replace(first, stream=f"{engine.stream}-none"), scaled=True)
 
 
+def test_the_regions_with_a_copy_are_marked_and_survive_a_move(engine: Engine) -> None:
+    first = replace(entry(engine), copies=("eu-west-1",))
+    engine.catalog.add(first)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
+    for regions in (("eu-west-1", "us-west-2"), ("us-west-2",), (), ("us-west-2",)):
+        engine.catalog.mark_copies(first, regions)
+        (held,) = engine.catalog.entries(engine.stream, consistent=True)
+        assert held == replace(first, copies=regions)
+    # The entry that was read is older than the mark.
+    engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
+    (held,) = engine.catalog.entries(engine.stream, consistent=True)
+    assert (held.state, held.copies) == (State.OPEN, ("us-west-2",))
+
+
+def test_no_copies_are_marked_of_a_period_that_was_never_recorded(engine: Engine) -> None:
+    with pytest.raises(StaleEntry):
+        engine.catalog.mark_copies(entry(engine), ["eu-west-1"])
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == []
+
+
 def test_nothing_is_noted_of_a_period_that_was_never_recorded(engine: Engine) -> None:
     with pytest.raises(StaleEntry):
         engine.catalog.note(entry(engine), Seen(1, 1, TableClass.STANDARD))

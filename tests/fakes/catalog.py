@@ -94,6 +94,9 @@ class FakeCatalog:
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         self._set(entry, scaled=scaled, scaling=policy)
 
+    def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
+        self._set(entry, copies=tuple(regions))
+
     def note(self, entry: Entry, seen: Seen) -> None:
         self._set(entry, seen=seen)
 

@@ -1,7 +1,10 @@
 """The lean catalog's queries: what the service is asked for, and which of the entries it answers are passed on."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pytest
 
 from aws.catalog_items import attributes, period_key
 from aws.codec import to_wire
@@ -70,3 +73,21 @@ def test_a_callers_key_is_read_consistently() -> None:
             {"TableName": "catalog", "Key": {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}, "ConsistentRead": True},
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "regions"),
+    [
+        (["eu-west-1", "us-west-2"], ("eu-west-1", "us-west-2")),
+        ([], ()),
+        ("eu-west-1", ()),
+        (None, ()),
+        ({"eu-west-1": True}, ()),
+        (["eu-west-1", 7, None, ["us-west-2"]], ("eu-west-1",)),
+    ],
+)
+def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tuple[str, ...]) -> None:
+    script = Script(lambda *_: {"Items": [{**stored("2026-03-04"), "copies": to_wire({"value": value})["value"]}]})
+    (entry,) = LeanCatalog(script.client, "catalog").entries("quakes")
+    assert entry.copies == regions
+    assert "copies" not in attributes(replace(entry, copies=()))

@@ -12,7 +12,8 @@ import { showMinute } from "../times.js";
 
 /** The kinds of cost, in the order of the bars: name, and what the lines of the bill begin with. */
 const KINDS = /** @type {const} */ ([
-  ["writes", /, writes$|^refresher/], ["reads", /, reads$/], ["storage", /, storage$|^backups/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed/],
+  ["writes", /^(?!copies).*, writes$|^refresher/], ["reads", /^(?!copies).*, reads$/], ["storage", /^(?!copies).*, storage$|^backups/],
+  ["copies", /^copies|, copies$/], ["archive", /^archive/], ["requests", /^API Gateway|^functions|^feed/],
 ]);
 /** The figures of a workload: parameter, label, what it counts, and the least step. */
 const FIGURES = /** @type {const} */ ([
@@ -56,7 +57,7 @@ function drawBill(place, body, values, again) {
     h("div.resultbar", {}, h("p.sum", {}, h("strong", {}, showMoney(body.dollars)), " a month, as it stands ", h("span.hint", {}, `(${showMinute(body.at)})`)),
       h("button.quiet", { type: "button", onclick: again }, "Add up again")),
     body.incomplete.length ? h("ul.notes.warn", {}, body.incomplete.map((/** @type {string} */ text) => h("li", {}, text))) : null,
-    h("ul.legend", { "aria-label": "Legend" }, KINDS.map(([kind]) => h("li", {}, h("span.swatch", { class: `cost-${kind}` }), kind))),
+    h("ul.legend", { "aria-label": "Legend" }, KINDS.filter(([kind, lines]) => kind !== "copies" || rows.some((row) => row.lines.some((/** @type {any} */ line) => lines.test(line.name)))).map(([kind]) => h("li", {}, h("span.swatch", { class: `cost-${kind}` }), kind))),
     showTable([
       { name: "stream", cell: (row) => row.shared ? row.name : h("a", { href: hashOf("cost", { stream: row.stream }), "aria-current": row === chosen ? "true" : null }, row.name) },
       { name: "a month", number: true, cell: (row) => showMoney(row.dollars) },

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tidetable.bill.consumed import ConsumedUnits, Meters, Traffic
+from tidetable.bill.copies import list_copies, name_unpriced_copies
 from tidetable.bill.measured import Facts, Measured, measure_workload
 from tidetable.bill.next_step import NextStep, next_step
 from tidetable.bill.prices import BACKUPS, GB, HOURS, MONTH, REGION, S3_STORAGE
@@ -96,7 +97,7 @@ def present_bill(
         "stage": {"dollars": stage, "lines": [line.document() for line in shared]},
         "prices": describe_prices(sources.region),
         "incomplete": notes.texts,
-        "not_priced": list(_UNPRICED),
+        "not_priced": [*_UNPRICED, *name_unpriced_copies(_list_regions(accounts))],
     }
 
 
@@ -212,6 +213,7 @@ def _describe_stream(
                 "writes": bill.writes,
                 "reads": bill.reads,
                 "storage": bill.storage,
+                "transfer": bill.transfer,
                 "next": _describe_step(next_step(period.entry, stream, now, stagger)),
             }
             for period, bill in zip(account.periods, bills, strict=True)
@@ -221,7 +223,7 @@ def _describe_stream(
 
 
 def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
-    """The lines of a stream: its tables, their indexes, backups, and its archives."""
+    """The lines of a stream: its tables, their indexes and copies, backups, and its archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
     taken = [table for table in tables if table.on_demand]
     counts = (
@@ -238,6 +240,7 @@ def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
         yield Line("indexes, writes", bill.index_writes, "as the tables'")
         yield Line("indexes, reads", bill.index_reads, "as the tables'")
         yield Line("indexes, storage", bill.index_storage, _show_size(held))
+    yield from (Line(*line) for line in list_copies(bill, _list_regions([account])))
     if account.stream.table.point_in_time_recovery:
         yield Line("backups", (size + held) / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
     archives = [entry.archived for entry in account.entries if entry.archived is not None]
@@ -246,6 +249,11 @@ def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
         yield Line(
             "archive, S3", stored / GB * S3_STORAGE, f"{len(archives):,} archives, {_show_size(stored)} of Parquet"
         )
+
+
+def _list_regions(accounts: Sequence[_Account]) -> set[str]:
+    """The other Regions in which tables have copies."""
+    return {region for account in accounts for period in account.periods for region in period.entry.copies}
 
 
 def _show_size(size: float) -> str:

@@ -14,6 +14,11 @@ WRITE_HOUR, READ_HOUR = 0.00065, 0.00013
 ON_DEMAND = {TableClass.STANDARD: (0.625, 0.125), TableClass.INFREQUENT: (0.78, 0.155)}
 STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
 INFREQUENT_SURCHARGE = 1.25
+# Copies in other Regions: the replicated write units of a table cost, in each Region, as much as write units, and the units of
+# indexes are ordinary ones (AWS: developer guide, "Understanding billing for global tables"; prices since November 2024).
+# Per GB from us-east-1 to another Region (AWS: data transfer, "US East (Northern Virginia)"; $0.01 to us-east-2). From other
+# Regions it is up to $0.09 and more. DynamoDB reads the change stream for its copies without charge (AWS: DynamoDB pricing).
+TRANSFER = 0.02
 BACKUPS = 0.20  # point-in-time recovery, per GB-month
 GATEWAY_MILLION = 3.50  # API Gateway REST, per million requests
 CALL_MILLION = 0.20  # Lambda, per million requests

@@ -143,6 +143,13 @@ def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
             bill.table_storage,
             f"{cells.stored_bytes:,.0f} bytes per bucket, {cells.kept_days:g} days",
         )
+        if cells.stream.replicas:
+            dollars = bill.copy_writes + bill.copy_storage + bill.transfer
+            yield (
+                f"rollup {rollup.name}, copies",
+                dollars,
+                f"writes, storage and transfer: {', '.join(cells.stream.replicas)}",
+            )
     if rollups:
         yield _price_refresher(workload, rollups)
 

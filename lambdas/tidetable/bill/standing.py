@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from math import ceil
 from typing import Any
 
 from tidetable.bill.consumed import ConsumedUnits
 from tidetable.bill.prices import GB, HOURS, ON_DEMAND, STORAGE
-from tidetable.bill.tables import Bill, table_hour
+from tidetable.bill.tables import Bill, price_copies, table_hour
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import lowered_tables
@@ -38,7 +39,7 @@ class Row:
 
     ``dollars`` is the price for a month: present provisioned units, units on demand by ``taken_write`` and
     ``taken_read``, which are the units of the last 30 days (None if unknown), and storage by the size of up to six
-    hours ago, each with indexes. ``late`` is true of an open table that is lowered for late events. ``backfill_until``
+    hours ago, each with indexes and copies. ``late`` is true of an open table that is lowered for late events. ``backfill_until``
     is the end of its backfill, ``removed_since`` the time at which its
     stream left the configuration.
     """
@@ -179,8 +180,25 @@ def _bytes(table: Table) -> int:
 
 
 def bill_of(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
-    """The bill of a period's tables for a month: their present provisioned units, else the consumed units, and storage."""
-    return sum((_bill_of_table(table, name, period, consumed) for name, table in period.tables.items()), Bill())
+    """The bill of a period's tables for a month: their present provisioned units, else the consumed units, and storage.
+
+    A copy has the units, the class and the size of its table, and is written as often. Its own queries are not known here.
+    """
+    whole = Bill()
+    for name, table in period.tables.items():
+        own = _bill_of_table(table, name, period, consumed)
+        copied = replace(own, table_reads=0.0, index_reads=0.0) if table.on_demand else own
+        written = consumed.get((name, ""), ConsumedUnits()).write
+        whole += own + price_copies(copied, len(period.entry.copies), written * _bytes_per_unit(table))
+    return whole
+
+
+def _bytes_per_unit(table: Table) -> float:
+    """Bytes that a write unit writes on average; a whole KB of a table that is not counted yet."""
+    if not table.item_count or not table.size_bytes:
+        return 1024.0
+    item = table.size_bytes / table.item_count
+    return item / ceil(item / 1024)
 
 
 def _bill_of_table(

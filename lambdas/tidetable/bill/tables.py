@@ -22,6 +22,7 @@ from tidetable.bill.prices import (
     ON_DEMAND,
     READ_HOUR,
     STORAGE,
+    TRANSFER,
     WRITE_HOUR,
 )
 from tidetable.bill.workload import Workload
@@ -51,7 +52,10 @@ _REPEATED = {Kind.HOUR: 24, Kind.DAY: 24, Kind.WEEK: 7 * 24, Kind.MONTH: 31 * 24
 
 @dataclass(frozen=True)
 class Bill:
-    """Dollars per month, of tables and of their indexes."""
+    """Dollars per month, of tables and of their indexes; and of their copies in other Regions, each with its indexes.
+
+    ``transfer`` is what travels between the Regions.
+    """
 
     table_writes: float = 0.0
     table_reads: float = 0.0
@@ -59,6 +63,10 @@ class Bill:
     index_writes: float = 0.0
     index_reads: float = 0.0
     index_storage: float = 0.0
+    copy_writes: float = 0.0
+    copy_reads: float = 0.0
+    copy_storage: float = 0.0
+    transfer: float = 0.0
 
     def __add__(self, other: Bill) -> Bill:
         return Bill(*map(sum, zip(self._amounts, other._amounts, strict=True)))
@@ -71,27 +79,28 @@ class Bill:
     def _amounts(self) -> tuple[float, ...]:
         # dataclasses.astuple copies deeply, which took half of a simulation.
         tables = self.table_writes, self.table_reads, self.table_storage
-        return *tables, self.index_writes, self.index_reads, self.index_storage
+        copies = self.copy_writes, self.copy_reads, self.copy_storage, self.transfer
+        return *tables, self.index_writes, self.index_reads, self.index_storage, *copies
 
     @property
     def writes(self) -> float:
-        """Of tables and indexes."""
-        return self.table_writes + self.index_writes
+        """Of tables, indexes and copies."""
+        return self.table_writes + self.index_writes + self.copy_writes
 
     @property
     def reads(self) -> float:
-        """Of tables and indexes."""
-        return self.table_reads + self.index_reads
+        """Of tables, indexes and copies."""
+        return self.table_reads + self.index_reads + self.copy_reads
 
     @property
     def storage(self) -> float:
-        """Of tables and indexes."""
-        return self.table_storage + self.index_storage
+        """Of tables, indexes and copies."""
+        return self.table_storage + self.index_storage + self.copy_storage
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.writes + self.reads + self.storage
+        return self.writes + self.reads + self.storage + self.transfer
 
 
 def table_hour(level: Level) -> tuple[float, float]:
@@ -118,6 +127,18 @@ def stage_hour(level: Level, stream: Stream) -> float:
     """Dollars an hour of a table and its indexes, as they are provisioned."""
     indexes = sum(sum(units_hour(units, level.table_class)) for units in index_units(level, stream))
     return sum(table_hour(level)) + indexes
+
+
+def price_copies(copied: Bill, count: int, sent: float) -> Bill:
+    """So many copies of what ``copied`` is the price of, each of which receives so many bytes."""
+    if not count:
+        return Bill()
+    return Bill(
+        copy_writes=count * copied.writes,
+        copy_reads=count * copied.reads,
+        copy_storage=count * copied.storage,
+        transfer=count * sent / GB * TRANSFER,
+    )
 
 
 def rolling(workload: Workload) -> Bill:
@@ -150,7 +171,11 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
             sum(reads for _, reads in priced),
             events * workload.index_bytes * gb_hour,
         )
-    return bill + _on_demand_hour(workload, now)
+    demand = _on_demand_hour(workload, now)
+    # Queries go to the stage's own Region: what they cost at a copy depends on those who read there.
+    copied = bill + replace(demand, table_reads=0.0)
+    sent = workload.events_per_second[now.hour] * 3600 * workload.stored_bytes
+    return bill + demand + price_copies(copied, len(stream.replicas), sent)
 
 
 def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
@@ -181,7 +206,7 @@ def rolling_on_demand(workload: Workload) -> Bill:
 
 
 def one_provisioned(workload: Workload) -> Bill:
-    """The bill of one table that is provisioned for the busiest hour.
+    """The bill of one table that is provisioned for the busiest hour, with as many copies.
 
     Its indexes have the least possible read units.
     """
@@ -190,7 +215,7 @@ def one_provisioned(workload: Workload) -> Bill:
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
     owners = [index for index in workload.stream.index if not index.local]
     indexes = [max(1, ceil(peak * workload.units_in(index))) for index in owners]
-    return Bill(
+    table = Bill(
         ceil(peak * workload.event_units) * WRITE_HOUR * HOURS,
         read_units * READ_HOUR * HOURS,
         _storage_dollars(workload, workload.event_bytes),
@@ -198,15 +223,16 @@ def one_provisioned(workload: Workload) -> Bill:
         len(indexes) * READ_HOUR * HOURS,
         _storage_dollars(workload, workload.index_bytes),
     )
+    return _copy_table(workload, table, table)
 
 
 def one_on_demand(workload: Workload) -> Bill:
-    """The bill of one on-demand table."""
+    """The bill of one on-demand table, with as many copies."""
     workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
     reads = (workload.reads_per_second + workload.old_reads_per_second) * workload.read_units * HOURS * 3600
-    return Bill(
+    table = Bill(
         events * workload.event_units * write / 1e6,
         reads * read_price / 1e6,
         _storage_dollars(workload, workload.event_bytes),
@@ -214,6 +240,12 @@ def one_on_demand(workload: Workload) -> Bill:
         0.0,
         _storage_dollars(workload, workload.index_bytes),
     )
+    return _copy_table(workload, table, replace(table, table_reads=0.0))
+
+
+def _copy_table(workload: Workload, table: Bill, copied: Bill) -> Bill:
+    sent = workload.events_per_day * HOURS / 24 * workload.event_bytes
+    return table + price_copies(copied, len(workload.stream.replicas), sent)
 
 
 PLANS = {

@@ -19,7 +19,8 @@ class Day:
     """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
 
     ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day: of
-    provisioned units and, with a workload, of events, queries and storage as well.
+    provisioned units and, with a workload, of events, queries and storage as well, with those of copies in other Regions. The
+    units are those of the stage's own Region.
     """
 
     at: datetime
@@ -61,7 +62,7 @@ def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload |
         write += (level.write or 0) + sum(units for units, _ in indexes)
         read += (level.read or 0) + sum(units for _, units in indexes)
         infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += stage_hour(level, stream)
+        hourly += stage_hour(level, stream) * (1 + len(stream.replicas))
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= closes_at(period, stream):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidetable.bill.copies import list_copies, name_unpriced_copies
 from tidetable.bill.prices import (
     ARCHIVE_SHARE,
     ARCHIVER_BYTES_PER_SECOND,
@@ -55,9 +56,10 @@ class Line:
 
 
 def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
-    """The lines of the rolling tables' bill, of the gateway, the functions, the archive, the rollups and the feed."""
+    """The lines of the rolling tables' bill, of copies, the gateway, the functions, the archive, the rollups and the feed."""
+    copies = [Line(*line) for line in list_copies(tables, workload.stream.replicas)]
     derived = [Line(*line) for line in (*price_rollups(workload, groups), *price_feed(workload))]
-    return [*_dynamodb(workload, tables), *_requests(workload), *_archive(workload), *derived]
+    return [*_dynamodb(workload, tables), *copies, *_requests(workload), *_archive(workload), *derived]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
@@ -83,7 +85,7 @@ def name_unpriced(workload: Workload) -> list[str]:
         unpriced.append("the targets of the feed: what their services charge per change")
     if stream.table.encryption != "aws-owned":
         unpriced.append("the requests to the KMS key")
-    return unpriced
+    return unpriced + name_unpriced_copies(stream.replicas)
 
 
 def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
@@ -258,7 +260,8 @@ def describe_bill(
     """A bill as JSON."""
     return {
         **{
-            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage} for name, bill in tables.items()
+            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage, "transfer": bill.transfer}
+            for name, bill in tables.items()
         },
         "lines": [line.document() for line in lines],
         "not_priced": list(unpriced),

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.bounds import check_bounds
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
+from tidetable.config.check_copies import check_copies
 from tidetable.config.check_dialects import check_dialects
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_feed import check_feed
@@ -75,6 +76,7 @@ def check(config: Config) -> list[str]:
             *check_feed(stream),
             *check_rollups(stream, config.streams),
             *check_capacity(stream),
+            *check_copies(stream),
             *_check_archive(stream.archive),
             *check_keeping(config, stream.name),
         )

@@ -43,6 +43,7 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
         retention=periods_within(rollup.retention, kind),
         on_expiry=rollup.on_expiry,
         removal=source.removal,
+        replicas=source.replicas,
         key=KeyPolicy(partition_by="time", bucket=bucket),
         # All cells of a bucket have one time, so a pack may hold a whole bucket.
         pack=PackPolicy(span=max(rollup.every, Duration(seconds=1)), max_bytes=_PACK_BYTES),

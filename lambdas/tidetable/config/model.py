@@ -60,6 +60,8 @@ Versions = Literal["overwrite", "keep"]
 class Stream(Group, frozen=True, kw_only=True):
     """``[streams.NAME]``: one stream's policy. ``retention`` and ``premake`` count whole periods.
 
+    ``replicas`` are the other Regions that have a copy of each table.
+
     ``source`` is the stream whose rollup this stream is; a file cannot have this key (``KEYLESS``).
     """
 
@@ -72,6 +74,7 @@ class Stream(Group, frozen=True, kw_only=True):
     on_expiry: OnExpiry = "archive"
     removal: Removal = "keep"
     premake: int = 2
+    replicas: tuple[str, ...] = ()
     key: KeyPolicy
     index: tuple[IndexPolicy, ...] = ()
     versions: Versions = "overwrite"
@@ -90,7 +93,9 @@ class Stream(Group, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> ChangeStream:
-        """What the change streams of new tables show: a feed needs new images."""
+        """What the change streams of new tables show: copies need new and old images, a feed new images."""
+        if self.replicas and self.table.stream == "none":
+            return "new-and-old-images"
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
 
     @property

@@ -63,6 +63,9 @@ class Catalog(CatalogReader, Protocol):
         ``policy`` is the text of the policy that it has confirmed, empty before.
         """
 
+    def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
+        """Record in which other Regions the entry's table has an ACTIVE copy; StaleEntry if there is no such entry."""
+
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
 

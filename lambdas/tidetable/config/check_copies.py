@@ -1,0 +1,67 @@
+"""Checks of ``replicas``: what a stream's tables need before they may have copies in other Regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tidetable.config.model import Config, Stream
+
+REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d{1,2}")
+# Each write is paid for once per Region, and the copies of a table are made one after another.
+MAX_COPIES = 5
+_VIEWS = ("none", "new-and-old-images")
+
+
+def check_copies(stream: Stream) -> Iterator[str]:
+    """The problems of a stream's copies, each with the key below the stream."""
+    if not stream.replicas:
+        return
+    at = ".replicas"
+    for region in stream.replicas:
+        if not REGION.fullmatch(region):
+            yield f'{at}: "{region}" is not the name of a Region, such as "eu-west-1"'
+    if len(set(stream.replicas)) < len(stream.replicas):
+        yield f"{at}: {list(stream.replicas)} names a Region twice; name each once"
+    if len(stream.replicas) > MAX_COPIES:
+        yield f"{at}: {len(stream.replicas)} Regions; name {MAX_COPIES} at the most, as each pays for every write again"
+    if stream.table.stream not in _VIEWS:
+        yield (
+            f'.table.stream: "{stream.table.stream}" cannot be used with replicas, which need new and old images; remove it, or'
+            ' write "new-and-old-images"'
+        )
+    if stream.table.encryption.startswith("arn:"):
+        yield (
+            ".table.encryption: a KMS key is of one Region, and each copy would need a key of its own; with replicas choose"
+            ' "aws-owned" or "aws-managed"'
+        )
+    yield from _check_capacity(stream)
+
+
+def check_own_region(config: Config, region: str) -> Iterator[str]:
+    """The problems of copies in the Region of the stage itself, whose name is known at synth and in the functions."""
+    for stream in config.streams.values():
+        if region in stream.replicas and not stream.source:
+            yield (
+                f"streams.{stream.name}.replicas: {region} is the Region of the stage itself, which has the tables already;"
+                " remove it"
+            )
+
+
+def _check_capacity(stream: Stream) -> Iterator[str]:
+    """AWS: the write units of a table with copies are on demand or scaled, for as long as it has them."""
+    capacity = stream.capacity
+    for step in capacity.ladder:
+        if capacity.on_demand(step):
+            continue
+        at = f".capacity.ladder (age = {step.age})"
+        if step is not capacity.ladder[0]:
+            yield (
+                f"{at}: provisioned write units cannot be used with replicas after age = 0, as nothing scales them then;"
+                ' set mode = "on-demand"'
+            )
+        elif capacity.autoscaling is None or capacity.autoscaling.write is None:
+            yield (
+                f"{at}: provisioned write units need autoscaling with replicas; add capacity.autoscaling.write, or set mode ="
+                ' "on-demand"'
+            )
