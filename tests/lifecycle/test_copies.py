@@ -243,6 +243,8 @@ def test_a_table_that_is_deleted_without_an_archive_loses_its_copies_first() -> 
     stage = made(IRELAND, TOKYO, more='on_expiry = "delete"')
     run(stage, 4)
     send(stage, "a")
+    to(stage, 16, 1, 5)
+    run(stage, 2)
     to(stage, 18, 0, 5)
     label = TODAY
     seen = []
@@ -251,6 +253,30 @@ def test_a_table_that_is_deleted_without_an_archive_loses_its_copies_first() -> 
         assert entry(stage, label).copies == ()
     assert seen == [("delete-copy", label, "done")] * 2 + [("delete", label, "done")]
     assert [describe(service, table_of(label)) for service in (stage.dynamo, *stage.others.values())] == [{}, {}, {}]
+
+
+def test_the_copies_of_a_table_that_goes_are_marked_no_more() -> None:
+    stage = made(IRELAND, TOKYO, more='on_expiry = "delete"')
+    run(stage, 4)
+    to(stage, 18, 0, 5)
+    run(stage, minutes=1)
+    report = run(stage, minutes=1)
+    assert ("deferred", TODAY, "deferred") in steps(report)
+    assert copies(stage, table_of(TODAY)) == {IRELAND: "DELETING", TOKYO: "ACTIVE"}
+    assert entry(stage, TODAY).copies == ()
+
+
+def test_a_copy_of_a_closed_table_that_was_deleted_by_hand_is_reported_and_made_again() -> None:
+    stage = made(IRELAND)
+    run(stage, 3)
+    to(stage, 16, 1, 5)
+    run(stage, 2)
+    own: Any = StrictClient(stage.dynamo)
+    own.update_table(TableName=table_of(TODAY), ReplicaUpdates=[{"Delete": {"RegionName": IRELAND}}])
+    stage.clock.sleep(300)
+    seen = [steps(run(stage)) for _ in range(14)]
+    assert [step for step in seen if step] == [[("copy", TODAY, "done"), ("copy-trouble", TODAY, "failed")]]
+    assert entry(stage, TODAY).copies == (IRELAND,)
 
 
 def test_a_copy_that_is_protected_keeps_its_table_and_is_reported() -> None:
@@ -286,10 +312,12 @@ def test_no_more_copies_go_in_a_run_than_deletions_are_allowed() -> None:
     stage = made(IRELAND, lifecycle=LIFECYCLE + "max_deletes = 1\n")
     run(stage, 3)
     to(stage, 19, 0, 5)
-    report = run(stage, 2)
-    deletions = [step for step in steps(report) if step[0] in ("delete", "delete-copy") and step[2] == "done"]
-    assert deletions == [("delete", TODAY, "done")], "a table that has lost its copies goes before others lose theirs"
-    assert any("max_deletes" in result.detail for result in report.done)
+    deletions = []
+    for _ in range(4):
+        report = run(stage)
+        deletions.append([step for step in steps(report) if step[0] in ("delete", "delete-copy")])
+    # A table that has lost its copies goes before others lose theirs.
+    assert deletions == [[(name, day, "done")] for day in (TODAY, TOMORROW) for name in ("delete-copy", "delete")]
 
 
 def test_a_change_of_replicas_holds_for_new_tables() -> None:
@@ -348,7 +376,8 @@ def test_a_restored_table_has_no_copies() -> None:
     for _ in range(3):
         assert [step for step in steps(run(stage)) if step[1] == TODAY] == []
     assert entry(stage, TODAY).state is State.CLOSED
-    assert describe(stage.dynamo, table_of(TODAY)).get("Replicas") is None
+    described = describe(stage.dynamo, table_of(TODAY))
+    assert (described.get("Replicas"), described.get("StreamSpecification")) == (None, None)
     stage.clock.sleep(8 * 86_400)
     run(stage, 3)
     assert entry(stage, TODAY).state is State.DELETED

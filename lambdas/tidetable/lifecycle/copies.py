@@ -108,7 +108,8 @@ def _find_troubles(
             yield actions.CopyTrouble(entry, why)
     if not makes or not has_copies_made(entry, stream, now) or now < entry.created_at + COPIED_MOST:
         return
-    for region in _missing(entry, stream, table):
+    begun = [region for region in _missing(entry, stream, table) if entry.copying and entry.copying[0] == region]
+    for region in begun if not changing_copies(table) else ():
         why = f"table {table.name} has no copy in {region} since {to_text(entry.created_at)}"
         yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
 
