@@ -51,6 +51,7 @@ STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}
 FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
 ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
 DOORS = tuple((f"{name} = false", f"{name} = true") for name in ("influx", "otlp", "cloudevents", "firehose"))
+COPIED = ("[streams.stations]", '[streams.stations]\nreplicas = ["ap-northeast-1", "eu-west-1"]')
 PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 

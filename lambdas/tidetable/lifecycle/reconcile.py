@@ -13,10 +13,17 @@ from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
 from tidetable.feed.mappings import FeedStep, FeedTables
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
+from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.known import describe_error, remember_policies
-from tidetable.lifecycle.observe import CONCURRENCY, Observation, observe, remember_horizons, remember_tables
+from tidetable.lifecycle.observe import (
+    CONCURRENCY,
+    Observation,
+    observe,
+    remember_copies,
+    remember_horizons,
+    remember_tables,
+)
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
@@ -183,6 +190,8 @@ def _run(
     there = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(there)
     actions = plan(config, reconciler.stage, report.now, observation.streams)
+    if any(isinstance(action, Copy) for action in actions) and not _stands(reconciler):
+        actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
     if report.dry_run:
@@ -190,6 +199,7 @@ def _run(
         _follow_feeds(reconciler, observation, report)
         return
     remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
+    remember_copies(reconciler.catalog, observation, report.now)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)
@@ -202,6 +212,14 @@ def _run(
         reconciler.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
+
+
+def _stands(reconciler: Reconciler) -> bool:
+    """True if the stage was deployed to its end: before that a failed deployment takes its tables back, and copies last long."""
+    try:
+        return reconciler.catalog.stands()
+    except Exception:  # a later run makes them
+        return False
 
 
 def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Report) -> None:
