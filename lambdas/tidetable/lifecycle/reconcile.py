@@ -93,7 +93,8 @@ class Report:
         """True if the run did all that it planned; None if it was skipped, as it then knows nothing."""
         if self.skipped is not None:
             return None
-        failed = self.count("failed") + sum(step.outcome == "failed" for step in (*self.feeds, *self.catalog_copies))
+        failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
+        failed += sum(step.outcome == "failed" for step in self.catalog_copies)
         return not (self.troubles or failed or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
