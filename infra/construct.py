@@ -24,7 +24,6 @@ from .bundles import Bundles
 from .checks import check_alone, check_copies, check_name, check_own, check_region
 from .configuration import Config
 from .console import Console
-from .copies import regions_of
 from .dashboard import Dashboard
 from .doors import Doors
 from .errors import UsageError
@@ -205,7 +204,7 @@ class Tidetable(Construct):
             ],
             watching=[console.operations] if console is not None else [],
             mapping=[self._feed.function, lifecycle.function, lifecycle.deployment],
-            copies=regions_of(self._common.config),
+            copies=self._common.config.replicas,
         )
 
     @property

@@ -6,9 +6,10 @@ follows from the requests that DynamoDB makes there on the caller's behalf.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import ArnFormat, Stack
 
-from tidetable.config import Config
 from tidetable.names import table_prefix
 
 from .function import Common, Function
@@ -21,18 +22,13 @@ _MAKES = (
 _DELETES = ("DeleteTable", "DeleteTableReplica")
 
 
-def regions_of(config: Config) -> list[str]:
-    """The Regions that have copies of any stream's tables."""
-    return sorted({region for stream in config.streams.values() for region in stream.replicas})
-
-
 def allow_copies(function: Function, common: Common) -> None:
     """Let the function make copies of period tables in the Regions of the configuration, and delete copies in any Region.
 
     A table keeps its copies although the configuration no longer names their Region, so the rights to delete them must not
     follow from today's list.
     """
-    regions = regions_of(common.config)
+    regions = common.config.replicas
     if not regions:
         return
     tables = f"{table_prefix(common.stage)}*"
@@ -60,7 +56,7 @@ def allow_copies(function: Function, common: Common) -> None:
 
 def allow_catalog_copies(function: Function, common: Common, catalog: str, *, deletes: bool) -> None:
     """Let the function make copies of the catalog (its ARN in the stage's own Region); and delete them, if it ``deletes``."""
-    regions = regions_of(common.config)
+    regions = common.config.replicas
     if not regions:
         return
     function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
@@ -70,7 +66,7 @@ def allow_catalog_copies(function: Function, common: Common, catalog: str, *, de
         function.allow([f"dynamodb:{action}" for action in _DELETES], copies)
 
 
-def _allow_making(function: Function, regions: list[str], tables: str) -> None:
+def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
     copies = [table_in(function, region, tables) for region in regions]
     function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
 

@@ -205,6 +205,7 @@ class Stage:
             tables=self.tables,
             scaling=self.scaling,
             mappings=self.mappings,
+            catalog_table=CATALOG,
             event_bus=self.bus,
             archiver=self,
             objects=self.bucket,
