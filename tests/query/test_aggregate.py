@@ -164,7 +164,7 @@ def ticking(after: int) -> Callable[[], float]:
 def test_when_the_time_is_up_the_steps_that_are_complete_are_the_answer(
     looks: int, fill: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", 10)
+    monkeypatch.setattr(module, "AT_ONCE", 10)
     base = make_base([reading(number / 2, number) for number in range(200)])
     whole = ask(base, step="3h", stat="count,sum", field="mag", fill=fill).rows
     rows: list[Any] = []

@@ -19,6 +19,7 @@ from tidetable.query.merge import share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
+from tidetable.query.settle import count_first_packs
 
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
@@ -66,13 +67,17 @@ class Estimate:
     unknown: int = 0
     guessed: int = 0
 
-    def add_scan(self, scan: Scan, table: Table | None, now: datetime) -> _Segment:
-        """What a scan holds; what is guessed of that is noted."""
+    def add_scan(
+        self, scan: Scan, table: Table | None, now: datetime, *, consistent: bool = False, count: int = 0
+    ) -> _Segment:
+        """What a scan holds; what is guessed of that is noted. A reader asks for ``count`` events at a time, 0 for all."""
         events, size = _density(scan, table, now)
         if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
             self.guessed += _is_guess(scan)
-        return _Segment(scan, table, events, _USUAL_BYTES if size is None else size, max(scan.count, 1))
+        first = count_first_packs(scan, count) if count and isinstance(scan, PackScan) else 0
+        size = _USUAL_BYTES if size is None else size
+        return _Segment(scan, table, events, size, max(scan.count, 1), consistent, first)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -93,8 +98,10 @@ class _Segment:
     events: float
     size: float
     ranges: int
+    consistent: bool = False
+    first_packs: int = 0
 
-    def cost(self, events: float, shown: float, *, consistent: bool = False) -> tuple[float, float]:
+    def cost(self, events: float, shown: float) -> tuple[float, float]:
         """Read units and requests of reading so many of its events, of which so many are shown."""
         if isinstance(self.scan, ArchiveScan):
             # A read of an archive costs no units.
@@ -104,19 +111,31 @@ class _Segment:
             # Packs are read whole, and the events of one are settled by the next.
             pack = max(self.table.size_bytes / self.table.item_count / self.size, 1.0)
             each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
-        units, requests = _cost(each, self.size, consistent=consistent)
+            units, requests = self._cost_of_packs(each, pack)
+        else:
+            units, requests = _cost(each, self.size, consistent=self.consistent)
         more = _cost_of_fetches(self.scan, self.table, shown)
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
+    def _cost_of_packs(self, events: float, pack: float) -> tuple[float, float]:
+        """Of one range with so many events per pack. The first request takes few packs, and the next one the others."""
+        first = min(events, self.first_packs * pack) if self.first_packs else events
+        costs = [_cost(part, self.size, consistent=self.consistent) for part in (first, events - first) if part > 1e-6]
+        return sum(units for units, _ in costs), sum(requests for _, requests in costs)
 
-def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
-    """About what a query costs: its first page, and all pages.
+
+def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
+    """About what a query costs that asks for ``count`` events at a time: its first page, and all pages.
 
     How much a filter lets through nobody knows: the first page is estimated as if it were nothing, all pages as if it were
     everything.
     """
     estimated = Estimate()
-    segments = [estimated.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
+    segments = []
+    for scan in plan.scans:
+        # The cells of a rollup are read strongly consistent, whatever the query is: a mark of its state may be newer than a cell.
+        consistent = query.consistent or scan.entry.stream != query.stream
+        segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
     filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
     pages = list(islice(_walk_pages(segments, query), _FOLLOWED + 1))
     followed, ended = pages[:_FOLLOWED], len(pages) <= _FOLLOWED
@@ -128,7 +147,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
         estimated.all.add(share_left * estimated.all.units, share_left * estimated.all.requests)
     whole = Spent()
     for segment in segments:
-        whole.add(*segment.cost(segment.events, segment.events, consistent=query.consistent))
+        whole.add(*segment.cost(segment.events, segment.events))
     estimated.all.at_least(whole)
     estimated.page = whole if filtered else pages[0] if pages else Spent()
     return estimated
@@ -150,7 +169,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
                     # Each page reads all of it again.
                     each = segment.events / segment.ranges
                 shown = min(events, max(left, 0.0))
-                page.add(*segment.cost(each * segment.ranges, shown, consistent=query.consistent))
+                page.add(*segment.cost(each * segment.ranges, shown))
                 left -= shown
                 if place == current:
                     current, taken = (current, taken + shown) if events - shown > 1e-6 else (current + 1, 0.0)

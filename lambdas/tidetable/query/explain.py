@@ -14,7 +14,7 @@ from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.ports import Pools, Table, Tables
 from tidetable.query.estimate import Estimate, estimate
-from tidetable.query.model import Query, Reader
+from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.page import list_gaps
 from tidetable.query.plan import plan_query
 from tidetable.query.read import AHEAD
@@ -56,7 +56,8 @@ def explain_query(
         "consistent": query.consistent,
         "priority": "low" if query.low_priority else "normal",
     }
-    estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now)
+    count = AT_ONCE if whole else query.limit + 1
+    estimated = estimate(query, plan, describe_tables(plan, tables, reader.pools), now, count)
     return show_plan(shown, plan, query, estimated) | show_since(stream, entries, query.end)
 
 

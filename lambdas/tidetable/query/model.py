@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 ALL = "*"
 # Seconds kept for merging and encoding.
 RESERVE = 3.0
+# Events, or cells, that aggregates and listings read at a time.
+AT_ONCE = 5_000
 Remaining = Callable[[], float]  # how many seconds are left for the request
 
 

@@ -38,8 +38,13 @@ class SettledPage(NamedTuple):
 
 def first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
     """The reads of the first page of each range: few packs, as one may hold all that is wanted."""
-    limit = max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
+    limit = count_first_packs(scan, count)
     return [RangeRead(keys, limit) for keys in scan.ranges]
+
+
+def count_first_packs(scan: PackScan, count: int) -> int:
+    """How many packs of each range are read at first, of a scan of which so many events are wanted."""
+    return max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
 
 
 def count_events(page: Page) -> int:

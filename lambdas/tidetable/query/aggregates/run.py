@@ -18,7 +18,7 @@ from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, adder
 from tidetable.query.aggregates.unordered import Unordered
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import AT_ONCE, RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
 from tidetable.query.sections import Section
@@ -26,8 +26,6 @@ from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, plain
 from tidetable.times import from_text, to_text
 
-# Events read at a time.
-_AT_ONCE = 5_000
 # Groups times steps that may be in memory at once; some KB each, if they have sketches.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 
@@ -114,7 +112,7 @@ class Run:
         if section.stretch is not None:
             return self._scan_noted(section.query, section.stretch, fields)
         scanner = Scanner(
-            section.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
         return scanner.read(section.plan.scans)

@@ -21,7 +21,7 @@ from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, needs_rollup, place_of
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import RESERVE, Cost, Query, Reader, Remaining
+from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
@@ -30,9 +30,6 @@ from tidetable.query.sections import Choice, Section, choose_by_state, list_defi
 from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text
-
-# Events, or cells, that are read at a time.
-_AT_ONCE = 5_000
 
 
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
@@ -152,7 +149,7 @@ class _Run:
             self.scanners.append(noted)
             return noted.read(section.stretch, read_series(section.query, section.stretch, self._rollups))
         scanner = Scanner(
-            section.query, self._reader, self._remaining, count=_AT_ONCE, fields=fields, forgiving=self._forgiving
+            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
         )
         self.scanners.append(scanner)
         return scanner.read(section.plan.scans)
