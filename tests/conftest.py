@@ -34,7 +34,20 @@ def read_days(text: str) -> int:
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = read_days(os.environ.get("TIDETABLE_DAYS", str(FULL_DAYS)))
 ALONE = ("tests/e2e/test_4_doors.py", "tests/e2e/test_4_first_deploy.py", "tests/e2e/test_4_own.py")
-LONGEST = ("e2e", "console", "timelapse", "iam", "cdk", "infra", *ALONE, "query", "crash", "contract", "strict", "archive")
+LONGEST = (
+    "e2e",
+    "console",
+    "timelapse",
+    "iam",
+    "cdk",
+    "infra",
+    *ALONE,
+    "query",
+    "crash",
+    "contract",
+    "strict",
+    "archive",
+)
 
 # New objects until the garbage collector runs. Python's own figure is 700.
 _OBJECTS_PER_COLLECTION = 50_000

@@ -82,9 +82,10 @@ def test_one_table_is_compared_with_as_many_copies(file: Path) -> None:
 
 def test_provisioned_units_are_those_of_each_copy(file: Path) -> None:
     found = lines_of(priced(file, STREAM.replace("index =", "# index =") + SCALED, *LOAD[:6]))
-    # Today's table, for an hour per day yesterday's, and two ahead at one unit each, in two other Regions.
-    assert found["copies, writes"] == pytest.approx(2 * (100 * 25 / 24 + 2) * 0.00065 * 730)
-    assert found["copies, reads"] == pytest.approx(2 * (10 * 25 / 24 + 2) * 0.00013 * 730)
+    # Today's table, for an hour per day yesterday's, and two ahead, which do not stand by: their writes are scaled before they
+    # are copied. In two other Regions.
+    assert found["copies, writes"] == pytest.approx(2 * 100 * (25 / 24 + 2) * 0.00065 * 730)
+    assert found["copies, reads"] == pytest.approx(2 * 10 * (25 / 24 + 2) * 0.00013 * 730)
 
 
 def test_the_copies_of_a_rollup_are_a_line_of_their_own(file: Path) -> None:
@@ -125,6 +126,8 @@ def test_simulate_without_a_load_prices_the_units_in_each_region(file: Path) -> 
         result = run("simulate", "--config", str(file), "--days", "2", "--json")
         assert result.exit_code == 0, result.output
         days[name] = json.loads(result.stdout)["s"][2]
-    assert days["copies"]["dollars"] == pytest.approx(3 * days["alone"]["dollars"])
-    assert days["alone"]["dollars"] > 0
-    assert days["copies"]["write"] == days["alone"]["write"]
+    # A table and its index have as many units. Alone, two tables stand by at one unit each; with copies, they do not.
+    table, standing_by = 100 * 0.00065 + 10 * 0.00013, 0.00065 + 0.00013
+    assert days["alone"]["dollars"] == pytest.approx(24 * 2 * (table + 2 * standing_by))
+    assert days["copies"]["dollars"] == pytest.approx(24 * 2 * 3 * 3 * table)
+    assert (days["alone"]["write"], days["copies"]["write"]) == (204, 600)
