@@ -9,6 +9,7 @@ import pytest
 
 from aws.catalog import DynamoCatalog
 from settings import settings
+from strict import Fault, Kind
 from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, ROLLUPS, Stage
 from tests.worlds.copied import IRELAND, NOON, TOKYO, copies, describe, made, run, text
@@ -118,6 +119,15 @@ def test_a_copy_of_no_use_is_reported(status: str, monkeypatch: pytest.MonkeyPat
     report = run(stage)
     assert not report.healthy
     assert report.catalog_copies[0].detail == f"it is {status}; see the runbook, *Copies in other Regions*"
+
+
+def test_a_catalog_that_cannot_be_described_keeps_no_table_waiting() -> None:
+    stage = made(IRELAND)
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DescribeTable", table=CATALOG))
+    report = run(stage)
+    assert [result.outcome for result in report.done] == ["done"] * 3
+    assert (report.healthy, report.troubles) == (False, [])
+    assert "the catalog could not be looked at" in report.catalog_copies[0].detail
 
 
 @pytest.fixture
