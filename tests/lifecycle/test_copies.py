@@ -357,6 +357,16 @@ def test_a_region_that_is_no_longer_named_gets_no_copies_and_is_no_trouble() -> 
     report = run(stage)
     assert (report.healthy, report.done) == (True, [])
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
+    # Closed tables without that copy are looked at as seldom as others.
+    to(stage, 16, 1, 5)
+    run(stage, 2)
+    looked = []
+    describe_table = stage.client._target.describe_table
+    stage.client._target.describe_table = lambda **given: (looked.append(given["TableName"]), describe_table(**given))[
+        1
+    ]
+    run(stage, 12)
+    assert looked.count(table_of(TODAY)) == 1
 
 
 def test_a_removed_streams_tables_get_no_copies_and_lose_those_that_they_have() -> None:

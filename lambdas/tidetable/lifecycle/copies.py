@@ -31,9 +31,10 @@ def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
     return made and not is_expired(entry, stream, now)
 
 
-def lacks_copies(entry: Entry) -> bool:
-    """True if the catalog does not have all of the copies that the entry's table is to have."""
-    return entry.live and entry.archive is None and not set(entry.replicas) <= set(entry.copies)
+def lacks_copies(entry: Entry, stream: Stream) -> bool:
+    """True if the catalog does not have all of the copies that are made of the entry's table."""
+    wanted = set(entry.replicas) & set(stream.replicas)
+    return entry.live and entry.archive is None and not wanted <= set(entry.copies)
 
 
 def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
