@@ -43,8 +43,8 @@ export function only() {
   return `This key is for series that begin with “${access.prefix}”.`;
 }
 
-/** The command that makes a key with a right. @param {string} right */
+/** The command that makes a key with a right, for all streams that this key sees. @param {string} right */
 export function commandFor(right) {
-  const streams = access.streams.slice(0, 3).map((name) => ` --stream ${name}`).join("");
+  const streams = access.streams.map((name) => ` --stream ${name}`).join("");
   return `bin/tidetable keys create --name me${streams || " --all-streams"} --can ${[...new Set([...access.can, right])].join(",")}`;
 }

@@ -314,6 +314,36 @@ def test_control_and_enter_runs_from_any_field(chromium: Browser, console: Locke
     assert len(requests_of(chromium)) == asked + 1
 
 
+def test_the_keyboard_reads_a_heat_map_and_looks_closer(chromium: Browser, console: Locked) -> None:
+    visit(chromium, console, "explore?stream=access&from=-14d&by=path&form=heat&step=1d")
+    chromium.evaluate("document.querySelector('.heat .plot').focus()")
+    chromium("press", key="Home")
+    first = chromium.text(".heat .tip")
+    assert ", Mar 17, 00:00" in first
+    assert chromium.evaluate("document.getElementById('said').textContent") == first, "and it is spoken"
+    chromium("press", key="ArrowDown")
+    below = chromium.text(".heat .tip")
+    assert ", Mar 17, 00:00" in below
+    assert below.partition(",")[0] != first.partition(",")[0], "another row"
+    chromium("press", key="ArrowRight")
+    assert ", Mar 18, 00:00" in chromium.text(".heat .tip")
+    chromium("press", key="Enter")
+    for _ in range(3):
+        chromium("press", key="ArrowRight")
+    assert chromium.evaluate("document.querySelector('.heat .selection').hidden") is False
+    chromium("press", key="Escape")
+    chromium("press", key="Enter")
+    chromium("press", key="ArrowLeft")
+    assert "from=2026" not in chromium.evaluate("location.hash"), "Escape gave the first beginning up"
+    chromium("press", key="Enter")
+    chromium("settle")
+    question = question_of(chromium)
+    # The columns of March 20 and 21, to the end of the latter.
+    assert (question["from"], question["to"]) == (["2026-03-20T00:00:00.000Z"], ["2026-03-22T00:00:00.000Z"])
+    assert "step" not in question, "a finer step"
+    assert of_key(chromium.errors) == []
+
+
 def test_dragging_over_a_heat_map_looks_closer(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "explore?stream=access&from=-14d&by=path&form=heat&step=1d")
     before = picture_of(chromium)

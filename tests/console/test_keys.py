@@ -72,6 +72,20 @@ def test_a_key_that_only_writes_begins_with_sending_and_is_led_there(chromium: B
     assert chromium.text("dialog h2") == "Key"
 
 
+def test_the_command_for_another_key_names_every_stream(chromium: Browser, console: Guarded) -> None:
+    """A key that is made with it may use what this key sees, however many streams that are."""
+    open_view(chromium, console, "send", "writesonly")
+    names = [f"s{number}" for number in range(1, 6)]
+    script = """import(document.querySelector("script[type=module]").src.replace("main.js", "rights.js")).then((rights) => {
+      const { setAccess, commandFor } = rights;
+      setAccess({ can: ["write"], streams: %s.map((stream) => ({ stream })) });
+      return commandFor("read");
+    })"""
+    assert chromium.evaluate(script % names) == (
+        "bin/tidetable keys create --name me --stream s1 --stream s2 --stream s3 --stream s4 --stream s5 --can write,read"
+    )
+
+
 def test_a_key_that_only_operates_sees_the_tide(chromium: Browser, console: Guarded) -> None:
     open_view(chromium, console, "", "operatorkk")
     chromium.wait("document.querySelectorAll('.period').length > 0")

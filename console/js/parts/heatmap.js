@@ -1,4 +1,4 @@
-import { h } from "../dom.js";
+import { h, say } from "../dom.js";
 import { showNumber } from "../format.js";
 import { showMinute } from "../times.js";
 
@@ -7,7 +7,8 @@ const LABEL = 150;
 const FOOT = 26;
 
 /**
- * A heat map: a row per line, a column per time, the colour by the number.
+ * A heat map: a row per line, a column per time, the colour by the number. Dragging chooses a range; so does Enter in its first and
+ * its last column, reached by the arrow keys.
  * @param {number[]} times seconds since 1970 @param {import("./chart.js").Line[]} lines
  * @param {{ step?: number, zoom?: (start: Date, end: Date) => void }} [options]
  * @returns {HTMLElement & { destroy: () => void }}
@@ -17,7 +18,9 @@ export function drawHeatmap(times, lines, options = {}) {
   const tip = h("div.tip", { hidden: true });
   const selection = h("div.selection", { hidden: true });
   const scale = h("p.hint.scale", {});
-  const place = /** @type {any} */ (h("div.chart.heat", {}, canvas, selection, tip, scale));
+  const field = h("div.plot", { tabindex: 0, role: "group",
+    "aria-label": `Heat map of ${lines.length} groups. Arrow keys read its values; Enter begins and ends a range to look closer at` }, canvas, selection, tip);
+  const place = /** @type {any} */ (h("div.chart.heat", {}, field, scale));
   const shown = lines.slice(0, 60);
   const most = Math.max(...shown.flatMap((line) => line.values.map((value) => value ?? 0)), Number.MIN_VALUE);
   scale.append("0 ", h("span.ramp"), ` ${showNumber(most)}`);
@@ -62,17 +65,85 @@ export function drawHeatmap(times, lines, options = {}) {
     }
   }
 
+  /** @param {number} left @param {number} top pixels @param {string} text */
+  function showTip(left, top, text) {
+    tip.hidden = false;
+    tip.textContent = text;
+    tip.style.setProperty("--x", `${Math.min(left + 12, width - 180)}px`);
+    tip.style.setProperty("--y", `${top + 14}px`);
+  }
+
+  /** @param {number} left @param {number} right pixels */
+  function showRange(left, right) {
+    selection.hidden = false;
+    selection.style.setProperty("--x", `${left}px`);
+    selection.style.setProperty("--width", `${right - left}px`);
+  }
+
   canvas.addEventListener("mousemove", (event) => {
     const row = Math.floor(event.offsetY / ROW);
     const time = begin + ((event.offsetX - LABEL) / (width - LABEL)) * (end - begin);
     const column = times.findIndex((start) => time >= start && time < start + step);
     const value = shown[row]?.values[column];
-    tip.hidden = value === undefined || value === null;
-    if (tip.hidden) return;
-    tip.textContent = `${shown[row].name}, ${showMinute(times[column] * 1000)}: ${showNumber(value)}`;
-    tip.style.setProperty("--x", `${Math.min(event.offsetX + 12, width - 180)}px`);
-    tip.style.setProperty("--y", `${event.offsetY + 14}px`);
+    if (value === undefined || value === null) tip.hidden = true;
+    else showTip(event.offsetX, event.offsetY, describe(row, column));
   });
+
+  /** @param {number} row @param {number} column */
+  function describe(row, column) {
+    const value = shown[row].values[column];
+    return `${shown[row].name}, ${showMinute(times[column] * 1000)}: ${value === null || value === undefined ? "nothing" : showNumber(value)}`;
+  }
+
+  /** Where the arrow keys are; the column is -1 before the first key. */
+  const cell = { column: -1, row: 0 };
+  /** The column in which the keyboard began a range. */
+  let marked = -1;
+
+  /** @param {number} column @param {number} row */
+  function moveTo(column, row) {
+    cell.column = Math.min(Math.max(column, 0), times.length - 1);
+    cell.row = Math.min(Math.max(row, 0), shown.length - 1);
+    const text = describe(cell.row, cell.column);
+    showTip(x(times[cell.column]), cell.row * ROW, text);
+    say(text);
+    const [from, to] = [marked < 0 ? cell.column : marked, cell.column].sort((a, b) => a - b);
+    showRange(x(times[from]), x(times[to] + step));
+  }
+
+  function leave() {
+    [cell.column, marked, tip.hidden, selection.hidden] = [-1, -1, true, true];
+  }
+
+  /** The first Enter begins a range, the second looks closer at it: from its first column to the end of its last. */
+  function markColumn() {
+    if (marked < 0) {
+      marked = cell.column;
+      say("The range begins here. Enter ends it.");
+    } else if (options.zoom) {
+      const [from, to] = [marked, cell.column].sort((a, b) => a - b);
+      options.zoom(new Date(times[from] * 1000), new Date((times[to] + step) * 1000));
+    }
+  }
+
+  field.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !shown.length || !times.length) return;
+    const { column, row } = cell;
+    const far = Math.max(Math.round(times.length / 20), 2);
+    const size = event.shiftKey ? far : 1;
+    const next = { ArrowLeft: column < 0 ? times.length - 1 : column - size, ArrowRight: column < 0 ? 0 : column + size, PageUp: column - far, PageDown: column + far, Home: 0, End: times.length - 1 }[event.key];
+    const rows = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (next !== undefined) moveTo(next, row);
+    else if (rows !== undefined) moveTo(column, column < 0 ? row : row + rows);
+    else if (event.key === "Enter" && column >= 0) markColumn();
+    else if (event.key === "Escape" && marked >= 0) {
+      marked = -1;
+      moveTo(column, row);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  field.addEventListener("blur", leave);
   /** Where a drag began, in pixels; negative without one. */
   let begun = -1;
   /** @param {number} at pixels @returns {number} within the columns */
@@ -80,9 +151,7 @@ export function drawHeatmap(times, lines, options = {}) {
   /** @param {MouseEvent} event */
   const drag = (event) => {
     const [left, right] = [begun, within(event.clientX - canvas.getBoundingClientRect().left)].sort((a, b) => a - b);
-    selection.hidden = false;
-    selection.style.setProperty("--x", `${left}px`);
-    selection.style.setProperty("--width", `${right - left}px`);
+    showRange(left, right);
     return [left, right].map((at) => begin + ((at - LABEL) / (width - LABEL)) * (end - begin));
   };
   /** @param {MouseEvent} event */
