@@ -360,11 +360,14 @@ def test_a_region_that_is_no_longer_named_gets_no_copies_and_is_no_trouble() -> 
     # Closed tables without that copy are looked at as seldom as others.
     to(stage, 16, 1, 5)
     run(stage, 2)
-    looked = []
-    describe_table = stage.client._target.describe_table
-    stage.client._target.describe_table = lambda **given: (looked.append(given["TableName"]), describe_table(**given))[
-        1
-    ]
+    looked: list[str] = []
+    ask = stage.client._target.describe_table
+
+    def describe_table(**members: Any) -> Any:
+        looked.append(members["TableName"])
+        return ask(**members)
+
+    stage.client._target.describe_table = describe_table
     run(stage, 12)
     assert looked.count(table_of(TODAY)) == 1
 
