@@ -125,3 +125,31 @@ def test_sizes_that_dynamodb_has_not_counted_yet_are_not_used() -> None:
     assert found is not None
     assert found.workload.events_per_second[0] == 1.0
     assert timedelta(hours=2) < timedelta(hours=6), "the count is up to six hours old"
+
+
+def test_a_stage_of_some_minutes_is_measured_over_an_hour() -> None:
+    young = period("2026-03-15", 600, 60_000, configuration().streams["s"])
+    entry = replace(young.entry, created_at=NOON - timedelta(minutes=10))
+    found = measure([replace(young, entry=entry)])
+    assert found is not None
+    assert found.workload.events_per_second[0] == pytest.approx(600 / 3600, rel=1e-3)
+
+
+def test_requests_have_at_most_ten_thousand_events() -> None:
+    found = measure(
+        [period("2026-03-14", 86_400, 8_640_000, configuration().streams["s"])],
+        traffic=Traffic(requests=1, events=50_000),
+    )
+    assert found is not None
+    assert found.workload.batch == 10_000
+
+
+def test_tables_from_before_an_index_say_nothing_about_its_share() -> None:
+    index = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+    policy = configuration(more=index).streams["s"]
+    older, newer = (period(label, 1_000, 500_000, policy) for label in ("2026-03-13", "2026-03-14"))
+    (table,) = newer.tables.values()
+    newer = replace(newer, tables={table.name: replace(table, index_sizes={"status": (250, 50_000)})})
+    found = measure([newer, older])
+    assert found is not None
+    assert found.workload.index_shares == {"status": 0.25}

@@ -313,3 +313,10 @@ def test_series_inside_data_are_no_events() -> None:
     expected = [{"series": "a", "data": {"series": 1, "x": [{"series": 2}]}}] * 10
     assert decode(b"[" + b",".join([text] * 10) + b"]") == expected
     assert decode(b"\n".join([text] * 10), NDJSON) == expected
+
+
+def test_a_gzip_body_with_a_wrong_checksum_is_damaged() -> None:
+    whole = gzip.compress(E, mtime=0)
+    changed = whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]
+    with pytest.raises(ProblemError, match="400 unparseable: the gzip body is damaged"):
+        read_body(changed, "application/json", max_body=10**6)

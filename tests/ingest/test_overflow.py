@@ -83,3 +83,11 @@ def test_a_message_of_the_former_version_is_drained() -> None:
     assert [(item["sk"], item["at"], item["data"]) for item in world.table("2026-03-01")] == [
         ("2026-03-01T00:01:00.000000Z#a#1", 0, {"n": 1})
     ]
+
+
+@pytest.mark.parametrize(
+    "body", ['{"version": 99, "stream": "s", "events": []}', '{"stream": "s", "events": []}', "[]", "3"]
+)
+def test_a_message_of_another_version_is_not_guessed_at(body: str) -> None:
+    with pytest.raises(ValueError, match="this is not an overflow message of a version that is understood"):
+        decode_message(body)

@@ -15,6 +15,7 @@ from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.submission import Rejection, Submission
+from tidetable.ingest.unreadable import read_line
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.keys import Index
 from tidetable.times import to_text
@@ -200,3 +201,18 @@ def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
     assert isinstance(exact, Submission)
     assert isinstance(beyond, Rejection)
     assert beyond.code == "too_large"
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        (b"{nope", "this line is not JSON"),
+        (b'{"series": "\\ud83d"}', "\\ud83d is half of a surrogate pair"),
+        # Python's decoder would take NaN, and find the half behind it: the line is no JSON at all.
+        (b'{"series": NaN, "id": "\\ud83d"}', "this line is not JSON"),
+    ],
+)
+def test_a_line_that_cannot_be_read_says_why(line: bytes, detail: str) -> None:
+    rejected = verdict(read_line(line))
+    assert isinstance(rejected, Rejection)
+    assert rejected.detail.startswith(detail)

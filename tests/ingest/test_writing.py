@@ -12,10 +12,10 @@ from tidetable.config.model import LargePolicy
 from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
-from tidetable.ingest.versions import write_versions
+from tidetable.ingest.versions import add_fenced, write_versions
 from tidetable.keys import Key
 from tidetable.names import parts_table
-from tidetable.ports import Guarded, Put
+from tidetable.ports import Guarded, Put, Transacted
 
 TABLE = "tidetable-t.quakes.2026-03-01"
 
@@ -119,3 +119,33 @@ def test_of_an_event_thirty_two_versions_before_the_newest_are_remembered() -> N
     assert len(versions(stage)) == 34
     assert stage.send(numbered(0)).accepted == 1
     assert (len(versions(stage)), versions(stage)["v0"]) == (35, 0)
+
+
+def test_only_the_newest_version_remembers_the_past() -> None:
+    stage = world(versions="keep")
+    for n in ("first", "second", "third"):
+        stage.send(numbered(n))
+        stage.clock.sleep(1)
+    items = {item["sk"].partition("#")[0]: item for item in stage.table(LABEL)}
+    assert {place: (item["data"]["n"], "past" in item) for place, item in items.items()} == {
+        "v0": ("third", True),
+        "v1": ("first", False),
+        "v2": ("second", False),
+    }
+
+
+def test_a_version_that_is_there_already_is_added_by_a_backfill_once() -> None:
+    """The backfill may be repeated: what it finds done is done, and what is another version becomes one."""
+    stage = world(versions="keep")
+    stage.send(numbered("first"))
+    (held,) = stage.table(LABEL)
+    (entry,) = (entry for entry in stage.catalog.entries("quakes") if entry.period.label == LABEL)
+    assert add_fenced(stage.store, Put(entry.table, held), entry) is Transacted.DONE
+    assert versions(stage) == {"v0": "first"}
+    other = held | {"data": {"n": "second"}, "digest": "0" * len(held["digest"]), "at": held["at"] + 1}
+    assert add_fenced(stage.store, Put(entry.table, other), entry) is Transacted.DONE
+    assert versions(stage) == {"v0": "second", "v1": "first"}
+    closed = stage.move(LABEL, State.ARCHIVING)
+    third = other | {"data": {"n": "third"}, "digest": "1" * len(held["digest"]), "at": held["at"] + 2}
+    assert add_fenced(stage.store, Put(closed.table, third), closed) is Transacted.FENCED
+    assert versions(stage) == {"v0": "second", "v1": "first"}

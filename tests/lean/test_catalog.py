@@ -91,3 +91,32 @@ def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tupl
     (entry,) = LeanCatalog(script.client, "catalog").entries("quakes")
     assert entry.copies == regions
     assert "copies" not in attributes(replace(entry, copies=()))
+
+
+def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
+    """A backfill and the cursors' secret hold from the next request on; entries only where the caller says so."""
+    script = Script(lambda number, _: {"Items": [{"secret": {"S": "00ff"}}] if number == 5 else []})
+    catalog = LeanCatalog(script.client, "catalog")
+    catalog.entries("quakes")
+    catalog.entries("quakes", consistent=True)
+    catalog.entries_before("quakes", NOON, 2)
+    catalog.backfills("quakes")
+    assert catalog.secret() == b"\x00\xff"
+    read = [(body["ExpressionAttributeValues"][":pk"], body["ConsistentRead"]) for _, body in script.sent]
+    assert read == [
+        ({"S": "stream#quakes"}, False),
+        ({"S": "stream#quakes"}, True),
+        ({"S": "stream#quakes"}, False),
+        ({"S": "backfill#quakes"}, True),
+        ({"S": "secret#cursors"}, True),
+    ]
+    assert {operation for operation, _ in script.sent} == {"Query"}
+    assert {(body["TableName"], body["KeyConditionExpression"]) for _, body in script.sent} == {
+        ("catalog", "pk = :pk AND sk BETWEEN :low AND :high")
+    }
+
+
+def test_both_reads_of_a_range_are_consistent_if_the_caller_says_so() -> None:
+    script = Script(lambda *_: {"Items": []})
+    LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON + timedelta(days=1), consistent=True)
+    assert [body["ConsistentRead"] for _, body in script.sent] == [True, True]

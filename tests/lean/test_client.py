@@ -144,6 +144,16 @@ def test_a_chunked_answer_is_put_together_and_the_connection_kept() -> None:
     assert server.connections == 1
 
 
+def test_the_length_of_a_chunk_is_hexadecimal() -> None:
+    text = b"abcdefghijklmnopqrstuvwxyz"
+    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1A\r\n%s\r\n10\r\n%s\r\n0\r\n\r\n" % (
+        text,
+        text[:16],
+    )
+    with served((chunks, False)) as (_, client):
+        assert client.call("Query", b"{}") == text + text[:16]
+
+
 def test_a_connection_that_was_closed_while_it_was_idle_is_replaced_and_the_request_sent_again() -> None:
     with served((answer(), True)) as (server, client):
         assert client.call("Query", b"one") == b"{}"

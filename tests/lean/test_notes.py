@@ -102,3 +102,56 @@ def test_a_note_that_was_put_again_meanwhile_stays() -> None:
     deletes = [body for operation, body in script.sent if operation == "DeleteItem"]
     assert {body["ConditionExpression"] for body in deletes} == {"attribute_not_exists(pk) OR #at < :before"}
     assert {body["ExpressionAttributeValues"][":before"]["N"] for body in deletes} == {"9"}
+
+
+def cleared(reply: Any) -> tuple[int, Script]:
+    """Clear the notes of a day that has one, of a; ``reply`` is the answer to its deletion."""
+    partition = f"s#series#{DAY}#{suffix_of('a', 16)}"
+
+    def answer(_: int, body: dict[str, Any]) -> Any:
+        if "Key" in body:
+            return reply
+        mine = body["ExpressionAttributeValues"] == {":pk": {"S": partition}}
+        return {"Items": [{"sk": {"S": "a"}}] if mine else []}
+
+    script = Script(answer)
+    return LeanRollups(script.client, "rollups").clear_notes("s", DAY, 9, 100), script
+
+
+def test_a_note_that_was_put_again_meanwhile_stays_and_counts_not() -> None:
+    count, script = cleared(Refused("ConditionalCheckFailedException", "no", b"{}"))
+    assert count == 0
+    assert script.sent[-1] == (
+        "DeleteItem",
+        {
+            "TableName": "rollups",
+            "Key": {"pk": {"S": f"s#series#{DAY}#{suffix_of('a', 16)}"}, "sk": {"S": "a"}},
+            "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
+            "ExpressionAttributeNames": {"#at": "at"},
+            "ExpressionAttributeValues": {":before": {"N": "9"}},
+        },
+    )
+
+
+def test_a_deletion_that_is_refused_otherwise_is_no_deletion() -> None:
+    assert cleared({})[0] == 1
+    with pytest.raises(StoreUnavailable, match="AccessDenied"):
+        cleared(Refused("AccessDeniedException", "no right", b"{}"))
+
+
+def test_the_names_alone_are_read() -> None:
+    """A note has a time beside its name, which no reader of names needs."""
+    rollups, script = scripted({"Items": []})
+    assert rollups.read_notes("s", DAY, consistent=True).series == []
+    assert len(script.sent) == 16
+    assert script.sent[3] == (
+        "Query",
+        {
+            "TableName": "rollups",
+            "KeyConditionExpression": "pk = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": f"s#series#{DAY}#3"}},
+            "ProjectionExpression": "sk",
+            "ConsistentRead": True,
+            "ReturnConsumedCapacity": "TOTAL",
+        },
+    )

@@ -139,3 +139,32 @@ def test_a_mark_is_cleared_only_as_it_was_read() -> None:
             },
         )
     ]
+
+
+def test_an_edge_is_put_with_the_definition_that_it_was_computed_by() -> None:
+    rollups, script = scripted({})
+    assert rollups.put_edge("s", FIRST, None)
+    assert rollups.put_edge("s", MOVED._replace(definition='{"by":[]}'), FIRST)
+    key = {"pk": {"S": "s"}, "sk": {"S": "edge#hours#2026-03-01T12:00:00.000000Z"}}
+    first, moved = (body for _, body in script.sent)
+    assert first["Item"] == {**key, "sealed": {"S": "2026-03-01T12:00:00.000000Z"}, "definition": {"S": "{}"}}
+    assert first["ConditionExpression"] == "attribute_not_exists(pk)"
+    assert moved["Item"] == {**key, "sealed": {"S": "2026-03-01T13:00:00.000000Z"}, "definition": {"S": '{"by":[]}'}}
+    assert moved["ExpressionAttributeValues"] == {
+        ":sealed": {"S": "2026-03-01T12:00:00.000000Z"},
+        ":definition": {"S": "{}"},
+    }
+
+
+def test_the_state_of_a_range_is_read_by_its_marks_then_its_edges_then_its_overfull_buckets() -> None:
+    """A mark is found by its end, and lasts a day at the most: so marks are read up to a day behind the range."""
+    rollups, script = scripted({"Items": []})
+    rollups.read_state("s", (NOON, NOON + HOUR))
+    asked = [body["ExpressionAttributeValues"] for _, body in script.sent]
+    assert [(values[":low"]["S"], values[":high"]["S"]) for values in asked] == [
+        ("mark#2026-03-01T12:00:00.000000Z", "mark#2026-03-02T13:00:00.000000Z~"),
+        ("edge#", "edge~noting"),
+        ("over#2026-03-01T12:00:00.000000Z", "over#2026-03-01T13:00:00.000000Z"),
+    ]
+    assert [(body["ConsistentRead"], body["TableName"]) for _, body in script.sent] == [(True, "rollups")] * 3
+    assert [values[":pk"] for values in asked] == [{"S": "s"}] * 3

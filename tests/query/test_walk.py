@@ -1,7 +1,9 @@
 """A walk to the end gives every event exactly once, in order, across all kinds of periods."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fakes import SEAL
 from tests.fakes.serial import Silent
 from tests.query.positions import position_of
-from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Fixture, many, run
+from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.periods import Kind, containing
@@ -168,3 +170,23 @@ def test_each_page_of_an_archive_is_a_request_and_its_events_are_read() -> None:
     # The archive on fakes answers seven events at a time.
     cost = run(fixture, **parameters).cost
     assert (cost.requests, cost.read) == (2, 8)
+
+
+def test_a_table_that_is_not_there_is_looked_up_once_more_consistently() -> None:
+    """The catalog's entry was a second old: meanwhile the day had been archived, and its events are read from there."""
+    fixture, day = Fixture(many(10)), containing(START, Kind.DAY)
+    stale = fixture.catalog.entries("s")
+    other = Days()
+    other.add_archive(day, LAYOUTS[0], many(10))
+    (archived,) = other.catalog.entries("s")
+    whole = {"from": START.isoformat(), "to": (START + timedelta(days=1)).isoformat(), "order": "asc"}
+
+    class Archived(type(fixture.catalog)):  # type: ignore[misc]
+        def entries(self, *range: Any, consistent: bool = False) -> Any:
+            return [archived] if consistent else [entry for entry in stale if entry.period == day]
+
+    del fixture.store.tables["tidetable-t.s.2026-03-01"]
+    reader = replace(fixture.reader, catalog=Archived(), archive=other.archive)
+    query = parse_query(STREAM, {name: [value] for name, value in whole.items()}, NOW, SEAL)
+    page = run_query(query, STREAM, reader, NOW, lambda: 100.0)
+    assert ([event["id"] for event in page.document()["events"]], page.gaps) == ([str(n) for n in range(10)], [])

@@ -1,0 +1,68 @@
+"""Keys and their texts at their edges, written out."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tidetable.errors import InvalidRef
+from tidetable.events import Event
+from tidetable.keys import Index, Layout
+from tidetable.keys.hierarchy import text_level
+from tidetable.keys.pack import key_range, parse_address, parse_sort_key, shifted
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+
+
+def test_a_series_has_one_suffix_only_where_suffixes_follow_from_the_series() -> None:
+    """device-0 has suffix 2 of 16: the first four bytes of its SHA-256, modulo 16."""
+    assert list(Layout("time", 16, "series", 3600).suffixes("device-0")) == [2]
+    assert list(Layout("time", 16, "series", 3600).suffixes(None)) == list(range(16))
+    assert list(Layout("time", 16, "id", 3600).suffixes("device-0")) == list(range(16))
+
+
+def test_an_index_without_a_projection_holds_every_field() -> None:
+    assert Index("all", "*").holds(["mag", "place"])
+    named = Index("by_status", "status", project=("status", "mag"))
+    assert named.holds(["mag"])
+    assert named.holds([])
+    assert not named.holds(["mag", "place"])
+
+
+def test_the_partition_of_an_index_of_kinds_begins_with_the_kind() -> None:
+    index = Index("by_kind", kind="kind", kinds=(("click", "page"), ("sale", "shop")))
+    assert index.attributes_of(Event("a", NOON, "1", {"kind": "click", "page": "ho#me", "shop": "x"})) == {
+        "pk_by_kind": "click#ho%23me#0",
+        "sk_by_kind": "2026-03-05T12:00:00.000000Z#a#1",
+    }
+    assert index.attributes_of(Event("a", NOON, "1", {"kind": "view", "page": "home"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("", "\x02\x02"), ("ab", "ab"), ("a\x00b", "a\x02\x04b"), ("a\x01b", "a\x02\x05b"), ("a\x02b", "a\x02\x06b")],
+)
+def test_a_level_has_no_text_that_ends_or_marks_a_level(text: str, level: str) -> None:
+    """Two different texts would have one level: that of the empty text is a mark twice."""
+    assert text_level(text) == level
+
+
+def test_only_the_sort_key_of_a_pack_names_a_pack() -> None:
+    assert parse_sort_key("2026-03-05T12:00:00.000000Z#a#1") is None
+    found = parse_sort_key("2026-03-05T12:00:00.000000Z##0123456789012345678901")
+    assert found is not None
+    assert (found.newest, found.hash) == ("2026-03-05T12:00:00.000000Z", "0123456789012345678901")
+
+
+@pytest.mark.parametrize("number", ["é", "²", "zzzzzzzzzzzzzzzz"])
+def test_an_address_whose_time_is_no_time_names_no_pack(number: str) -> None:
+    with pytest.raises(InvalidRef, match="names no pack"):
+        parse_address(f"a#0#{number}#0123456789012345678901")
+
+
+def test_the_packs_of_a_range_lie_up_to_a_span_behind_it_and_never_before_1970() -> None:
+    end = datetime(2026, 3, 5, 13, tzinfo=UTC)
+    assert key_range(NOON, end, 60) == ("2026-03-05T12:00:00.000000Z", "2026-03-05T13:01:00.000000Z")
+    early = datetime(1960, 1, 1, tzinfo=UTC)
+    assert key_range(early, end, 60)[0] == "1970-01-01T00:00:00.000000Z"
+    assert shifted("1970-01-01T00:00:30.000000Z", -60) == "1970-01-01T00:00:00.000000Z"
+    assert shifted("1970-01-01T00:01:30.000000Z", -60) == "1970-01-01T00:00:30.000000Z"
