@@ -20,6 +20,9 @@ from infra.bundles import CONSOLE, EPOCH, MANIFEST
 
 ROOT = Path(__file__).parents[1]
 BUNDLES = ROOT / ".build" / "bundles"
+# The Python Package Index takes files of up to 100 MB without a request. The rest is for what the wheel has besides bundles: the
+# constructs and the core.
+PACKAGE_BYTES, REST_BYTES = 100 * 1024**2, 2 * 1024**2
 REQUIREMENTS = {
     "slim": "requirements.txt",
     "archive": "requirements-archive.txt",
@@ -98,6 +101,17 @@ def pack(files: Mapping[str, Path], target: Path) -> None:
             packed.writestr(entry, path.read_bytes())
 
 
+def refuse_large(folder: Path, platforms: Sequence[str]) -> None:
+    """Exit if the wheel of both of Lambda's platforms would be too large for the Python Package Index."""
+    size = sum(file.stat().st_size for file in folder.glob("*.zip"))
+    if set(platforms) == set(MACHINES) and size > PACKAGE_BYTES - REST_BYTES:
+        sys.exit(
+            f"the bundles have {size / 1024**2:.1f} MB, and a wheel of at most {PACKAGE_BYTES // 1024**2} MB has room for"
+            f" {(PACKAGE_BYTES - REST_BYTES) // 1024**2}: look for files that no function needs (infra/assets.py leaves"
+            " some out), or ask the Python Package Index for more"
+        )
+
+
 def list_packages(folder: Path) -> dict[str, str]:
     """The versions of the packages in a folder, by their names."""
     found = (path.name.removesuffix(".dist-info").partition("-") for path in sorted(folder.glob("*.dist-info")))
@@ -113,6 +127,7 @@ def main(arguments: Sequence[str]) -> None:
     build(BUNDLES, arguments or list(MACHINES))
     for file in sorted(BUNDLES.glob("*.zip")):
         sys.stdout.write(f"{file.stat().st_size / 1e6:7.1f} MB  {file.name}\n")
+    refuse_large(BUNDLES, arguments or list(MACHINES))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,14 @@ from .console import collect_files
 RUNTIME = "3.13"
 # The names that pip has for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
-# Files that functions do not need; without them pyarrow fits into Lambda's 250 MB.
-_CLUTTER = ("__pycache__", "tests", "include", "bin", "libarrow_flight*")
+# Files that functions do not need; without them pyarrow fits into Lambda's 250 MB, and the package of the construct into the
+# 100 MB of the Python Package Index. pyarrow looks for Flight and S3 where they are imported, and the archive's functions read
+# and write bytes; the linker loads a library by its name with one number. CPython uses the C extension of zstandard.
+_CLUTTER = (
+    *("__pycache__", "tests", "include", "bin"),
+    *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
+    *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
+)
 _OWN = ("handlers", "aws", "parsers", "tidetable")
 # The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
 # files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).

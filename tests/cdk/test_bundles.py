@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from cdk.bundle import pack, pack_parts, read_files
+from cdk.bundle import pack, pack_parts, read_files, refuse_large
 from infra import UsageError
 from infra.bundles import MANIFEST, Bundles
 from infra.zips import join
@@ -134,3 +134,18 @@ def test_an_architecture_that_the_package_lacks(package: Path) -> None:
     (package / MANIFEST).write_text(json.dumps(manifest | {"platforms": ["arm64"]}))
     with pytest.raises(UsageError, match="architecture x86_64: this package has code for arm64; choose one of them"):
         Bundles(b"", "prod", INTEL, folder=package).slim()
+
+
+def test_a_package_that_the_index_does_not_take_is_not_built(tmp_path: Path) -> None:
+    """100 MB, of which 2 are for the rest of the wheel; a wheel with the code for emulators is not for the index."""
+    both = ["x86_64", "arm64"]
+    for number in (1, 2):
+        with (tmp_path / f"part-{number}.zip").open("wb") as file:
+            file.truncate(49 * 1024**2)
+    refuse_large(tmp_path, both)
+    with (tmp_path / "part-2.zip").open("ab") as file:
+        file.write(b"1")
+    with pytest.raises(SystemExit, match=r"the bundles have 98\.0 MB, and a wheel of at most 100 MB has room for 98"):
+        refuse_large(tmp_path, both)
+    refuse_large(tmp_path, [*both, "local"])
+    refuse_large(tmp_path, ["arm64"])

@@ -59,6 +59,30 @@ def run(python: Path, program: str, folder: Path, **variables: str) -> subproces
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 
 
+def test_the_wheel_fits_into_the_index(wheel: Path) -> None:
+    """Both of Lambda's platforms in 100 MB: each has libraries of its own, and they share all that has no platform."""
+    own = shared = 0
+    with zipfile.ZipFile(wheel) as packed:
+        for part in (name for name in packed.namelist() if name.endswith(".zip")):
+            with packed.open(part) as file, zipfile.ZipFile(file) as bundle:
+                for entry in bundle.infolist():
+                    is_own = entry.filename.endswith(".so") or ".so." in entry.filename
+                    own, shared = own + is_own * entry.compress_size, shared + (not is_own) * entry.compress_size
+    assert own > 20e6, "the libraries were found"
+    # Libraries for arm64 are smaller. Bytecode and the names of files in the ZIP files' directories come on top.
+    assert 2 * own + shared + 3 * 1024**2 < 100 * 1024**2
+    names = [Path(name).name for name in bundled_names(wheel)]
+    assert [name for name in names if name.startswith(("libarrow_s3", "libarrow_flight", "_cffi."))] == []
+
+
+def bundled_names(wheel: Path) -> Iterator[str]:
+    """The files of all bundles in a wheel."""
+    with zipfile.ZipFile(wheel) as packed:
+        for part in (name for name in packed.namelist() if name.endswith(".zip")):
+            with packed.open(part) as file, zipfile.ZipFile(file) as bundle:
+                yield from bundle.namelist()
+
+
 def test_the_wheel_has_its_types_its_licence_and_the_version_of_the_project(wheel: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert wheel.name == f"tidetable_cdk-{version}-py3-none-any.whl"

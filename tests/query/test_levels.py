@@ -18,6 +18,8 @@ from tidetable.keys import Index, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import gather, parse_query, run_query
 from tidetable.query.access import access_to
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.rankings import parse_ranking
 from tidetable.times import to_text
 
 _LEVELS = 'sort_by = ["place.state", "status", "type"]'
@@ -241,6 +243,46 @@ def test_a_query_by_a_later_level_is_refused_with_what_lacks() -> None:
         parse_query(local, {"where.country": ["US"]}, NOW, SEAL)
     for policy, parameters in ((local, {"series": ["a"]}), (stream(BY_TIME, levels), {})):
         parse_query(policy, {"where.region": ["CA"]} | parameters, NOW, SEAL)
+
+
+BY_TEXT = ", and a ranking has the order of numbers: query events with {}, or ask aggregate with by=country, whose rows are in"
+NO_RANKINGS = {
+    'partition_by = "*"\nsort_by = ["country", "region"]': (
+        "the text of country, region" + BY_TEXT.format("where.country=") + " the order of text"
+    ),
+    'partition_by = "owner"\nsort_by = ["country"]': (
+        "the text of country" + BY_TEXT.format("where.owner= and where.country=") + " the order of text"
+    ),
+    'partition_by = "owner"': (
+        "time, and a ranking has the order of numbers: query events, which are in the order of time"
+    ),
+}
+
+
+@pytest.mark.parametrize("index", NO_RANKINGS)
+def test_an_index_without_numbers_is_no_ranking_and_says_what_to_do(index: str) -> None:
+    detail = f"the index places is sorted by {NO_RANKINGS[index]}"
+    ranked = '\n[[streams.s.index]]\nname = "best"\npartition_by = "*"\nsort_by = "score"\n'
+    for more, rankings in (("", ""), (ranked, "; the stream's rankings are best")):
+        policy = stream(BY_TIME, f'\n[[streams.s.index]]\nname = "places"\n{index}\n{more}')
+        with pytest.raises(ProblemError) as caught:
+            parse_ranking(policy, {"index": ["places"]}, NOW, SEAL)
+        problem = caught.value.problem
+        assert (problem.status, problem.code, problem.detail) == (400, "bad_parameter", detail + rankings)
+
+
+def test_rows_of_groups_are_in_the_order_of_text() -> None:
+    """What a ranking by text is told to ask instead."""
+    countries = ("US", "AT", "de", "CH", "Z")
+    many = [
+        Event("a", START + timedelta(days=1, minutes=number), f"e{number}", {"country": country})
+        for number, country in enumerate(countries)
+    ]
+    base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "by": ["country"]}
+    aggregation = parse_aggregation(TIMELY, span, NOW, SEAL)
+    rows = find_aggregate(aggregation, TIMELY, base.reader, NOW, lambda: 100.0).rows
+    assert [row["group"]["country"] for row in rows] == ["AT", "CH", "US", "Z", "de"]
 
 
 def test_a_range_that_takes_too_long_to_gather_is_refused_with_what_to_do() -> None:

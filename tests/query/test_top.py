@@ -35,7 +35,7 @@ def ask(base: StoredEvents, **parameters: str) -> Top:
 REFUSED = [
     ("no index among several", {}, "bad_parameter", "best, best_of_all"),
     ("an index that there is not", {"index": "worst"}, "bad_parameter", "there are: best"),
-    ("an index that is no ranking", {"index": "by_status"}, "bad_parameter", "there are: best"),
+    ("an index that is no ranking", {"index": "by_status"}, "bad_parameter", "the index by_status is sorted by time"),
     ("no value", {"index": "best"}, "bad_parameter", "one status"),
     ("a value of all", {"index": "best_of_all", "value": "x"}, "bad_parameter", "leave value out"),
     ("a kind of none", {"index": "best", "value": "x", "kind": "y"}, "bad_parameter", "no kinds"),

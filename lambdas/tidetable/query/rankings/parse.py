@@ -16,7 +16,7 @@ from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index, Layout, escape
 from tidetable.periods import containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
-from tidetable.problems import bad_parameter, refuse
+from tidetable.problems import ProblemError, bad_parameter, refuse
 from tidetable.query.access import logical_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, Projection, Query
@@ -178,6 +178,9 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
             f" with by= and top= for the first groups; a ranking needs a stream without [streams.{stream.name}.pack]"
         )
         raise refuse(400, "needs_index", detail)
+    named = next((index for index in stream.layout.indexes if index.name == values.get("index")), None)
+    if named is not None and not named.ranks:
+        raise _no_ranking(named, [index.name for index in rankings])
     if not rankings:
         detail = (
             f"{stream.name} has no ranking: [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
@@ -191,6 +194,21 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
     if index is None:
         raise bad_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {names}")
     return index
+
+
+def _no_ranking(index: Index, rankings: Sequence[str]) -> ProblemError:
+    """What to do with an index that has no numbers: one of ``levels`` has the order of text, any other that of time."""
+    fields = ", ".join(index.levels)
+    order = f"the text of {fields}" if index.levels else "time"
+    instead = "query events, which are in the order of time"
+    if index.levels:
+        own = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
+        conditions = " and ".join(f"where.{field}=" for field in (*own, index.levels[0]))
+        groups = f"aggregate with by={index.levels[0]}, whose rows are in the order of text"
+        instead = f"query events with {conditions}, or ask {groups}"
+    named = f"; the stream's rankings are {', '.join(rankings)}" if rankings else ""
+    detail = f"the index {index.name} is sorted by {order}, and a ranking has the order of numbers: {instead}{named}"
+    return bad_parameter(detail)
 
 
 def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
