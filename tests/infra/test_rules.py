@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.infra.synth import (
     ALL_GOES,
     DOORS,
     ENCRYPTED,
+    EVERYTHING,
     FORMER,
     NOTIFYING,
     PAGES,
@@ -39,6 +41,23 @@ def _report(made: cdk.App) -> tuple[bool, dict[str, Any]]:
     return passed, report
 
 
+@cache
+def _validation() -> cdk.CloudFormationValidatePlugin:
+    """The validation; its start takes three times as long as a check."""
+    return cdk.CloudFormationValidatePlugin()
+
+
+def _violations(*changes: tuple[str, str], wrong: bool = False) -> set[str]:
+    """The rules of CloudFormation's validation, which the other tests switch off, that a configuration's template violates."""
+    made, stack = app("dev", *changes)
+    cdk.Validations.of(made).add_plugins(_validation())
+    if wrong:
+        cdk.CfnResource(stack, "Wrong", type="AWS::SQS::Queue", properties={"Colour": "blue"})
+    made.synth()
+    reports = json.loads((Path(made.outdir) / "validation-report.json").read_text())["pluginReports"]
+    return {rule for report in reports for rule in _rules(report)}
+
+
 def _rules(report: dict[str, Any]) -> set[str]:
     return {violation["ruleName"] for violation in report["violations"]}
 
@@ -58,6 +77,15 @@ def test_the_stack_passes_where_account_and_region_are_known() -> None:
     made, _ = app("dev", env=cdk.Environment(account="123456789012", region="eu-west-1"))
     _, report = _report(made)
     assert (report["conclusion"], _rules(report)) == ("success", set())
+
+
+@pytest.mark.parametrize("changes", [(), EVERYTHING], ids=["as shipped", "everything on"])
+def test_the_cdks_own_validation_finds_nothing(changes: tuple[tuple[str, str], ...]) -> None:
+    assert _violations(*changes) == set()
+
+
+def test_the_cdks_own_validation_finds_a_property_that_does_not_exist() -> None:
+    assert _violations(wrong=True) == {"F3002"}
 
 
 def test_a_bucket_without_tls_and_a_wildcard_are_noticed() -> None:
