@@ -30,7 +30,6 @@ _CLUTTER = (
     *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
     *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
 )
-_OWN = ("handlers", "aws", "parsers", "tidetable")
 # The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
 # files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
@@ -129,21 +128,34 @@ class Assets:
 
     def build(self, requirements: str) -> Path:
         """The folder of an asset; builds it unless a folder with the same content exists."""
-        packages = self._packages(requirements)
-        sources = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
+        packages, sources = self._packages(requirements), self._sources()
         config = [self._config.read_bytes()] if self._config is not None else []
         content = [packages.name.encode(), *config, self._bytecode, b"readable"]
-        content += [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in sources]
+        content += sources
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
             with _building(folder) as partial:
                 # Links, not copies: the packages are large, and nothing writes to them.
-                shutil.copytree(packages, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
-                shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
+                for part in (packages, self._compiled(sources)):
+                    shutil.copytree(part, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 if self._config is not None:
                     shutil.copy(self._config, partial / "tidetable.toml")
-                for path in [*partial.glob("*.py"), *(partial / name for name in _OWN)]:
-                    self._compile(path, partial)
+                _make_readable(partial)
+        return folder
+
+    def _sources(self) -> list[bytes]:
+        """The name and content of each file of the project's code."""
+        paths = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
+        return [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in paths]
+
+    def _compiled(self, sources: list[bytes]) -> Path:
+        """The folder of the project's code with its bytecode. All assets share it: to compile takes longer than all the rest."""
+        version = str(sys.version_info[:2]) if self._local else RUNTIME
+        folder = self._root / ".build" / f"code-{_digest([version.encode(), self._bytecode, *sources])}"
+        if not folder.exists():
+            with _building(folder) as partial:
+                shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
+                self._compile(partial, partial)
                 _make_readable(partial)
         return folder
 

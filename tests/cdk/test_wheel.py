@@ -51,7 +51,7 @@ def app(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(python: Path, program: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a program in the user's environment, without credentials, and with no way to a network."""
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON", "VIRTUAL"))
+        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_", "PYTHON", "VIRTUAL"))
     }
     nowhere = "http://127.0.0.1:9"
     environment |= {"http_proxy": nowhere, "https_proxy": nowhere, "HOME": str(folder), **JSII_CACHE, **variables}

@@ -53,6 +53,24 @@ ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
 DOORS = tuple((f"{name} = false", f"{name} = true") for name in ("influx", "otlp", "cloudevents", "firehose"))
 COPIED = ("[streams.stations]", '[streams.stations]\nreplicas = ["ap-northeast-1", "eu-west-1"]')
 PROTECTED = ("termination_protection = false", "termination_protection = true")
+# All at once, for what checks whole templates.
+EVERYTHING = (
+    SIGNED,
+    TRACED,
+    SCALED,
+    ENCRYPTED,
+    *DELETE_ALL,
+    ("snap_start = false", "snap_start = true"),
+    PAGES,
+    NOTIFYING,
+    ("deletion_protection = false", "deletion_protection = true"),
+    ("point_in_time_recovery = false", "point_in_time_recovery = true"),
+    ('stream = "none"', 'stream = "new-and-old-images"'),
+    ('versions = "overwrite"', 'versions = "keep"'),
+    ("cold = []", 'cold = ["raw"]'),
+    *ROLLED_UP,
+    *DOORS,
+)
 
 
 def temporary_folder(what: str) -> str:

@@ -10,37 +10,12 @@ from cfnlint.config import ManualArgs
 
 from tests.infra.synth import (
     BOTH,
-    DELETE_ALL,
-    DOORS,
-    ENCRYPTED,
-    NOTIFYING,
-    PAGES,
-    ROLLED_UP,
+    EVERYTHING,
     ROOT,
-    SCALED,
-    SIGNED,
-    TRACED,
     Template,
     template,
 )
 
-EVERYTHING = (
-    SIGNED,
-    TRACED,
-    SCALED,
-    ENCRYPTED,
-    *DELETE_ALL,
-    ("snap_start = false", "snap_start = true"),
-    PAGES,
-    NOTIFYING,
-    ("deletion_protection = false", "deletion_protection = true"),
-    ("point_in_time_recovery = false", "point_in_time_recovery = true"),
-    ('stream = "none"', 'stream = "new-and-old-images"'),
-    ('versions = "overwrite"', 'versions = "keep"'),
-    ("cold = []", 'cold = ["raw"]'),
-    *ROLLED_UP,
-    *DOORS,
-)
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
 # The ignored rules, each with its reason.
 IGNORED = {
