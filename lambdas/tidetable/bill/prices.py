@@ -16,8 +16,9 @@ STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
 INFREQUENT_SURCHARGE = 1.25
 # Copies in other Regions: the replicated write units of a table cost, in each Region, as much as write units, and the units of
 # indexes are ordinary ones (AWS: developer guide, "Understanding billing for global tables"; prices since November 2024).
-# Per GB from us-east-1 to another Region (AWS: data transfer, "US East (Northern Virginia)"; $0.01 to us-east-2). From other
-# Regions it is up to $0.09 and more. DynamoDB reads the change stream for its copies without charge (AWS: DynamoDB pricing).
+# Per GB from us-east-1 to another Region, as published bills have it ("USE1-EU-AWS-Out-Bytes" $0.02; from Tokyo, "APN1-USE1",
+# $0.09); AWS's own list of transfer was not at hand. DynamoDB reads the change stream for its copies without charge (AWS:
+# DynamoDB pricing).
 TRANSFER = 0.02
 BACKUPS = 0.20  # point-in-time recovery, per GB-month
 GATEWAY_MILLION = 3.50  # API Gateway REST, per million requests
