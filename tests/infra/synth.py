@@ -22,6 +22,8 @@ from tidetable.config import load, parse
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "tidetable.toml"
+# Where the CDK's library is unpacked, also for a process with another home, which would unpack it again: 210 MB.
+JSII_CACHE = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache" / "aws" / "jsii" / "package-cache")}
 Properties = dict[str, Any]
 
 # Changes of the example configuration.
