@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, configuration
 from tidetable.bill.standing import Row, mark_period, observe_periods
+from tidetable.catalog import Entry
 
 MARKS = [
     ("creating", ".", "yellow"),
@@ -42,7 +43,12 @@ def test_an_open_period_may_be_ahead_or_late() -> None:
 def test_periods_before_the_horizon_are_read_only_if_they_are_wanted(all_periods: bool, start: datetime | None) -> None:
     """After some years there are very many of them, all deleted."""
     starts: list[datetime | None] = []
-    catalog = SimpleNamespace(horizon=lambda _: NOON, entries=lambda _, first: starts.append(first) or [])
+
+    def entries(_: str, start: datetime | None) -> list[Entry]:
+        starts.append(start)
+        return []
+
+    catalog = SimpleNamespace(horizon=lambda _: NOON, entries=entries)
     tables = SimpleNamespace(describe=None)
     stream = configuration().streams["s"]
     assert observe_periods(stream, cast("Any", catalog), cast("Any", tables), Serial, all_periods=all_periods) == []
