@@ -127,7 +127,7 @@ def make_targets(endpoint: str) -> None:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stage() -> Iterator[Stage]:
     program = Path(__file__).with_name("authority.py")
     with Emulator(clock=clock_can_move(), program=program, variables={"AUTH": "true"}) as emulator:
@@ -144,6 +144,6 @@ def stage() -> Iterator[Stage]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(stage: Stage) -> Api:
     return Api(stage.deployed)
