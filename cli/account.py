@@ -148,6 +148,7 @@ def connect(
             tables=DynamoTables(dynamodb),
             keys=DynamoKeys(dynamodb, outputs["CatalogTable"]),
             mappings=None,
+            catalog_table=outputs["CatalogTable"],
         ),
         outputs["LifecycleFunction"],
         outputs["ArchiverFunction"],

@@ -119,6 +119,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         line = f"{removed['stream']} left the configuration: its {removed['tables']} tables go as its last policy says"
         out.print(line, markup=False, soft_wrap=True)
     steps = [*report["actions"], *map(_action_of_feed, report.get("feeds", []))]
+    steps += map(_action_of_catalog, report.get("catalog_copies", []))
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
     elif not steps:
@@ -138,7 +139,14 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 def is_pending(report: dict[str, Any]) -> bool:
     """Whether a dry run found something that a run would do; a feed's step that waits for a later table is nothing to do."""
-    return bool(report["actions"]) or any(step["outcome"] == "planned" for step in report.get("feeds", []))
+    others = [*report.get("feeds", []), *report.get("catalog_copies", [])]
+    return bool(report["actions"]) or any(step["outcome"] == "planned" for step in others)
+
+
+def _action_of_catalog(step: dict[str, Any]) -> dict[str, Any]:
+    """A step of a copy of the catalog in the form of an action."""
+    reason = f"replicas names {step['region']}"
+    return {**step, "action": f"catalog: {step['action']}", "stream": "", "period": "", "reason": reason}
 
 
 def _action_of_feed(step: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, IConstruct
 
 from tidetable.names import table_prefix
+
+from .naming import catalog_table
 
 _BY_KEY_OR_SIGNATURE = (
     'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no'
@@ -43,6 +47,7 @@ def acknowledge(
     invoked: list[Construct],
     watching: list[lambda_.Function],
     mapping: list[lambda_.Function],
+    copies: Sequence[str] = (),
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
@@ -64,6 +69,16 @@ def acknowledge(
         f"IAM5[Resource::<{_id(bucket)}.Arn>/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::<{_id(bucket)}.Arn>/overflow/*]": "Messages too large for their queue, under their one prefix",
     }
+    for place in (*copies, "*") if copies else ():
+        copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"
+        reasons[f"IAM5[Resource::{copied}]"] = "Copies of period tables come and go with them, under the same names"
+    if copies:
+        mirrored = f"arn:<AWS::Partition>:application-autoscaling:*:{account}:scalable-target/*"
+        reasons[f"IAM5[Resource::{mirrored}]"] = "The names of scalable targets are AWS's own, in a copy's Region, too"
+        catalog = f"arn:<AWS::Partition>:dynamodb:*:{account}:table/{catalog_table(stage)}"
+        reasons[f"IAM5[Resource::{catalog}]"] = (
+            "The catalog keeps its copies in Regions that no stream names any longer"
+        )
     # Without tracing no role needs this wildcard, and acknowledging it anyway would hide any other wildcard.
     if tracing:
         reasons |= _WITH_TRACING

@@ -204,6 +204,7 @@ class Tidetable(Construct):
             ],
             watching=[console.operations] if console is not None else [],
             mapping=[self._feed.function, lifecycle.function, lifecycle.deployment],
+            copies=self._common.config.replicas,
         )
 
     @property

@@ -18,6 +18,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
 from .function import Common, Function, own_metric, retention
 from .queue import Queue
@@ -58,6 +59,9 @@ class Lifecycle(Construct):
         self.deployment = self._reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
         # It protects the catalog once the stage stands.
         self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
+        allow_catalog_copies(self.function, common, storage.catalog.table_arn, deletes=False)
+        # It deletes the catalog's copies before CloudFormation deletes the catalog.
+        allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
         self.sweeper = self._sweeper()
         self._provider = self._create_provider()
         self.tables = self._resource()
@@ -159,6 +163,7 @@ class Lifecycle(Construct):
         manage += ["UpdateContinuousBackups"]
         reach(function, self._common, manage)
         allow_scaling(function, self._common)
+        allow_copies(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         # A rollup that has left the configuration is forgotten.

@@ -103,6 +103,11 @@ class Upkeep(Pipeline):
         return DynamoCatalog(clients.dynamodb(), settings.settings().catalog_table)
 
     @cached_property
+    def catalog_table(self) -> str:
+        """The catalog's name."""
+        return settings.settings().catalog_table
+
+    @cached_property
     def tables(self) -> ports.Tables:
         from aws.tables import DynamoTables
 
@@ -131,7 +136,8 @@ class Upkeep(Pipeline):
         from tidetable.lifecycle import Reconciler
 
         services = self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools
-        return Reconciler(self.config, self.stage, *services, lambda: self.rollups, self.mappings)
+        lazy = lambda: self.rollups, self.mappings, lambda: self.catalog_table
+        return Reconciler(self.config, self.stage, *services, *lazy)
 
     # Archives, and the bucket.
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ class Regions:
             account = service.account
             account.region, account.regions = region, self
             self.accounts[region], self._engines[region] = account, account.engine
-            account.engine = _SendingEngine(account.engine, lambda *call, region=region: self._send(region, *call))
+            account.engine = _SendingEngine(account.engine, partial(self._send, region))
             service.share_lock(first)
 
     def members(self, table: str) -> dict[str, Member]:

@@ -120,6 +120,10 @@ class DynamoCatalog:
         """An update of the list alone."""
         self._set(entry, copies=list(regions))
 
+    def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
+        """An update of the mark alone."""
+        self._set(entry, copying=[region, to_text(at)])
+
     def _set(self, entry: Entry, **changes: Any) -> None:
         """An update that never creates an entry."""
         if not self._update(entry, changes, "attribute_exists(pk)", {}):

@@ -90,6 +90,11 @@ def attributes(entry: Entry) -> Item:
         item["opened"] = opened_item(entry.opened)
     if entry.copies:
         item["copies"] = list(entry.copies)
+    if entry.replicas:
+        item["replicas"] = list(entry.replicas)
+    if entry.copying is not None:
+        region, begun = entry.copying
+        item["copying"] = [region, to_text(begun)]
     return item
 
 
@@ -113,12 +118,14 @@ def entry_of(item: Item) -> Entry:
         scaled=item.get("scaled", False),
         scaling=item.get("scaling", ""),
         opened=_opened(item["opened"]) if "opened" in item else None,
-        copies=_copies(item.get("copies")),
+        copies=_regions(item.get("copies")),
+        replicas=_regions(item.get("replicas")),
+        copying=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
     )
 
 
-def _copies(value: Any) -> tuple[str, ...]:
-    """The Regions of an entry's copies. What is no list of texts names none: a copy that is not known is not read."""
+def _regions(value: Any) -> tuple[str, ...]:
+    """The names of Regions. What is no list of texts names none: a copy that is not known is not read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 

@@ -79,9 +79,9 @@ def events() -> EventBridgeClient:
 
 
 @cache
-def scaling() -> Any:
-    """For Application Auto Scaling."""
-    return _make_client("application-autoscaling", read_timeout=5, retries=_try(3))
+def scaling(region: str | None = None) -> Any:
+    """For Application Auto Scaling, of another Region if one is named."""
+    return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
 @cache

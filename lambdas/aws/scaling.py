@@ -17,7 +17,8 @@ _NAMESPACE: Any = "dynamodb"
 class ApplicationScaling:
     """Scalable targets through boto3; the client is created at its first use, as most stages never need it."""
 
-    def __init__(self, client: Callable[[], Any]) -> None:
+    def __init__(self, client: Callable[..., Any]) -> None:
+        """``client`` makes the client of the stage's own Region, or of the Region that it is called with."""
         self._client = client
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
@@ -28,16 +29,20 @@ class ApplicationScaling:
             if scaled is not None:
                 self._register(resource, dimension, side, scaled)
 
-    def deregister(self, table: str, indexes: Sequence[str]) -> None:
-        """DeregisterScalableTarget, which also deletes the policies."""
-        for resource, dimension, _ in _dimensions(table, indexes):
-            try:
-                self._client().deregister_scalable_target(
-                    ServiceNamespace=_NAMESPACE, ResourceId=resource, ScalableDimension=dimension
-                )
-            except ClientError as error:
-                if error_code(error) != "ObjectNotFoundException":
-                    raise
+    def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
+        """DeregisterScalableTarget, which also deletes the policies.
+
+        The service mirrors targets to the Region of a copy, and leaves them there when the copy is deleted.
+        """
+        for client in (self._client(), *map(self._client, regions)):
+            for resource, dimension, _ in _dimensions(table, indexes):
+                try:
+                    client.deregister_scalable_target(
+                        ServiceNamespace=_NAMESPACE, ResourceId=resource, ScalableDimension=dimension
+                    )
+                except ClientError as error:
+                    if error_code(error) != "ObjectNotFoundException":
+                        raise
 
     def _register(self, resource: str, dimension: str, side: str, scaled: Range) -> None:
         target = {"ServiceNamespace": _NAMESPACE, "ResourceId": resource, "ScalableDimension": dimension}

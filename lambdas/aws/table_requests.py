@@ -17,6 +17,8 @@ CLASSES: dict[TableClass, TableClassType] = {
 }
 
 _GLOBAL = "GlobalSecondaryIndexes"
+# The change stream that copies in other Regions need.
+_COPIED = "new-and-old-images"
 
 
 def billing(write: int | None, read: int | None) -> Any:
@@ -89,7 +91,7 @@ def extra_members(spec: TableSpec) -> Any:
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
-    return extras | stream_member(spec.stream)
+    return extras | stream_member(_COPIED if spec.copied else spec.stream)
 
 
 def stream_member(shows: str) -> Any:

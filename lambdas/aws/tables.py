@@ -12,7 +12,7 @@ from aws import table_requests
 from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing, TableRefused
+from tidetable.errors import CopyRefused, TableMissing, TableRefused
 from tidetable.ports import Table, TableSpec
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _TRANSIENT = frozenset(
     }
 )
 _WITH_IMAGES = frozenset({"NEW_IMAGE", "NEW_AND_OLD_IMAGES"})
+# Measured (docs/inside/aws.md, "Copies in other Regions"): both are a ValidationException, told apart by their words alone.
+_NAME_TAKEN, _NO_COPY = "already existed as tables", "not part of the global table"
 _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
 
 
@@ -80,6 +82,7 @@ class DynamoTables:
             shows_maxima="WarmThroughput" in table,
             stream_arn=table.get("LatestStreamArn", "") if streams.get("StreamEnabled") else "",
             has_images=streams.get("StreamViewType") in _WITH_IMAGES,
+            copies={replica["RegionName"]: replica.get("ReplicaStatus", "") for replica in table.get("Replicas", ())},
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
@@ -157,6 +160,27 @@ class DynamoTables:
         """UpdateTable of the change stream, which must be the only change of a request."""
         with _translate_refusals(name):
             self._client.update_table(TableName=name, **table_requests.stream_member(shows))
+
+    def create_copy(self, name: str, region: str) -> None:
+        """UpdateTable with a replica's creation, which must be the only change of a request."""
+        try:
+            self._update_copies(name, {"Create": {"RegionName": region}})
+        except TableRefused as refused:
+            if _NAME_TAKEN in str(refused):
+                raise CopyRefused(name, region) from refused
+            raise
+
+    def delete_copy(self, name: str, region: str) -> None:
+        """UpdateTable with a replica's deletion, which must be the only change of a request."""
+        try:
+            self._update_copies(name, {"Delete": {"RegionName": region}})
+        except TableRefused as refused:
+            if _NO_COPY not in str(refused):
+                raise
+
+    def _update_copies(self, name: str, update: Any) -> None:
+        with _translate_refusals(name):
+            self._client.update_table(TableName=name, ReplicaUpdates=[update])
 
     def set_protection(self, name: str, protected: bool) -> None:
         """UpdateTable of the protection, which must be the only change of a request."""

@@ -18,6 +18,7 @@ from tidetable.credentials.first import admit_first, dismiss_first
 from tidetable.errors import TidetableError
 from tidetable.lifecycle import Reconciler
 from tidetable.lifecycle.apply import World
+from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, entries_named
 from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.standing import protect, stand, take_back
@@ -50,6 +51,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         _take_back(reconciler, world)
         removed = remove(reconciler.config, world, reconciler.clock.now(), owner)
         logger.info("tables removed", tables=removed.tables, left=removed.left)
+        if not reconciler.config.keeps_catalog:
+            # CloudFormation deletes the catalog next.
+            regions = remove_catalog_copies(world, settings().catalog_table)
+            logger.info("copies of the catalog removed", regions=regions)
         return answer
     configuration = event.get("ResourceProperties", {}).get("configuration", "")
     if event["RequestType"] == "Update":

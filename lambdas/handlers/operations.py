@@ -110,4 +110,6 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
     for name in _TEXTS:
         shown[name] = [text for text in report[name] if access.sees(text.split(" ")[0].rstrip(":"))]
     shown["troubles"] = []
+    # The catalog is of all streams.
+    shown.pop("catalog_copies", None)
     return shown

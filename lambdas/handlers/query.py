@@ -25,6 +25,7 @@ from tidetable.query import (
     Cost,
     Reader,
     Seal,
+    Selection,
     confine_event,
     confine_parameters,
     confine_query,
@@ -45,7 +46,7 @@ from tidetable.query import (
 )
 
 # A query of any of the routes that answer in pages.
-_Query = TypeVar("_Query")
+_Query = TypeVar("_Query", bound=Selection)
 
 
 class Request(NamedTuple):

@@ -114,8 +114,10 @@ class Entry:
 
     ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
     says that Application Auto Scaling may tend it, ``scaling`` by which policy it surely does; ``opened`` that it is or was open
-    for a backfill; ``copies`` in which other Regions the lifecycle last saw an ACTIVE copy, by name. ``here`` is False where the
-    reader of another Region looks at a table that has no copy there; no catalog holds it.
+    for a backfill; ``copies`` in which other Regions the lifecycle last saw an ACTIVE copy, by name;
+    ``replicas`` in which it is to have copies, which is decided when the period is recorded; ``copying`` which of these was last
+    begun, and when. ``here`` is False where the reader of another Region looks at a table that has no copy there; no catalog
+    holds it.
     """
 
     stream: str
@@ -132,6 +134,8 @@ class Entry:
     opened: Opened | None = None
     scaling: str = ""
     copies: tuple[str, ...] = ()
+    replicas: tuple[str, ...] = ()
+    copying: tuple[str, datetime] | None = None
     here: bool = True
 
     @property

@@ -116,6 +116,17 @@ class NotOurs(TidetableError):
     """A table has our name but not our tags; it is never touched."""
 
 
+class CopyRefused(TidetableError):
+    """A Region cannot have a copy of a table, as it has another table of its name."""
+
+    def __init__(self, table: str, region: str) -> None:
+        self.table = table
+        self.region = region
+        super().__init__(
+            f"{region} has a table {table} already, which is no copy of this one; see the runbook, *Copies in other Regions*"
+        )
+
+
 class TableUnusable(TidetableError):
     """A table is in a state that does not pass by itself."""
 

@@ -57,6 +57,20 @@ def names_of(entry: Entry) -> list[str]:
     return [parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
+# AWS: while a copy is in one of these states every change of its table is refused, though that is ACTIVE.
+COPY_CHANGES = frozenset({"CREATING", "DELETING"})
+
+
+def changing_copies(table: Table) -> str:
+    """The copies that are being made or deleted, as text; empty if there are none."""
+    return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
+
+
+def own_copies(entry: Entry, table: Table) -> list[str]:
+    """The Regions with a copy of the table that the lifecycle has made. A copy that somebody else has made is theirs."""
+    return [region for region in entry.replicas if region in table.copies]
+
+
 def passes(status: str) -> bool:
     """True if a table in this state is ACTIVE, or becomes ACTIVE or disappears by itself."""
     return status == "ACTIVE" or status in _PASSING
@@ -144,8 +158,22 @@ class PeriodTables:
             else:
                 return
 
+    def delete_copy(self, entry: Entry) -> None:
+        """Begin the deletion of one of the entry's copies; NotReady while another one is being made or deleted."""
+        for name in names_of(entry):
+            table = self.tables.describe(name)
+            if table is not None and own_copies(entry, table):
+                self.prove(entry, table)
+                changing = changing_copies(table)
+                if changing:
+                    raise NotReady(f"a copy of {name} is changing: {changing}")
+                self.tables.delete_copy(name, own_copies(entry, table)[0])
+                return
+
     def delete(self, entry: Entry) -> bool:
         """Delete the entry's tables that exist and are ours, and wait until they are gone; whether there were any.
+
+        The copies of each go first, one after another.
 
         A table whose key is lost can be deleted, too. Protection is lifted first: the configuration that turned it on
         has also decided on the deletion.
@@ -181,7 +209,12 @@ class PeriodTables:
 
     def _begin_deletion(self, entry: Entry, table: Table) -> None:
         self.prove(entry, table)
-        if table.protected:
+        if changing_copies(table):
+            return
+        copies = own_copies(entry, table)
+        if copies:
+            self.tables.delete_copy(table.name, copies[0])
+        elif table.protected:
             self.tables.set_protection(table.name, protected=False)
         else:
             self.tables.delete(table.name)

@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.api.gateway import DESCRIPTION, Context
 from tests.credentials.records import SALT, record
 from tests.worlds.keyed import Answered, Door, open_door
 from tidetable.access import SCOPES, Access
-from tidetable.conditions import Names
+from tidetable.conditions import Condition, Names
 from tidetable.credentials import Decision, Secret
 from tidetable.errors import TableMissing
 from tidetable.problems import ProblemError
@@ -296,17 +296,17 @@ def test_a_listing_of_series_begins_with_the_prefix() -> None:
     assert confine_parameters(route, {"cursor": ["c"]}, tenant) == {"cursor": ["c"]}
 
 
-def test_a_query_of_unknown_form_is_refused_to_a_tenant() -> None:
+class _Selected(NamedTuple):
+    names: Names
+    conditions: tuple[Condition, ...] = ()
+
+
+def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:
     tenant = Access("x", None, frozenset({"read"}), "a/")
-
-    class Odd:
-        names = Names(series=("a/1",))
-
-    confine_query(Odd(), tenant)
-    for names in (Names(), Names(series=("a/1", "b")), Names(series_prefix="a"), None):
-        Odd.names = names  # type: ignore[assignment]
+    confine_query(_Selected(Names(series=("a/1",))), tenant)
+    for names in (Names(), Names(series=("a/1", "b")), Names(series_prefix="a")):
         with pytest.raises(ProblemError, match="other series"):
-            confine_query(Odd(), tenant)
+            confine_query(_Selected(names), tenant)
 
 
 # The life of a key.

@@ -19,7 +19,7 @@ from local.emulator import REGION
 from local.http import Api
 from local.stack import _api, _cdk, aws_client
 from tests.cdk.wheels import build_wheel, install
-from tests.infra.synth import ROOT
+from tests.infra.synth import JSII_CACHE, ROOT
 
 APP = ROOT / "examples" / "own-app"
 # Its wheel brings no text of its licence, Apache-2.0, which its METADATA names.
@@ -54,7 +54,7 @@ def run(python: Path, program: str, folder: Path, **variables: str) -> subproces
         name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PYTHON", "VIRTUAL"))
     }
     nowhere = "http://127.0.0.1:9"
-    environment |= {"http_proxy": nowhere, "https_proxy": nowhere, "HOME": str(folder), **variables}
+    environment |= {"http_proxy": nowhere, "https_proxy": nowhere, "HOME": str(folder), **JSII_CACHE, **variables}
     command = [str(python), "-W", "ignore", "-c", program] if program else [str(python), "app.py"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 

@@ -190,6 +190,21 @@ def test_the_regions_with_a_copy_are_marked_and_survive_a_move(engine: Engine) -
     assert (held.state, held.copies) == (State.OPEN, ("us-west-2",))
 
 
+def test_the_regions_that_are_to_have_a_copy_are_recorded_and_the_last_that_was_begun_is_marked(engine: Engine) -> None:
+    first = replace(entry(engine), replicas=("us-west-2", "eu-west-1"))
+    engine.catalog.add(first)
+    assert list(engine.catalog.entries(engine.stream, consistent=True)) == [first]
+    for region, at in (("us-west-2", NOW), ("eu-west-1", NOW + DAY)):
+        engine.catalog.mark_copying(first, region, at)
+        (held,) = engine.catalog.entries(engine.stream, consistent=True)
+        assert held == replace(first, copying=(region, at))
+    engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
+    (held,) = engine.catalog.entries(engine.stream, consistent=True)
+    assert (held.replicas, held.copying) == (("us-west-2", "eu-west-1"), ("eu-west-1", NOW + DAY))
+    with pytest.raises(StaleEntry):
+        engine.catalog.mark_copying(replace(first, stream=f"{engine.stream}-none"), "eu-west-1", NOW)
+
+
 def test_no_copies_are_marked_of_a_period_that_was_never_recorded(engine: Engine) -> None:
     with pytest.raises(StaleEntry):
         engine.catalog.mark_copies(entry(engine), ["eu-west-1"])

@@ -97,6 +97,9 @@ class FakeCatalog:
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
         self._set(entry, copies=tuple(regions))
 
+    def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
+        self._set(entry, copying=(region, at))
+
     def note(self, entry: Entry, seen: Seen) -> None:
         self._set(entry, seen=seen)
 

@@ -15,13 +15,21 @@ class FakeScaling:
         self.strike = strike
         self.tended: dict[str, tuple[tuple[str, ...], Autoscaling]] = {}
         self.calls = 0
+        # The strict service's set of what is scaled may take the place of this one.
+        self.scaled: set[str] = set()
+        # Tables that were deregistered in other Regions, with the Region.
+        self.elsewhere: list[tuple[str, str]] = []
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
         self.calls += 1
         self.tended[table] = (tuple(indexes), policy)
+        if policy.write is not None:
+            self.scaled.update({table, *(f"{table}/index/{index}" for index in indexes)})
         self.strike()
 
-    def deregister(self, table: str, indexes: Sequence[str]) -> None:
+    def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
         self.calls += 1
         self.tended.pop(table, None)
+        self.elsewhere += [(table, region) for region in regions]
+        self.scaled.difference_update({table, *(f"{table}/index/{index}" for index in indexes)})
         self.strike()

@@ -1,7 +1,7 @@
 """A whole pipeline in this process: the real use cases and adapters on the strict service, with a manual clock."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from aws.tables import DynamoTables
 from strict import ManualClock, StrictDynamo
 from strict.client import StrictClient
 from strict.memory import MemoryEngine
+from strict.regions import Regions
 from tests.fakes.bucket import FakeBucket, FakeBucketReader, FakeFormat
 from tests.fakes.mappings import FakeMappings
 from tests.fakes.meters import FakeMeters
@@ -47,7 +48,7 @@ from tidetable.rollups.refresh import Report as Refreshed
 from tidetable.rollups.refresh import refresh
 from wiring_upkeep import Upkeep
 
-STAGE = "lapse"
+STAGE, REGION = "lapse", "us-east-1"
 CATALOG = "tidetable-lapse-catalog"
 # The state of rollups. It is made for a configuration with rollups only, so that a stage without them has no table to spare.
 ROLLUPS = "tidetable-lapse-rollups"
@@ -119,12 +120,17 @@ class Stage:
         *,
         pools: Pools = Serial,
         stale_seconds: float = STALE_SECONDS,
+        regions: Sequence[str] = (),
     ) -> None:
         self.clock = clock or ManualClock(start)
         # The lifecycle's pools; everything else works serially.
         self.pools = pools
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
+        # The services of other Regions, which hold the copies.
+        self.others = {region: StrictDynamo(MemoryEngine(), self.clock, seed=seed) for region in regions}
+        if regions:
+            Regions({REGION: self.dynamo, **self.others}, seed=seed)
         self.client = Mortal(StrictClient(self.dynamo))
         client: Any = self.client
         self.catalog = DynamoCatalog(client, CATALOG)
@@ -146,6 +152,7 @@ class Stage:
         self.bucket_fails = 0.0
         self.bucket = FakeBucket(self._strike_bucket)
         self.scaling = FakeScaling(self.client.count)
+        self.scaling.scaled = self.dynamo.account.autoscaled
         self.mappings = FakeMappings(self.clock, self.client.count)
         self.bus: Any = FakeBus()
         self.queue = FakeQueue(self.clock.now)
@@ -198,6 +205,7 @@ class Stage:
             tables=self.tables,
             scaling=self.scaling,
             mappings=self.mappings,
+            catalog_table=CATALOG,
             event_bus=self.bus,
             archiver=self,
             objects=self.bucket,

@@ -123,6 +123,17 @@ class FakeTables:
         arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{name}/stream/{self._clock.now():%Y-%m-%dT%H:%M:%S.%f}"
         return {"stream_arn": arn, "has_images": "new" in shows}
 
+    def create_copy(self, name: str, region: str) -> None:
+        state = self._get(name)
+        made = {**state.table.copies, region: "ACTIVE"}
+        self._change(name, f"copy {name} {region}", copies=made)
+        state.table = replace(state.table, copies={**state.table.copies, region: "CREATING"})
+
+    def delete_copy(self, name: str, region: str) -> None:
+        left = {where: status for where, status in self._get(name).table.copies.items() if where != region}
+        if left != self._get(name).table.copies:
+            self._change(name, f"delete copy {name} {region}", copies=left)
+
     def set_protection(self, name: str, protected: bool) -> None:
         self._change(name, f"protection {name}", protected=protected)
 

@@ -87,3 +87,12 @@ ROLLUPS: dict[str, set[str]] = {
     "restorer": {"dynamodb:BatchWriteItem"},
     "refresher": {"dynamodb:Query", "dynamodb:PutItem", "dynamodb:DeleteItem"},
 }
+
+# What the lifecycle's two functions may do on copies: in the Regions of ``replicas``, and in any Region.
+COPIES = (
+    {
+        *("dynamodb:CreateTable", "dynamodb:CreateTableReplica", "dynamodb:Scan", "dynamodb:Query", "dynamodb:GetItem"),
+        *("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"),
+    },
+    {"dynamodb:DeleteTable", "dynamodb:DeleteTableReplica"},
+)

@@ -22,6 +22,8 @@ from tidetable.config import load, parse
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "tidetable.toml"
+# Where the CDK's library is unpacked, also for a process with another home, which would unpack it again: 210 MB.
+JSII_CACHE = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache" / "aws" / "jsii" / "package-cache")}
 Properties = dict[str, Any]
 
 # Changes of the example configuration.
@@ -49,6 +51,7 @@ STORED_BY_KEY = ('encryption = "service-managed"', f'encryption = "{STORAGE_KEY}
 FORMER = ("former_keys = []", f'former_keys = ["{FORMER_KEY}"]')
 ROLLED_UP = uncomment("[[streams.quakes.rollup]]")
 DOORS = tuple((f"{name} = false", f"{name} = true") for name in ("influx", "otlp", "cloudevents", "firehose"))
+COPIED = ("[streams.stations]", '[streams.stations]\nreplicas = ["ap-northeast-1", "eu-west-1"]')
 PROTECTED = ("termination_protection = false", "termination_protection = true")
 
 

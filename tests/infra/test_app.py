@@ -12,7 +12,7 @@ import aws_cdk as cdk
 import pytest
 
 from app import main
-from tests.infra.synth import ROOT
+from tests.infra.synth import JSII_CACHE, ROOT
 
 
 def _run(folder: Path, stage: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +23,7 @@ def _run(folder: Path, stage: str) -> subprocess.CompletedProcess[str]:
         "CDK_OUTDIR": str(folder / "cdk.out"),
         "HOME": str(folder),
         "AWS_EC2_METADATA_DISABLED": "true",
-    }
+    } | JSII_CACHE
     command = [sys.executable, str(ROOT / "app.py")]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 

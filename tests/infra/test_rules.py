@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from tests.infra.synth import (
     FORMER,
     NOTIFYING,
     PAGES,
+    ROOT,
     SCALED,
     SIGNED,
     STORED_BY_KEY,
@@ -75,3 +79,33 @@ def test_a_bucket_without_tls_and_a_wildcard_are_noticed() -> None:
         "AwsSolutions-IAM5[Resource::*]",
     }
     assert not passed
+
+
+# Two apps in a process of its own, as the CDK starts its checks of CloudFormation's rules once in a process.
+VALIDATED = """
+import json, sys
+from pathlib import Path
+from aws_cdk import CfnResource
+from tests.infra.synth import app
+
+for broken in (False, True):
+    made, stack = app()
+    if broken:
+        CfnResource(stack, "Queue", type="AWS::SQS::Queue", properties={"VisibilityTimeout": "soon"})
+    made.synth()
+    file = Path(made.outdir) / "validation-report.json"
+    print(file.read_text().replace("\\n", " ") if file.exists() else json.dumps({"pluginReports": []}))
+"""
+
+
+def test_cloudformations_own_rules_find_nothing() -> None:
+    environment = os.environ | {
+        "CDK_VALIDATION": "true",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "lambdas")]),
+    }
+    command = [sys.executable, "-W", "ignore", "-c", VALIDATED]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    ours, broken = (json.loads(line)["pluginReports"] for line in done.stdout.splitlines())
+    assert ours == []
+    assert [report["pluginName"] for report in broken] == ["CloudFormation Validate"], broken

@@ -143,9 +143,9 @@ def test_another_policy_is_registered_with_open_tables_and_the_former_taken_back
     taken_back: list[str] = []
     deregister = world.scaling.deregister
 
-    def noting(table: str, indexes: Any) -> None:
+    def noting(table: str, indexes: Any, regions: Any = ()) -> None:
         taken_back.append(table)
-        deregister(table, indexes)
+        deregister(table, indexes, regions)
 
     world.scaling.deregister = noting  # type: ignore[method-assign]
     world.config = configuration(capacity=SCALED.replace("max = 100", "max = 50"))

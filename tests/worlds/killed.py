@@ -94,9 +94,10 @@ def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
     """
     prepared = prepare()
     prepared.restart()
+    services = (prepared.dynamo, *prepared.others.values())
     return (
         prepare
-        if prepared.dynamo.account.changing_tables()
+        if any(service.account.changing_tables() for service in services)
         else lambda: deepcopy(prepared, {id(prepared.config): prepared.config})
     )
 

@@ -9,7 +9,7 @@ import { showTable } from "../parts/table.js";
 import { showTime } from "../times.js";
 
 // Actions of a report that nobody does: they say that somebody must look.
-const FINDINGS = ["stuck", "lost"];
+const FINDINGS = ["stuck", "lost", "copy-trouble"];
 
 /** @param {AbortSignal} signal @returns {HTMLElement} */
 export function showOperations(signal) {

@@ -156,6 +156,11 @@ class Config(Group, frozen=True, kw_only=True):
         """True if the catalog stays when the stack is destroyed: tables and archives are found by it."""
         return self.keeps_tables or self.storage.removal == "keep"
 
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """The other Regions that have copies of any stream's tables."""
+        return tuple(sorted({region for stream in self.streams.values() for region in stream.replicas}))
+
     def keeping_of(self, stream: str) -> Keeping:
         """The rules for a stream's archives: the stream's own, and else those of ``[archive]``."""
         policy = self.streams.get(stream)

@@ -88,22 +88,36 @@ class Scale(Action, name="scale", rank=6):
     policy: Autoscaling
 
 
-class Close(Action, name="close", rank=7):
+@dataclass(frozen=True)
+class Copy(Action, name="copy", rank=7):
+    """Begin the making of a copy in another Region, of the table beside the period table first."""
+
+    region: str
+
+
+class Close(Action, name="close", rank=8):
     """Mark a table that has left the writable window."""
 
 
-class Archive(Action, name="archive", rank=8):
+class Archive(Action, name="archive", rank=9):
     """Write the table to S3, read it back and compare."""
 
 
 @dataclass(frozen=True)
-class Delete(Action, name="delete", rank=9):
+class Delete(Action, name="delete", rank=10):
     """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
 
     unarchived: bool
 
 
-class Finding(Action, name="finding", rank=10):
+@dataclass(frozen=True)
+class DeleteCopy(Action, name="delete-copy", rank=11):
+    """Begin the deletion of one of the copies of a table that is to be deleted, under the conditions of ``Delete``."""
+
+    unarchived: bool
+
+
+class Finding(Action, name="finding", rank=12):
     """A report about a table, with the outcome of its kind; nothing is done."""
 
     outcome: ClassVar[str]
@@ -113,17 +127,21 @@ class Finding(Action, name="finding", rank=10):
         cls.outcome = outcome
 
 
-class Deferred(Finding, name="deferred", rank=10, outcome="deferred"):
+class Deferred(Finding, name="deferred", rank=12, outcome="deferred"):
     """A change that AWS would refuse now; ``reason`` says until when."""
 
 
-class Lost(Finding, name="lost", rank=11, outcome="lost"):
+class Lost(Finding, name="lost", rank=13, outcome="lost"):
     """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
 
 
-class Unseen(Finding, name="unseen", rank=12, outcome="failed"):
+class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
     """A table that could not be described: it is left alone until a later run can."""
 
 
-class Stuck(Finding, name="stuck", rank=13, outcome="failed"):
+class Stuck(Finding, name="stuck", rank=15, outcome="failed"):
     """A table is in a state that does not pass: nothing is begun that would only wait for it."""
+
+
+class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):
+    """A copy in another Region is missing or of no use: somebody must act, and other tables go on."""

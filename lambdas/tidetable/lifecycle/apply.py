@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
-from tidetable.errors import NotReady
+from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
 from tidetable.names import parts_table
-from tidetable.period_tables import POLL_SECONDS, WAIT_SECONDS, PeriodTables, at_most
+from tidetable.period_tables import (
+    POLL_SECONDS,
+    WAIT_SECONDS,
+    PeriodTables,
+    at_most,
+    changing_copies,
+    names_of,
+)
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
 
 # With less time left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
 _CHANGE_POLLS = 30
+_USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
 
 
 @dataclass(slots=True)
@@ -50,6 +58,8 @@ def apply(action: actions.Action, world: World, now: datetime) -> None:
             world.catalog.move(entry, State.OPEN, expected=(State.CREATING, State.OPEN))
         case actions.SetCapacity() | actions.SetClass() | actions.Scale() | actions.Unscale():
             _tune(action, world)
+        case actions.Copy() | actions.DeleteCopy():
+            _change_copies(action, world)
         case actions.Reopen():
             world.catalog.move(entry, action.state, expected=(entry.state,), opened=action.opened)
         case actions.Close():
@@ -84,7 +94,9 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             world.catalog.mark_scaled(entry, scaled=True)
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
-                world.scaling.deregister(entry.table, indexes)  # what the new policy does not name must go
+                world.scaling.deregister(
+                    entry.table, indexes, entry.replicas
+                )  # what the new policy does not name must go
             world.scaling.register(entry.table, indexes, action.policy)
             # And confirmed last: until then every run registers again, which changes nothing that is right.
             world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
@@ -123,8 +135,47 @@ def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> No
         world.tables.set_maxima(table.name, level.most, [index.name for index in action.entry.layout.global_indexes])
 
 
+def _change_copies(action: actions.Copy | actions.DeleteCopy, world: World) -> None:
+    if isinstance(action, actions.Copy):
+        _begin_copy(action, world)
+    else:
+        _delete_copy(action, world)
+
+
+def _begin_copy(action: actions.Copy, world: World) -> None:
+    """Begin the next copy that is missing in the Region: once the period table has one, so has the table beside it."""
+    entry, region, tables = action.entry, action.region, world.period_tables()
+    for name in names_of(entry):
+        table = tables.owned(entry, name)
+        status = table.copies.get(region)
+        if changing_copies(table):
+            raise NotReady(f"a copy of {name} is changing: {changing_copies(table)}")
+        if status is not None and status not in _USABLE_COPIES:
+            raise TableUnusable(name, f"{status} in {region}")
+        if status is not None:
+            continue
+        # Marked first: a copy that was begun is not listed for some seconds, and must not be begun again meanwhile.
+        world.catalog.mark_copying(entry, region, world.clock.now())
+        world.tables.create_copy(name, region)
+        return
+
+
+def _delete_copy(action: actions.DeleteCopy, world: World) -> None:
+    """Delete a copy if the catalog, read anew, says that its table may go. From then on nobody is to read any of the copies."""
+    entry = _deletable(action.entry, world, unarchived=action.unarchived)
+    _forget_copies(entry, world)
+    if entry.scaled:
+        _unscale(entry, world)
+    world.period_tables().delete_copy(entry)
+
+
+def _forget_copies(entry: Entry, world: World) -> None:
+    if entry.copies:
+        world.catalog.mark_copies(entry, ())
+
+
 def _unscale(entry: Entry, world: World) -> None:
-    world.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes])
+    world.scaling.deregister(entry.table, [index.name for index in entry.layout.global_indexes], entry.replicas)
     world.catalog.mark_scaled(entry, scaled=False)
 
 
@@ -150,15 +201,22 @@ def _archive(entry: Entry, world: World) -> None:
 
 def _delete(action: actions.Delete, world: World, now: datetime) -> None:
     """Delete what the catalog, read anew, says may go; then leave the tombstone."""
-    entry = _recorded(action.entry, world)
-    if entry.state is not State.ARCHIVED and not action.unarchived:
-        raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
+    entry = _deletable(action.entry, world, unarchived=action.unarchived)
     remove_table(entry, world)
     world.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
 
 
+def _deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
+    """The entry as it is now; NotReady if its table must not be deleted."""
+    entry = _recorded(planned, world)
+    if entry.state is not State.ARCHIVED and not unarchived:
+        raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
+    return entry
+
+
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
     """Delete the entry's tables if they are ours, and wait until they are gone, by default as any action; False without any."""
+    _forget_copies(entry, world)
     if entry.scaled:
         _unscale(entry, world)
     return (tables or world.period_tables()).delete(entry)

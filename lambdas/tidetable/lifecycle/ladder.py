@@ -96,8 +96,20 @@ def is_past(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
-    """The level that the entry's table should have: that of its age or of a backfill, or what an export may read."""
-    level = level_of(entry.period, stream, now, delay=stagger_of(entry.table, stagger))
+    """The level that the entry's table should have: that of its age or of a backfill, or what an export may read.
+
+    AWS: the write units of a table with copies are on demand or scaled, whatever the configuration says by now.
+    """
+    level = _level_for(entry, stream, now, stagger)
+    scaled = level.scaling is not None and level.scaling.write is not None
+    if not entry.replicas or level.write is None or scaled:
+        return level
+    return Level(None, None, level.table_class, f"{level.reason}, on demand as it has copies")
+
+
+def _level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
+    delay = stagger_of(entry.table, stagger)
+    level = level_of(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
         most = stream.capacity.maxima if write is None else None
@@ -125,8 +137,14 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
 
 
-def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0)) -> Level:
-    """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier."""
+def level_of(
+    period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0), *, copied: bool | None = None
+) -> Level:
+    """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier.
+
+    A table that is ``copied`` into other Regions does not stand by: its copies are made while it is empty, and before them its
+    writes must be scaled. By default it is what the configuration says.
+    """
     capacity = stream.capacity
     age = age_of(period, stream, now - delay)
     step = capacity.step_at(age, lowered=is_lowered(period, stream, now - delay))
@@ -136,7 +154,7 @@ def level_of(period: Period, stream: Stream, now: datetime, delay: timedelta = t
     if capacity.on_demand(step):
         return Level(None, None, step.table_class, reason, most=capacity.maxima)
     rises = period.start - stream.ahead - RAISE_AHEAD - delay
-    if now < rises:
+    if now < rises and not (bool(stream.replicas) if copied is None else copied):
         return Level(STANDBY_UNITS, STANDBY_UNITS, step.table_class, f"stands by until {rises.isoformat()}")
     units = {name: (own.write, own.read) for name, own in step.index.items()}
     scaling = capacity.autoscaling if age == 0 and not step.is_late else None

@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
+from tidetable.lifecycle.copies import copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, describe_error, known_streams
 from tidetable.lifecycle.ladder import level_for
 from tidetable.ports import Catalog, Pools, Table, Tables
@@ -120,6 +121,22 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
                 observation.troubles.append(trouble)
 
 
+def remember_copies(catalog: Catalog, observation: Observation, now: datetime) -> None:
+    """Mark which copies are ACTIVE, where that is news. Call it before the actions: what they remove must not be marked again."""
+    for name, observed in observation.streams.items():
+        for entry in observed.entries:
+            table = observed.tables.get(entry.table)
+            stream = observation.config.streams[name]
+            copies = entry.copies if table is None else copies_to_mark(entry, stream, table, now)
+            if copies == entry.copies:
+                continue
+            try:
+                catalog.mark_copies(entry, copies)
+            except Exception as error:  # the table is looked at again
+                trouble = f"the copies of {entry.table} could not be marked for {name}: {describe_error(error)}"
+                observation.troubles.append(trouble)
+
+
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
     """Note how far everything is deleted, as it was at the beginning of the run."""
     for name, observed in observation.streams.items():
@@ -150,7 +167,10 @@ def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
     """
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
-    level = level_for(entry, config.streams[entry.stream], now, config.lifecycle.stagger)
+    stream = config.streams[entry.stream]
+    if entry.replicas and (lacks_copies(entry) or is_ending(entry, stream, now)):
+        return True
+    level = level_for(entry, stream, now, config.lifecycle.stagger)
     if entry.state is not State.RESTORING and not level.suits(entry.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
@@ -161,7 +181,8 @@ def _believed(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
     write, read, table_class, indexes = entry.seen
-    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=dict(indexes), shows_maxima=False)
+    units, copies = dict(indexes), dict.fromkeys(entry.copies, "ACTIVE")
+    return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 
 def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:

@@ -10,6 +10,7 @@ from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import next_decrease
+from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import closes_at, deletable_at, entry_expires_at, is_closed, is_expired
 from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
 from tidetable.lifecycle.observe import Observed
@@ -37,8 +38,9 @@ def _capped(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Ac
     """No more deletions than one run may do; the oldest periods first, the others wait for later runs."""
     deletions = 0
     for action in planned:
-        deletions += isinstance(action, actions.Delete)
-        if isinstance(action, actions.Delete) and deletions > most:
+        deletes = isinstance(action, actions.Delete | actions.DeleteCopy)
+        deletions += deletes
+        if deletes and deletions > most:
             why = f"its deletion is left to a later run: lifecycle.max_deletes allows {most} in one"
             yield actions.Deferred(action.entry, why)
         else:
@@ -50,6 +52,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
     for period, opened in missing:
         table = table_name(stage, stream.name, period)
         entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
+        entry = replace(entry, replicas=stream.replicas)
         why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
         yield _create(config, stage, stream, entry, now, why)
     for entry in observed.entries:
@@ -66,7 +69,8 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         elif entry.live and table_now is None:
             yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
         elif entry.live or entry.state is State.ARCHIVED:
-            yield from _tend(config, stage, stream, entry, table_now, now)
+            tended = _tend(config, stage, stream, entry, table_now, now)
+            yield from fit_copies(tended, entry, stream, table_now, now, makes=observed.removed is None)
 
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:

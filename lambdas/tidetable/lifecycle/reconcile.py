@@ -13,10 +13,18 @@ from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
 from tidetable.feed.mappings import FeedStep, FeedTables
 from tidetable.leases import leased
-from tidetable.lifecycle.actions import Action, Archive, Create, Delete, Finding
+from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
+from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
 from tidetable.lifecycle.known import describe_error, remember_policies
-from tidetable.lifecycle.observe import CONCURRENCY, Observation, observe, remember_horizons, remember_tables
+from tidetable.lifecycle.observe import (
+    CONCURRENCY,
+    Observation,
+    observe,
+    remember_copies,
+    remember_horizons,
+    remember_tables,
+)
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.period_tables import at_most
@@ -74,6 +82,7 @@ class Report:
     skipped: str | None = None
     only: str | None = None
     feeds: list[FeedStep] = field(default_factory=list)
+    catalog_copies: list[CatalogCopy] = field(default_factory=list)
 
     def count(self, outcome: str) -> int:
         """Count the actions with an outcome."""
@@ -85,6 +94,7 @@ class Report:
         if self.skipped is not None:
             return None
         failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
+        failed += sum(step.outcome == "failed" for step in self.catalog_copies)
         return not (self.troubles or failed or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
@@ -103,6 +113,7 @@ class Report:
             "removed_streams": [stream.document() for stream in self.outlook.removed],
             "actions": [done.document() for done in self.done],
             "feeds": [step.document() for step in self.feeds],
+            "catalog_copies": [step.document() for step in self.catalog_copies],
         }
 
 
@@ -122,6 +133,8 @@ class Reconciler:
     find_rollups: Callable[[], Rollups] | None = None
     # None where no feed's function is known, such as in the command line.
     mappings: Mappings | None = None
+    # The catalog's name, which only copies in other Regions need.
+    find_catalog_table: Callable[[], str] | None = None
 
     def feed_tables(self, config: Config | None = None) -> FeedTables | None:
         """The tables of streams with a feed, and their mappings."""
@@ -183,25 +196,38 @@ def _run(
     there = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(there)
     actions = plan(config, reconciler.stage, report.now, observation.streams)
+    if any(isinstance(action, Copy) for action in actions) and not _stands(reconciler):
+        actions = [action for action in actions if not isinstance(action, Copy)]
     if select is not None:
         actions = [action for action in actions if select(action)]
     if report.dry_run:
         report.done = [_report_finding(action) or Done(action, "planned") for action in actions]
         _follow_feeds(reconciler, observation, report)
+        _follow_catalog(reconciler, report)
         return
     remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
+    remember_copies(reconciler.catalog, observation, report.now)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
     report.tables = len(_tables_after(there, report.done))
     _follow_feeds(reconciler, observation, report)
+    _follow_catalog(reconciler, report)
     remember_tables(reconciler.catalog, observation)
     remember_horizons(reconciler.catalog, observation)
     try:
         reconciler.catalog.ensure_secret()
     except Exception as error:  # the next run makes it; until then no page ends in a cursor
         observation.troubles.append(f"the secret of cursors could not be made: {describe_error(error)}")
+
+
+def _stands(reconciler: Reconciler) -> bool:
+    """True if the stage was deployed to its end: before that a failed deployment takes its tables back, and copies last long."""
+    try:
+        return reconciler.catalog.stands()
+    except Exception:  # a later run makes them
+        return False
 
 
 def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Report) -> None:
@@ -222,6 +248,17 @@ def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Repo
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
     except Exception as error:  # the tables are more urgent than their feeds
         report.troubles.append(f"the feeds could not be looked at: {describe_error(error)}")
+
+
+def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
+    """Let the catalog have its copies in other Regions; a run for one stream leaves them to the next scheduled run."""
+    if reconciler.find_catalog_table is None or report.only is not None or not reconciler.config.replicas:
+        return
+    try:
+        name, ports = reconciler.find_catalog_table(), (reconciler.catalog, reconciler.tables)
+        report.catalog_copies = follow_catalog(reconciler.config, name, *ports, report.now, dry_run=report.dry_run)
+    except Exception as error:  # the tables are more urgent
+        report.troubles.append(f"the copies of the catalog could not be looked at: {describe_error(error)}")
 
 
 def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:

@@ -31,6 +31,7 @@ def table_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str
         most=_pair(capacity.most) if level.write is None else None,
         encryption=table.encryption,
         stream=stream.shown,
+        copied=bool(entry.replicas),
     )
 
 
@@ -38,10 +39,11 @@ def filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[s
     """The specification of a table that is filled from its archive: on demand, whatever the level.
 
     The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
-    It has the change stream of the configuration alone: events that a restore writes are not changes for a feed.
+    It has the change stream of the configuration alone: events that a restore writes are not changes for a feed. It gets no
+    copies.
     """
     spec = table_spec(entry, stream, level, own_tags, young=False)
-    return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream)
+    return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream, copied=False)
 
 
 def _pair(units: Units | None) -> tuple[int, int] | None:

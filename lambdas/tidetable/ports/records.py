@@ -66,6 +66,9 @@ class Catalog(CatalogReader, Protocol):
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
         """Record in which other Regions the entry's table has an ACTIVE copy; StaleEntry if there is no such entry."""
 
+    def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
+        """Record that the making of a copy is begun; StaleEntry if there is no such entry."""
+
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
 

@@ -25,7 +25,7 @@ class TableSpec:
 
     ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
     ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that
-    is not ``sorted`` has a partition key alone.
+    is not ``sorted`` has a partition key alone; a table that is to be ``copied`` into other Regions shows its changes for that.
     """
 
     name: str
@@ -41,6 +41,7 @@ class TableSpec:
     encryption: str = "aws-owned"
     stream: str = "none"
     sorted: bool = True
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Table:
     index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
     has none; ``shows_maxima`` is false if that is unknown: the table was not looked at, or the engine knows no maxima.
     ``stream_arn`` names its change stream, ``has_images`` tells that the records of that show new images.
+    ``copies`` are its copies in other Regions, with DynamoDB's word for the state of each.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Table:
     shows_maxima: bool = True
     stream_arn: str = ""
     has_images: bool = False
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def on_demand(self) -> bool:
@@ -123,6 +126,12 @@ class Tables(Protocol):
         """Turn a table's change stream on; ``shows`` is as in TableSpec. Does not wait."""
         ...
 
+    def create_copy(self, name: str, region: str) -> None:
+        """Ask for a copy in another Region; CopyRefused if that Region has a table of this name. Does not wait."""
+
+    def delete_copy(self, name: str, region: str) -> None:
+        """Ask for the deletion of a copy; nothing happens if there is none. Does not wait."""
+
     def set_protection(self, name: str, protected: bool) -> None:
         """Set deletion protection. Does not wait."""
 
@@ -139,5 +148,5 @@ class Scaling(Protocol):
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
         """Let the units of a table and its indexes follow the traffic."""
 
-    def deregister(self, table: str, indexes: Sequence[str]) -> None:
-        """Leave the units alone from now on; nothing happens if they are."""
+    def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
+        """Leave the units alone from now on, in these other Regions too; nothing happens if they are."""

@@ -10,15 +10,15 @@ from tidetable.query.events import run_query
 from tidetable.query.explain import explain_query
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
-from tidetable.query.model import Cost, Reader
+from tidetable.query.model import Cost, Reader, Selection
 from tidetable.query.page import Answer
-from tidetable.query.parse import FORMAT, is_consistent, parse_query, refuse_unwritable
+from tidetable.query.parse import FORMAT, parse_query, refuse_unwritable
 from tidetable.query.periods import describe_periods, describe_streams, parse_periods
 from tidetable.query.render import Form, form_of, render
 from tidetable.query.uses import name_conditions, name_parameters
 
 __all__ = [
-    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "confine_event", "confine_parameters", "confine_query",
-    "describe_periods", "describe_streams", "explain_query", "find_latest", "form_of", "get_event", "is_consistent",
-    "name_conditions", "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render", "run_query",
+    "FORMAT", "Answer", "Cost", "Form", "Reader", "Seal", "Selection", "confine_event", "confine_parameters", "confine_query",
+    "describe_periods", "describe_streams", "explain_query", "find_latest", "form_of", "get_event", "name_conditions",
+    "name_parameters", "parse_periods", "parse_query", "refuse_unwritable", "render", "run_query",
 ]  # fmt: skip

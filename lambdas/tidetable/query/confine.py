@@ -7,6 +7,7 @@ from typing import Any
 
 from tidetable.access import Access, forbidden_series
 from tidetable.conditions import Names
+from tidetable.query.model import Selection
 
 Parameters = Mapping[str, Sequence[str]]
 
@@ -74,12 +75,11 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
     return confine(parameters, access)
 
 
-def confine_query(query: Any, access: Access) -> None:
+def confine_query(query: Selection, access: Access) -> None:
     """ProblemError 403 unless the query is of the key's series alone. A cursor may be that of another key's query."""
     if not access.series_prefix:
         return
-    names = getattr(getattr(query, "query", query), "names", None)
-    if not isinstance(names, Names) or not _covers(access, names):
+    if not _covers(access, query.names):
         raise forbidden_series(access, "the query is of other series")
 
 

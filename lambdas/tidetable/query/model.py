@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -133,6 +133,16 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
         """The query as a cursor holds it, with the position where its page ended."""
         # Each request says how long its page is.
         return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
+
+
+class Selection(Protocol):
+    """The events that a query of any route reads: those that meet its names and its conditions."""
+
+    @property
+    def names(self) -> Names: ...
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
 
 
 @dataclass(slots=True)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import quote
 
 from tidetable.conditions import OPERATORS
+from tidetable.query.model import Selection
 from tidetable.query.where import WHERE, is_condition
 
 
-def name_conditions(query: Any) -> str:
+def name_conditions(query: Selection) -> str:
     """The fields that a query of any route compares, such as ``series:eq&status:in``, in their order; empty if there are none.
 
     Fields are escaped as in a URL.
     """
-    own = getattr(query, "query", query)
-    names = getattr(own, "names", None)
-    compared = [(condition.field, condition.operator) for condition in own.conditions]
-    if names is not None:
-        compared += [("series", "eq")] if names.series else []
-        compared += [("id", "eq")] if names.ids else []
+    compared = [(condition.field, condition.operator) for condition in query.conditions]
+    compared += [("series", "eq")] if query.names.series else []
+    compared += [("id", "eq")] if query.names.ids else []
     return _join(compared)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.durations import parse_length
 from tidetable.problems import bad_parameter
@@ -64,6 +65,14 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
         return self.query.stream
 
     @property
+    def names(self) -> Names:
+        return self.query.names
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.query.conditions
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """The fields of data that are aggregated, or grouped by."""
         named = [name for name in self.by if name != SERIES]
@@ -72,7 +81,7 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
     @property
     def needed(self) -> tuple[str, ...]:
         """The fields of data that are looked at."""
-        return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.query.conditions)]))
+        return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.conditions)]))
 
     @property
     def projection(self) -> Projection:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tidetable.conditions import ANY, Names
+from tidetable.conditions import ANY, Condition, Names
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, bad_parameter, refuse
@@ -74,6 +74,14 @@ class Listing(msgspec.Struct, frozen=True, array_like=True, tag="listing"):
     @property
     def stream(self) -> str:
         return self.query.stream
+
+    @property
+    def names(self) -> Names:
+        return self.query.names
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.query.conditions
 
     @property
     def place(self) -> Place | None:

@@ -69,6 +69,11 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     after: RankKey | None = None
     consistent: bool = False
 
+    @property
+    def names(self) -> Names:
+        """A ranking is of a value of its index, of whatever series."""
+        return ANY
+
     def cursor(self, position: RankKey) -> Ranking:
         """The ranking as a cursor holds it, with the position where its page ended."""
         index = _order_of(self.index)

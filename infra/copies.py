@@ -1,0 +1,82 @@
+"""Rights on copies in other Regions, which only a stage with ``replicas`` has.
+
+AWS, "DynamoDB global tables security": who makes or deletes a replica needs rights in the replica's Region; what they are
+follows from the requests that DynamoDB makes there on the caller's behalf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Stack
+
+from tidetable.names import table_prefix
+
+from .function import Common, Function
+from .naming import catalog_table
+
+_MAKES = (
+    *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
+    *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"),
+)
+_DELETES = ("DeleteTable", "DeleteTableReplica")
+
+
+def allow_copies(function: Function, common: Common) -> None:
+    """Let the function make copies of period tables in the Regions of the configuration, and delete copies in any Region.
+
+    A table keeps its copies although the configuration no longer names their Region, so the rights to delete them must not
+    follow from today's list.
+    """
+    regions = common.config.replicas
+    if not regions:
+        return
+    tables = f"{table_prefix(common.stage)}*"
+    _allow_making(function, regions, tables)
+    function.allow([f"dynamodb:{action}" for action in _DELETES], table_in(function, "*", tables))
+    stack = Stack.of(function)
+    # The service mirrors scalable targets to a copy's Region, and leaves them there.
+    targets = stack.format_arn(
+        service="application-autoscaling",
+        region="*",
+        resource="scalable-target",
+        resource_name="*",
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )
+    function.allow(["application-autoscaling:DeregisterScalableTarget"], targets)
+    # DynamoDB makes this role with the account's first copy, on behalf of who asks for it.
+    service = "replication.dynamodb.amazonaws.com"
+    role = f"aws-service-role/{service}/AWSServiceRoleForDynamoDBReplication"
+    function.allow(
+        ["iam:CreateServiceLinkedRole"],
+        stack.format_arn(service="iam", region="", resource="role", resource_name=role),
+        conditions={"StringLike": {"iam:AWSServiceName": service}},
+    )
+
+
+def allow_catalog_copies(function: Function, common: Common, catalog: str, *, deletes: bool) -> None:
+    """Let the function make copies of the catalog (its ARN in the stage's own Region); and delete them, if it ``deletes``."""
+    regions = common.config.replicas
+    if not regions:
+        return
+    function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
+    _allow_making(function, regions, catalog_table(common.stage))
+    if deletes:
+        copies = table_in(function, "*", catalog_table(common.stage))
+        function.allow([f"dynamodb:{action}" for action in _DELETES], copies)
+
+
+def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
+    copies = [table_in(function, region, tables) for region in regions]
+    function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
+
+
+def table_in(function: Function, region: str, tables: str) -> str:
+    """The ARN of a Region's tables of this name or pattern."""
+    return Stack.of(function).format_arn(
+        service="dynamodb",
+        region=region,
+        resource="table",
+        resource_name=tables,
+        arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+    )

@@ -1,0 +1,117 @@
+"""The copies of the catalog itself: a reader in another Region finds the periods, and the secret of cursors, by its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from tidetable.config import Config
+from tidetable.errors import NotReady, TableRefused, TidetableError
+from tidetable.lifecycle.apply import World
+from tidetable.lifecycle.copies import LISTED
+from tidetable.lifecycle.known import describe_error
+from tidetable.lifecycle.observe import RUN_SECONDS
+from tidetable.period_tables import POLL_SECONDS, changing_copies
+from tidetable.ports import Catalog, Table, Tables
+from tidetable.times import to_text
+
+_BEGUN = "copy-of-the-catalog"
+_USABLE = frozenset({"CREATING", "UPDATING", "DELETING", "ACTIVE"})
+_SHOWS = "new-and-old-images"
+
+
+class CatalogCopy(NamedTuple):
+    """A change for a copy of the catalog, and what became of it: planned, done, deferred or failed."""
+
+    action: str
+    region: str
+    outcome: str = "planned"
+    detail: str = ""
+
+    def document(self) -> dict[str, str]:
+        """The line of a report."""
+        return self._asdict()
+
+
+def follow_catalog(
+    config: Config, catalog_table: str, catalog: Catalog, tables: Tables, now: datetime, *, dry_run: bool = False
+) -> list[CatalogCopy]:
+    """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report what is wrong with others.
+
+    One change per run. No copy is removed: other streams or a reader may use it. Nothing happens before the stage stands.
+    """
+    if not config.replicas or not catalog.stands():
+        return []
+    table = tables.describe(catalog_table)
+    if table is None:
+        return []
+    troubles = [
+        CatalogCopy("copy", region, "failed", f"it is {status}; see the runbook, *Copies in other Regions*")
+        for region, status in sorted(table.copies.items())
+        if region in config.replicas and status not in _USABLE
+    ]
+    step = _next_step(config, table, now)
+    if step is None:
+        return troubles
+    return [*troubles, step if dry_run else _attempt(step, catalog_table, catalog, tables, now)]
+
+
+def _next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
+    missing = [region for region in config.replicas if region not in table.copies]
+    if not missing or table.status != "ACTIVE" or changing_copies(table):
+        return None
+    # Another Region in each run: one that refuses its copy keeps no other waiting.
+    region = missing[int(now.timestamp()) // RUN_SECONDS % len(missing)]
+    return CatalogCopy("copy" if table.stream_arn else "stream", region)
+
+
+def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Tables, now: datetime) -> CatalogCopy:
+    try:
+        if step.action == "stream":
+            tables.set_stream(catalog_table, _SHOWS)
+        # A copy that was begun is not listed for some seconds, and must not be begun again meanwhile.
+        elif catalog.acquire(_BEGUN, to_text(now), now, LISTED):
+            tables.create_copy(catalog_table, step.region)
+        else:
+            return step._replace(outcome="deferred", detail="a copy was begun a moment ago, and may not be listed yet")
+    except TableRefused as error:
+        return step._replace(outcome="deferred" if error.transient else "failed", detail=str(error))
+    except TidetableError as error:
+        return step._replace(outcome="failed", detail=str(error))
+    except Exception as error:  # the tables of events go on
+        return step._replace(outcome="failed", detail=describe_error(error))
+    return step._replace(outcome="done")
+
+
+def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
+    """Delete every copy of a catalog that is to be deleted, one after another, and wait until they are gone; their Regions.
+
+    NotReady if the time is up before; may be repeated. DynamoDB would refuse to delete the catalog before a copy of the last day,
+    and would leave an older copy as a table of its own.
+    """
+    removed = list[str]()
+    for table in _until_alone(world, catalog_table):
+        if table.status != "ACTIVE" or changing_copies(table):
+            continue
+        region = min(table.copies)
+        try:
+            world.tables.delete_copy(catalog_table, region)
+        except TableRefused as error:
+            if not error.transient:
+                raise
+        else:
+            removed.append(region)
+    return removed
+
+
+def _until_alone(world: World, catalog_table: str) -> Iterator[Table]:
+    """The catalog's table again and again, until it has no copies; then NotReady if the time is up."""
+    while True:
+        table = world.tables.describe(catalog_table)
+        if table is None or not table.copies:
+            return
+        yield table
+        if world.remaining() < POLL_SECONDS:
+            raise NotReady(f"table {catalog_table} still has copies in {', '.join(sorted(table.copies))}")
+        world.clock.sleep(POLL_SECONDS)

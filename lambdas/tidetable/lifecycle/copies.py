@@ -1,0 +1,119 @@
+"""The rule for copies in other Regions: when a table's are made, when its other changes wait for them, and when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from tidetable.catalog import Entry, State
+from tidetable.config import Stream
+from tidetable.lifecycle import actions
+from tidetable.lifecycle.expiry import is_expired
+from tidetable.lifecycle.ladder import level_for
+from tidetable.period_tables import changing_copies, own_copies
+from tidetable.ports import Table
+from tidetable.times import to_text
+
+# A copy that was begun is listed about 7 s later, and one that was deleted keeps its name for about 35 s after it is no longer
+# listed (measured). Only then does "not listed" mean "not made".
+LISTED = timedelta(minutes=2)
+# A copy of an empty table takes a minute, of a table with items 11 minutes and more. One that was begun and is still not listed
+# after this time was given up again and again.
+COPIED_MOST = timedelta(hours=2)
+ACTIVE = "ACTIVE"
+# DynamoDB's words for the states that pass by themselves. Any other stays until somebody acts.
+_PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
+
+
+def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """True if copies of the entry's table are made: it has not had its time, and is none that was restored."""
+    made = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
+    return made and not is_expired(entry, stream, now)
+
+
+def lacks_copies(entry: Entry) -> bool:
+    """True if the catalog does not have all of the copies that the entry's table is to have."""
+    return entry.live and entry.archive is None and not set(entry.replicas) <= set(entry.copies)
+
+
+def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
+    """True if the entry's table is to be archived or deleted, or waits for its deletion."""
+    return entry.state is State.ARCHIVED or is_expired(entry, stream, now)
+
+
+def copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
+    """The Regions that the catalog should name: those with an ACTIVE copy; of a table that goes, none that it did not name."""
+    active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
+    ending = is_ending(entry, stream, now)
+    return tuple(region for region in active if not ending or region in entry.copies)
+
+
+def fit_copies(
+    planned: Iterable[actions.Action],
+    entry: Entry,
+    stream: Stream,
+    table: Table | None,
+    now: datetime,
+    *,
+    makes: bool,
+) -> Iterator[actions.Action]:
+    """Fit a table's actions to its copies, and add those of the copies themselves; without ``makes`` no copy is begun."""
+    planned = list(planned)
+    if table is None or not (entry.replicas or table.copies):
+        yield from planned
+        return
+    changing = changing_copies(table)
+    for action in planned:
+        if isinstance(action, actions.SetCapacity | actions.SetClass | actions.Delete) and changing:
+            yield actions.Deferred(entry, f"{action.name} waits for a copy: {changing}")
+        elif isinstance(action, actions.Delete) and own_copies(entry, table):
+            regions = ", ".join(own_copies(entry, table))
+            yield actions.DeleteCopy(entry, f"{action.reason}; its copies go first: {regions}", action.unarchived)
+        else:
+            yield action
+    yield from _find_troubles(entry, stream, table, now, makes=makes)
+    changed = any(isinstance(action, actions.SetCapacity | actions.SetClass | actions.Stuck) for action in planned)
+    if makes and has_copies_made(entry, stream, now) and not changing and not changed:
+        yield from _make(entry, stream, table, now)
+
+
+def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator[actions.Action]:
+    """The next copy: after those of other Regions that are missing, if it was the last to be begun."""
+    missing = _missing(entry, stream, table)
+    if not missing or table.status != ACTIVE or entry.state is State.CREATING:
+        return
+    if not table.on_demand:
+        scaling = level_for(entry, stream, now).scaling
+        if scaling is None or entry.scaling != scaling.text:
+            # AWS: the writes must be scaled first, which this run does.
+            return
+    if entry.copying is not None:
+        last, begun = entry.copying
+        if now < begun + LISTED:
+            yield actions.Deferred(
+                entry, f"its copy in {last} was begun at {to_text(begun)}, and may not be listed yet"
+            )
+            return
+        missing.sort(key=lambda region: region == last)
+    yield actions.Copy(entry, f"replicas names {missing[0]}", missing[0])
+
+
+def _find_troubles(
+    entry: Entry, stream: Stream, table: Table, now: datetime, *, makes: bool
+) -> Iterator[actions.CopyTrouble]:
+    for region in own_copies(entry, table):
+        status = table.copies[region]
+        if status not in _PASSING:
+            why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
+            yield actions.CopyTrouble(entry, why)
+    if not makes or not has_copies_made(entry, stream, now) or now < entry.created_at + COPIED_MOST:
+        return
+    begun = [region for region in _missing(entry, stream, table) if entry.copying and entry.copying[0] == region]
+    for region in begun if not changing_copies(table) else ():
+        why = f"table {table.name} has no copy in {region} since {to_text(entry.created_at)}"
+        yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
+
+
+def _missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
+    """The Regions without their copy; one that the configuration no longer names gets none."""
+    return [region for region in entry.replicas if region in stream.replicas and region not in table.copies]

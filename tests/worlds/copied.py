@@ -1,0 +1,110 @@
+"""A stage whose tables have copies in other Regions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from strict import StrictDynamo
+from tests.fakes.stage import STAGE, Stage
+from tidetable.catalog import Entry
+from tidetable.lifecycle import Report
+from tidetable.times import to_text
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
+LIFECYCLE = """
+[lifecycle]
+delete_expired = true
+delete_grace = "0s"
+stagger = "0s"
+"""
+STREAM = """
+[streams.s]
+period = "day"
+late = "1h"
+retention = 2
+premake = 2
+{more}
+replicas = {replicas}
+[streams.s.key]
+partition_by = "series"
+[streams.s.capacity]
+{capacity}
+"""
+ON_DEMAND = """
+mode = "on-demand"
+ladder = [{ age = 0 }, { age = 1, class = "infrequent-access" }]
+"""
+SCALED = """
+mode = "provisioned"
+autoscaling = { write = { min = 5, max = 100 } }
+ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, mode = "on-demand" }]
+[[streams.s.index]]
+name = "status"
+partition_by = "status"
+"""
+
+
+def text(*replicas: str, capacity: str = ON_DEMAND, more: str = "", lifecycle: str = LIFECYCLE) -> str:
+    """The configuration of a stream with these copies."""
+    return lifecycle + STREAM.format(replicas=json.dumps(list(replicas)), capacity=capacity, more=more)
+
+
+def made(*replicas: str, **options: Any) -> Stage:
+    """A stage that stands, whose Regions are those of the copies."""
+    stage = Stage(NOON, text(*replicas, **options), regions=replicas or (IRELAND,))
+    stage.catalog.mark_standing()
+    return stage
+
+
+def run(stage: Stage, runs: int = 1, minutes: float = 5) -> Report:
+    """Run the lifecycle so often, as its schedule does; the last report. The clock goes on after each run."""
+    for _ in range(runs):
+        report = stage.run_lifecycle()
+        stage.clock.sleep(minutes * 60)
+    return report
+
+
+def table_of(label: str, suffix: str = "") -> str:
+    return f"tidetable-{STAGE}.s.{label}{suffix}"
+
+
+def entry(stage: Stage, label: str) -> Entry:
+    return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == label)
+
+
+def describe(service: StrictDynamo, name: str) -> dict[str, Any]:
+    """The table of a Region, as it describes it; empty if there is none."""
+    service.account.settle()
+    if name not in service.account.tables:
+        return {}
+    described: dict[str, Any] = service.call("DescribeTable", {"TableName": name})["Table"]
+    return described
+
+
+def copies(stage: Stage, name: str) -> dict[str, str]:
+    """The copies that a table lists, with their states."""
+    replicas = describe(stage.dynamo, name).get("Replicas", [])
+    return {replica["RegionName"]: replica["ReplicaStatus"] for replica in replicas}
+
+
+def steps(report: Report) -> list[tuple[str, str, str]]:
+    """The actions of a run: action, period, outcome."""
+    return [(result.action.name, result.action.entry.period.label, result.outcome) for result in report.done]
+
+
+def send(stage: Stage, *ids: str, at: datetime = NOON) -> None:
+    """Send events."""
+    events = [
+        {"series": "a", "id": id, "time": to_text(at + timedelta(seconds=number))} for number, id in enumerate(ids)
+    ]
+    outcome = stage.send("s", json.dumps(events).encode())
+    assert outcome.accepted == len(ids)
+
+
+def ids_in(service: StrictDynamo, name: str) -> list[str]:
+    """The ids of the events that a Region's table holds."""
+    items = service.call("Scan", {"TableName": name, "ConsistentRead": True})["Items"]
+    return sorted(item["sk"]["S"].rsplit("#", 1)[1] for item in items)
