@@ -35,7 +35,6 @@ from tidetable.query import (
     find_latest,
     form_of,
     get_event,
-    is_consistent,
     name_conditions,
     name_parameters,
     parse_periods,
@@ -259,7 +258,7 @@ def _answer_page(
     confine_query(query, request.access)
     if pipeline.copies is not None:
         # A cursor may be that of a query of the origin.
-        pipeline.copies.refuse_consistent(is_consistent(query))
+        pipeline.copies.refuse_consistent(query.consistent)
     if "explain" in parameters:
         # The control plane knows sizes, so this is slower than most of what it explains.
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))

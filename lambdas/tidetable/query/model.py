@@ -144,6 +144,9 @@ class Selection(Protocol):
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
 
+    @property
+    def consistent(self) -> bool: ...
+
 
 @dataclass(slots=True)
 class Cost:

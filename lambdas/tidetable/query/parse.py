@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -125,11 +124,6 @@ def parse_consistent(values: Mapping[str, str]) -> bool:
     if consistent not in ("true", "false"):
         raise bad_parameter("consistent must be true or false")
     return consistent == "true"
-
-
-def is_consistent(query: Any) -> bool:
-    """Whether a query of any kind, that of a cursor for example, is to be read strongly consistent."""
-    return bool(getattr(getattr(query, "query", query), "consistent", False))
 
 
 def _low_priority(values: Mapping[str, str]) -> bool:
