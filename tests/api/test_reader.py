@@ -89,7 +89,8 @@ class World:
             "requestContext": {"requestId": "test"},
         }
         with wiring.serving(self.reader if region == IRELAND else self.stage.pipeline):
-            answer = query.handler(event, Context())
+            context: Any = Context()
+            answer = query.handler(event, context)
         return Answer(answer["statusCode"], json.loads(answer["body"]))
 
     def series(self, region: str = IRELAND, **parameters: str) -> Answer:
@@ -332,7 +333,9 @@ def test_the_clients_of_a_reader_are_of_the_origins_bucket(environment: Path, mo
     clients.s3.cache_clear()
     reader = Upkeep()
     assert reader.copies == Copies(IRELAND, HOME)
-    assert (reader.values._client, reader.objects._client) == (None, None)  # type: ignore[attr-defined]
+    values: Any = reader.values
+    objects: Any = reader.objects
+    assert (values._client, objects._client) == (None, None)
     assert made_of == [("s3", HOME), ("s3", HOME)]
     clients.values.cache_clear()
     clients.s3.cache_clear()

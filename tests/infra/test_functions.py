@@ -91,7 +91,9 @@ def test_what_settings_read_is_supplied(dev: Template) -> None:
     assert read
     # Of alarms in another app's stack only; a checkout's stage knows its own without it.
     # Only a reader has an origin.
-    assert read - {"TIDETABLE_ALARM_PREFIX", "TIDETABLE_ORIGIN"} == {name for name in supplied if name.startswith("TIDETABLE_")}
+    assert read - {"TIDETABLE_ALARM_PREFIX", "TIDETABLE_ORIGIN"} == {
+        name for name in supplied if name.startswith("TIDETABLE_")
+    }
 
 
 def test_functions_run_on_arm_except_in_the_emulator(dev: Template, local: Template) -> None:

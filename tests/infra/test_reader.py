@@ -214,8 +214,8 @@ def test_alarms_notify_topics_of_their_own_region() -> None:
 
 def _read(stack: cdk.Stack, text: str | None = None, **options: Any) -> Tidetable:
     config = Config.text(text or configured())
-    options = {"role": "reader", "origin": HOME, "code": EmptyAssets(ROOT, CONFIG, "prod")} | options
-    return Tidetable(stack, "Away", stage="prod", config=config, **options)
+    chosen: dict[str, Any] = {"role": "reader", "origin": HOME, "code": EmptyAssets(ROOT, CONFIG, "prod")} | options
+    return Tidetable(stack, "Away", stage="prod", config=config, **chosen)
 
 
 @pytest.mark.parametrize(
