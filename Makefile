@@ -14,12 +14,12 @@ CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
 # would otherwise synthesise another configuration than the one that its user thinks of.
 TAKES_demo := CONFIG ENGINE KEEP
 TAKES_local := CONFIG ENGINE
-TAKES_synth := STAGE CONFIG
-TAKES_bootstrap := STAGE CONFIG
+TAKES_synth := STAGE CONFIG ROLE ORIGIN
+TAKES_bootstrap := STAGE CONFIG ROLE ORIGIN
 TAKES_adopt := STAGE CONFIG
 TAKES_wheel := PLATFORMS
-TAKES_deploy := STAGE CONFIG
-TAKES_destroy := STAGE CONFIG
+TAKES_deploy := STAGE CONFIG ROLE ORIGIN
+TAKES_destroy := STAGE CONFIG ROLE ORIGIN
 GOALS := $(or $(MAKECMDGOALS),help)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
 TAKEN := PYTHON VENV SHELL CURDIR MAKEFLAGS $(foreach goal,$(GOALS),$(TAKES_$(goal)))
@@ -29,6 +29,7 @@ $(if $(and $(CONFIG),$(filter CONFIG,$(TAKEN))),$(if $(wildcard $(CONFIG)),,$(er
 ENGINE ?= emulator
 $(if $(filter emulator dynamodb-local,$(ENGINE)),,$(error ENGINE=$(ENGINE): use emulator or dynamodb-local))
 WITH_CONFIG = $(if $(CONFIG),-c config=$(CONFIG))
+WITH_ROLE = $(if $(ROLE),-c role=$(ROLE)) $(if $(ORIGIN),-c origin=$(ORIGIN))
 LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
@@ -105,19 +106,19 @@ bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named ba
 	$(PY) -m bench.console
 
 synth: setup ## the CloudFormation template, without credentials (STAGE, CONFIG)
-	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG)
+	$(CDK) synth -c stage=$(STAGE) $(WITH_CONFIG) $(WITH_ROLE)
 
 bootstrap: setup ## what the CDK needs in the account and Region of the credentials, once
-	$(CDK) bootstrap -c stage=$(STAGE) $(WITH_CONFIG)
+	$(CDK) bootstrap -c stage=$(STAGE) $(WITH_CONFIG) $(WITH_ROLE)
 
-deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml)
-	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG)
+deploy: setup ## to AWS, with the credentials of the environment (STAGE=dev, CONFIG=tidetable.toml; a reader: ROLE=reader ORIGIN=us-east-1)
+	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG) $(WITH_ROLE)
 
 adopt: setup ## deploy a stage that was destroyed, and take back its catalog, archive and tables (STAGE, CONFIG)
 	$(CDK) deploy -c stage=$(STAGE) $(WITH_CONFIG) --import-existing-resources
 
 destroy: setup ## take a stage down; what its streams keep stays (STAGE, CONFIG)
-	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG)
+	$(CDK) destroy -c stage=$(STAGE) $(WITH_CONFIG) $(WITH_ROLE)
 
 wheel: setup ## the CDK construct as a package, with its Lambda code, in dist/ (PLATFORMS="arm64 x86_64 local")
 	@rm -rf dist

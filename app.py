@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 # The output of a synth should not contain warnings about Node's release dates.
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
@@ -30,6 +31,11 @@ def environment() -> cdk.Environment | None:
     return cdk.Environment(account=account, region=region) if account and region else None
 
 
+def stack_name(stage: str, role: str) -> str:
+    """The stack's name. A reader's is that of no stage, so that no deployment can make one of the other."""
+    return f"Tidetable-Reader-{stage}" if role == "reader" else f"Tidetable-{stage}"
+
+
 def main() -> None:
     """Synthesise; a configuration or stage that cannot be used ends with its problems and status 1."""
     app = cdk.App()
@@ -49,8 +55,10 @@ def main() -> None:
         # They are about a stage in AWS, and take a fifth of the time of a synth.
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assets = Assets(ROOT, file, stage)
+    role, origin = str(app.node.try_get_context("role") or "origin"), app.node.try_get_context("origin") or None
+    options: dict[str, Any] = {"stage": stage, "config": config.parsed, "assets": assets, "env": environment()}
     try:
-        TidetableStack(app, f"Tidetable-{stage}", stage=stage, config=config.parsed, assets=assets, env=environment())
+        TidetableStack(app, stack_name(stage, role), **options, role=role, origin=origin)
     except UsageError as error:
         sys.exit(str(error))
     app.synth()

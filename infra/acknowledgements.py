@@ -43,7 +43,7 @@ def acknowledge(
     *,
     stage: str,
     tracing: bool,
-    bucket: IConstruct,
+    bucket: IConstruct | str,
     invoked: list[Construct],
     watching: list[lambda_.Function],
     mapping: list[lambda_.Function],
@@ -51,6 +51,7 @@ def acknowledge(
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
+    ``bucket`` is that of the stack or, by its name, that of another stack.
     The bare wildcard is accepted of roles that deal in event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
@@ -59,15 +60,16 @@ def acknowledge(
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
     prefix = table_prefix(stage)
     tables = f"arn:<AWS::Partition>:dynamodb:{region}:{account}:table/{prefix}*"
+    objects = _place(bucket)
     targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
     alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
     reasons = _REASONS | {
         f"IAM5[Resource::{tables}]": "Period tables come and go by themselves; their common prefix is this stage's alone",
         f"IAM5[Resource::{targets}]": "The names of scalable targets are AWS's own",
         f"IAM5[Resource::{alarms}]": "Application Auto Scaling's alarms for period tables carry their names",
-        f"IAM5[Resource::<{_id(bucket)}.Arn>/stream=*]": "The archive's objects, under the one prefix that it uses",
-        f"IAM5[Resource::<{_id(bucket)}.Arn>/large/*]": "Large values, under the one prefix that they use",
-        f"IAM5[Resource::<{_id(bucket)}.Arn>/overflow/*]": "Messages too large for their queue, under their one prefix",
+        f"IAM5[Resource::{objects}/stream=*]": "The archive's objects, under the one prefix that it uses",
+        f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
+        f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
     }
     for place in (*copies, "*") if copies else ():
         copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"
@@ -99,6 +101,13 @@ def acknowledge(
         if function.role is not None:
             bare = Acknowledgment(id="AwsSolutions::AwsSolutions-IAM5[Resource::*]", reason=_BARE)
             Validations.of(function.role).acknowledge(bare)
+
+
+def _place(bucket: IConstruct | str) -> str:
+    """The ARN of a bucket as the rules write it; empty for one whose name is not known yet."""
+    if isinstance(bucket, str):
+        return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
+    return f"<{_id(bucket)}.Arn>"
 
 
 def _id(construct: IConstruct) -> str:

@@ -19,7 +19,68 @@ from .targets import Targets
 
 
 class Alarms(Construct):
-    """Every alarm notifies the targets of the configuration when it begins and when it ends."""
+    """The alarms of the API, which a reader has, too.
+
+    Every alarm notifies the targets of the configuration when it begins and when it ends.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, stage: str, api: Api, targets: Targets) -> None:
+        super().__init__(scope, id)
+        self._targets = targets
+        # Every alarm by the section of docs/operate/runbook.md, such as ``DeadLetters``.
+        self.by_name: dict[str, cloudwatch.Alarm] = {}
+        minute, five = Duration.minutes(1), Duration.minutes(5)
+        self._alarm(
+            "ApiFailing",
+            api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
+            "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
+            periods=3,
+        )
+        if api.keys is not None:
+            self._alarm(
+                "FormerKeyUsed",
+                own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
+                "A key that has expired, or a secret that was rotated, is still sent: its sender's requests are refused.",
+            )
+        if api.signed is not None:
+            self._alarm(
+                "SignedApiFailing",
+                api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
+                "The API for signed requests answers 5xx: events are refused, or queries fail.",
+                periods=3,
+            )
+
+    def _alarm(
+        self,
+        id: str,
+        metric: cloudwatch.Metric,
+        description: str,
+        *,
+        threshold: float = 1,
+        periods: int = 1,
+        below: bool = False,
+        missing_is_bad: bool | None = None,
+    ) -> cloudwatch.Alarm:
+        operator = cloudwatch.ComparisonOperator
+        missing = cloudwatch.TreatMissingData
+        breaching = below if missing_is_bad is None else missing_is_bad
+        alarm = cloudwatch.Alarm(
+            self,
+            id,
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
+            alarm_description=f"{description} What to do: docs/operate/runbook.md#{id.lower()}",
+        )
+        self._targets.watch(alarm)
+        self.by_name[id] = alarm
+        return alarm
+
+
+class StageAlarms(Alarms):
+    """The alarms of a whole stage."""
 
     def __init__(
         self,
@@ -36,10 +97,7 @@ class Alarms(Construct):
         targets: Targets,
         quota: int,
     ) -> None:
-        super().__init__(scope, id)
-        self._targets = targets
-        # Every alarm by the section of docs/operate/runbook.md, such as ``DeadLetters``.
-        self.by_name: dict[str, cloudwatch.Alarm] = {}
+        super().__init__(scope, id, stage=stage, api=api, targets=targets)
         near = int(NEAR * quota)
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._alarm(
@@ -145,31 +203,11 @@ class Alarms(Construct):
             "The ingest function crashes or times out; its answers ask callers to send again.",
             periods=3,
         )
-        self._alarm(
-            "ApiFailing",
-            api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
-            "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
-            periods=3,
-        )
-
         if doors is not None:
             self._alarm(
                 "DoorsFailing",
                 doors.function.metric_errors(period=minute),
                 "The function of the doors crashes or times out; its answers ask senders to send again.",
-                periods=3,
-            )
-        if api.keys is not None:
-            self._alarm(
-                "FormerKeyUsed",
-                own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
-                "A key that has expired, or a secret that was rotated, is still sent: its sender's requests are refused.",
-            )
-        if api.signed is not None:
-            self._alarm(
-                "SignedApiFailing",
-                api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
-                "The API for signed requests answers 5xx: events are refused, or queries fail.",
                 periods=3,
             )
         if rollups is not None:
@@ -198,31 +236,3 @@ class Alarms(Construct):
             own_metric(stage, "refresher", "RollupGroupsExceeded", "Maximum").with_(period=five),
             "A step of a rollup has more groups than max_groups: it is not kept, and aggregates read its events.",
         )
-
-    def _alarm(
-        self,
-        id: str,
-        metric: cloudwatch.Metric,
-        description: str,
-        *,
-        threshold: float = 1,
-        periods: int = 1,
-        below: bool = False,
-        missing_is_bad: bool | None = None,
-    ) -> cloudwatch.Alarm:
-        operator = cloudwatch.ComparisonOperator
-        missing = cloudwatch.TreatMissingData
-        breaching = below if missing_is_bad is None else missing_is_bad
-        alarm = cloudwatch.Alarm(
-            self,
-            id,
-            metric=metric,
-            threshold=threshold,
-            evaluation_periods=periods,
-            comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
-            alarm_description=f"{description} What to do: docs/operate/runbook.md#{id.lower()}",
-        )
-        self._targets.watch(alarm)
-        self.by_name[id] = alarm
-        return alarm

@@ -13,6 +13,7 @@ from constructs import Construct
 
 from .authorizer import Keys
 from .console import Console
+from .copied import Copied
 from .cors import allow_preflights, gateway_headers
 from .doors import Doors
 from .function import Common
@@ -104,7 +105,8 @@ _ACCESS = {
 class Api(Construct):
     """REST APIs in front of the ingest and the query function: ``rest``, and ``signed`` if callers may use keys and signatures.
 
-    A method of a REST API has one type of authorization, so keys and signatures together need two APIs.
+    A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a reader has
+    no ``ingest``, and so no routes that write; it has no ``lifecycle``, which lets in a first key: its keys are the stage's.
     """
 
     def __init__(
@@ -113,13 +115,13 @@ class Api(Construct):
         id: str,
         common: Common,
         *,
-        ingest: lambda_.IFunction,
         query: lambda_.IFunction,
-        doors: Doors | None,
-        console: Console | None,
         slim: lambda_.Code,
-        storage: Storage,
-        lifecycle: Lifecycle,
+        storage: Storage | Copied,
+        ingest: lambda_.IFunction | None = None,
+        doors: Doors | None = None,
+        console: Console | None = None,
+        lifecycle: Lifecycle | None = None,
     ) -> None:
         super().__init__(scope, id)
         policy = common.config.api
@@ -135,7 +137,7 @@ class Api(Construct):
         self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
-        if self.keys is not None:
+        if self.keys is not None and lifecycle is not None:
             self.key, self.plan = self._first_key(policy.rate, policy.burst)
             # The stage serves the methods that ask the authorizer, which must know the key by then.
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
@@ -159,7 +161,9 @@ class Api(Construct):
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
             # Which of the gateway's keys counts a request says the authorizer, wherever the caller put its own key.
-            api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER if keys is not None else None,
+            api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER
+            if keys is not None and not self._common.origin
+            else None,
             # The account has one role per Region for the logs of all its APIs, and a stage with logs needs it. The role
             # is kept when the stack is deleted, as other APIs may use it by then; its generated name collides with no
             # other role.
@@ -196,7 +200,7 @@ class Api(Construct):
     def _routes(
         self,
         rest: apigateway.RestApi,
-        ingest: lambda_.IFunction,
+        ingest: lambda_.IFunction | None,
         query: lambda_.IFunction,
         origins: Sequence[str],
     ) -> None:
@@ -214,7 +218,8 @@ class Api(Construct):
             routes[-1].add_method("GET", reads)
         events = stream.add_resource("events")
         events.add_method("GET", reads)
-        events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
+        if ingest is not None:
+            events.add_method("POST", apigateway.LambdaIntegration(ingest, allow_test_invoke=False))
         event = events.add_resource("{ref}")
         event.add_method("GET", reads)
         fields = stream.add_resource("fields")

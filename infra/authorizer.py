@@ -8,6 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from .copied import Copied
 from .function import Common, Function
 from .lifecycle import Lifecycle
 from .storage import Storage
@@ -19,7 +20,9 @@ _PARTITION = "keys"
 class Keys(Construct):
     """The Lambda authorizer of the API."""
 
-    def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
+    def __init__(
+        self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage | Copied
+    ) -> None:
         super().__init__(scope, id)
         self._common = common
         self.function = Function(
@@ -54,12 +57,12 @@ class Keys(Construct):
         """The options of methods that take a key.
 
         The gateway counts a request for the key that the authorizer names. The emulator does not know that: it would ask for
-        the header x-api-key.
+        the header x-api-key. A reader has none of the gateway's keys, which are of one Region: it counts no key's requests.
         """
         return apigateway.MethodOptions(
             authorizer=self._authorizer,
             authorization_type=apigateway.AuthorizationType.CUSTOM,
-            api_key_required=self._common.stage != "local",
+            api_key_required=self._common.stage != "local" and not self._common.origin,
         )
 
     def admit_first(self, key: apigateway.IApiKey, lifecycle: Lifecycle) -> CustomResource:

@@ -11,12 +11,14 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from tidetable.config import Config
-from tidetable.config.check_copies import check_own_region
+from tidetable.config.check_copies import REGION, check_own_region
 from tidetable.names import STAGE
 
 from .errors import UsageError
 
-_stages: WeakKeyDictionary[IConstruct, list[tuple[str, Construct, s3.IBucket]]] = WeakKeyDictionary()
+ROLES = ("origin", "reader")
+_NOTIFY = "[observability] notify"
+_stages: WeakKeyDictionary[IConstruct, list[tuple[str, Construct, s3.IBucket | None]]] = WeakKeyDictionary()
 
 
 def check_name(stage: str) -> None:
@@ -42,27 +44,63 @@ def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -
         )
 
 
-def check_region(stack: Stack, config: Config) -> None:
-    """UsageError if the configuration names a key or a topic of another Region than the stack's.
+def check_region(stack: Stack, config: Config, origin: str = "") -> None:
+    """UsageError if the configuration names a key or a topic of another Region than the stage's (a reader's ``origin``).
 
-    AWS KMS: a service uses keys of its own Region only. CloudWatch: an alarm notifies topics of its own Region only.
+    AWS KMS: a service uses keys of its own Region only. CloudWatch: an alarm notifies topics of its own Region only, so there may
+    be topics for readers.
     """
-    if Token.is_unresolved(stack.region):
+    home = origin or stack.region
+    if Token.is_unresolved(home):
         return
+    copies = {region for stream in config.streams.values() for region in stream.replicas}
     for key, arn in _regional(config):
         region = arn.split(":")[3]
-        if region != stack.region:
-            raise UsageError(
-                f"{key}: {arn} is of {region}, and the stack {stack.stack_name} of {stack.region}: name one of {stack.region},"
-                " or give each Region a configuration of its own"
-            )
+        if region == home or (key == _NOTIFY and region in copies):
+            continue
+        held = f"and its origin is {home}" if origin else f"and the stack {stack.stack_name} of {home}"
+        raise UsageError(
+            f"{key}: {arn} is of {region}, {held}: name one of {home}, or give each Region a configuration of its own"
+        )
 
 
-def check_copies(stack: Stack, config: Config) -> None:
-    """UsageError if a stream is to have copies in the stack's own Region."""
-    if not Token.is_unresolved(stack.region):
-        for problem in check_own_region(config, stack.region):
+def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
+    """UsageError if a stream is to have copies in the stage's own Region (a reader's ``origin``)."""
+    home = origin or stack.region
+    if not Token.is_unresolved(home):
+        for problem in check_own_region(config, home):
             raise UsageError(problem)
+
+
+def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> None:
+    """UsageError unless the stack may be the stage itself (role "origin") or a reader of its copies."""
+    if role not in ROLES:
+        raise UsageError(
+            f'role {role!r}: use "reader" for a stack that reads copies in another Region, or leave role out'
+        )
+    if role == "origin":
+        if origin is not None:
+            raise UsageError(f'origin {origin!r}: only a reader has one. Add role "reader", or leave origin out')
+        return
+    if origin is None:
+        raise UsageError('role "reader": add origin, the Region of the stage, such as "us-east-1"')
+    if not REGION.fullmatch(origin):
+        raise UsageError(f'origin {origin!r}: this is not the name of a Region, such as "us-east-1"')
+    if Token.is_unresolved(stack.region):
+        raise UsageError(
+            'role "reader": the Region of the stack must be known. Synthesise with credentials and AWS_REGION, or set the env of'
+            " the stack"
+        )
+    if origin == stack.region:
+        raise UsageError(
+            f"origin {origin!r}: this is the stack's own Region. A reader is of another one: set AWS_REGION, or leave out role"
+            " and origin to deploy the stage itself"
+        )
+    if not any(stack.region in stream.replicas for stream in config.streams.values()):
+        raise UsageError(
+            f'role "reader": no stream has copies in {stack.region}. Add "{stack.region}" to replicas of a stream, and deploy the'
+            f" stage in {origin} first"
+        )
 
 
 def _regional(config: Config) -> Iterator[tuple[str, str]]:
@@ -72,13 +110,14 @@ def _regional(config: Config) -> Iterator[tuple[str, str]]:
         if stream.table.encryption.startswith("arn:"):
             yield f"[streams.{name}.table] encryption", stream.table.encryption
     for topic in config.observability.topics:
-        yield "[observability] notify", topic
+        yield _NOTIFY, topic
 
 
-def check_alone(construct: Construct, stage: str, bucket: s3.IBucket) -> None:
+def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> None:
     """UsageError if the app has a stage of the same name in the same account and Region, or with the same bucket.
 
-    Names of tables, buckets and metrics follow from the stage. Objects in a bucket follow from the stream only.
+    Names of tables, buckets and metrics follow from the stage. Objects in a bucket follow from the stream only. A reader has no
+    bucket of its own.
     """
     others = _stages.setdefault(construct.node.root, [])
     for name, other, held in others:
@@ -87,7 +126,7 @@ def check_alone(construct: Construct, stage: str, bucket: s3.IBucket) -> None:
                 f"stage {stage!r}: {other.node.path} has this name already, and the tables of both would have the same names."
                 " Choose another stage, or give their stacks the env of different Regions"
             )
-        if _same_bucket(held, bucket):
+        if held is not None and bucket is not None and _same_bucket(held, bucket):
             raise UsageError(
                 f"bucket: {other.node.path} uses this bucket already, and streams of the same name would share their objects."
                 " Give each stage a bucket of its own"

@@ -18,12 +18,13 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from .acknowledgements import acknowledge
-from .alarms import Alarms
+from .alarms import Alarms, StageAlarms
 from .api import STAGE, Api
 from .bundles import Bundles
-from .checks import check_alone, check_copies, check_name, check_own, check_region
+from .checks import check_alone, check_copies, check_name, check_own, check_region, check_role
 from .configuration import Config
 from .console import Console
+from .copied import Copied
 from .dashboard import Dashboard
 from .doors import Doors
 from .errors import UsageError
@@ -74,6 +75,9 @@ class Tidetable(Construct):
     the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of ``[observability] notify``.
     ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a checkout of the project; the
     installed package brings the functions' code. UsageError names the parameter or the key that cannot be used.
+
+    With ``role="reader"`` and ``origin``, the Region of the stage, it is a reader instead: the API's routes that read, the
+    functions that answer them from the copies of its own Region, and their alarms. ``bucket`` and ``key`` are then the origin's.
     """
 
     def __init__(
@@ -89,39 +93,69 @@ class Tidetable(Construct):
         permissions_boundary: iam.IManagedPolicy | None = None,
         architecture: lambda_.Architecture | None = None,
         code: Code | None = None,
+        role: str = "origin",
+        origin: str | None = None,
     ) -> None:
         check_name(stage)
         check_own(config.parsed, bucket, key)
+        check_role(Stack.of(scope), config.parsed, role, origin)
         super().__init__(scope, id)
         for flag in _FLAGS:
             self.node.set_context(flag, True)
         stack = Stack.of(self)
-        check_region(stack, config.parsed)
-        check_copies(stack, config.parsed)
+        check_region(stack, config.parsed, origin or "")
+        check_copies(stack, config.parsed, origin or "")
         present = {child.node.id for child in stack.node.children}
         machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)
-        self._common = common = Common(stage, config.parsed, machine)
+        self._common = Common(stage, config.parsed, machine, origin or "")
         self._code: Code = code or Bundles(config.content, stage, machine)
+        self._storage: Storage | Copied
+        self._alarms: Alarms
+        self._rollups: Rollups | None = None
+        self._doors: Doors | None = None
+        self._console: Console | None = None
+        if self._reads_only:
+            self._make_reader(bucket, key, alarm_topic)
+        else:
+            self._make_stage(bucket, key, alarm_topic, present)
+        outside = [child for child in stack.node.children if child.node.id not in present]
+        for made in (self, *outside):
+            Tags.of(made).add("project", "tidetable")
+            Tags.of(made).add("stage", stage)
+            self._acknowledge(made)
+            if permissions_boundary is not None:
+                iam.PermissionsBoundary.of(made).apply(permissions_boundary)
+
+    def _make_reader(self, bucket: s3.IBucket | None, key: kms.IKey | None, alarm_topic: sns.ITopic | None) -> None:
+        common, slim = self._common, self._code.slim()
+        self._storage = storage = Copied(self, "Storage", common, bucket=bucket, key=key)
+        check_alone(self, common.stage, None)
+        self._query = query = Query(self, "Query", common, slim=slim, archive=self._code.archive(), storage=storage)
+        self._api = api = Api(self, "Api", common, query=query.function.entry, slim=slim, storage=storage)
+        self._targets = Targets(self, "Notify", common, topic=alarm_topic)
+        self._alarms = Alarms(self, "Alarms", stage=common.stage, api=api, targets=self._targets)
+
+    def _make_stage(
+        self, bucket: s3.IBucket | None, key: kms.IKey | None, alarm_topic: sns.ITopic | None, present: set[str]
+    ) -> None:
+        common, config = self._common, self._common.config
         slim, archive = self._code.slim(), self._code.archive()
-        self._storage = storage = Storage(self, "Storage", stage=stage, config=config.parsed, bucket=bucket, key=key)
-        check_alone(self, stage, storage.bucket)
+        self._storage = storage = Storage(self, "Storage", stage=common.stage, config=config, bucket=bucket, key=key)
+        check_alone(self, common.stage, storage.bucket)
         self._ingest = ingest = Ingest(self, "Ingest", common, code=slim, storage=storage)
         self._query = query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
         self._feed = feed = Feed(self, "Feed", common, code=slim, storage=storage)
         self._lifecycle = lifecycle = Lifecycle(
             self, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed
         )
-        self._rollups: Rollups | None = None
-        if config.parsed.rolled_up:
+        if config.rolled_up:
             self._rollups = Rollups(
                 self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables
             )
-        self._lake = Lake(self, "Lake", stage=stage, config=config.parsed, bucket=storage.bucket)
-        self._doors: Doors | None = None
-        if config.parsed.doors.any:
+        self._lake = Lake(self, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
+        if config.doors.any:
             self._doors = Doors(self, "Doors", common, code=self._code.doors(), ingest=ingest)
-        self._console: Console | None = None
-        if config.parsed.api.console:
+        if config.api.console:
             page = self._code.console()
             self._console = Console(
                 self,
@@ -130,21 +164,15 @@ class Tidetable(Construct):
                 page=page,
                 slim=slim,
                 lifecycle=lifecycle.function,
-                storage=self._storage,
-                alarm_prefix=alarm_prefix(self, stage),
+                storage=storage,
+                alarm_prefix=alarm_prefix(self, common.stage),
             )
         self._api = self._make_api(slim)
         self._targets = Targets(self, "Notify", common, topic=alarm_topic)
         self._watch()
         # The CDK makes the roles of schedules, and its own helpers, as children of the stack.
-        outside = [child for child in stack.node.children if child.node.id not in present]
+        outside = [child for child in Stack.of(self).node.children if child.node.id not in present]
         Standing(self, "Standing", common, lifecycle=lifecycle, after=[*self.node.children, *outside])
-        for made in (self, *outside):
-            Tags.of(made).add("project", "tidetable")
-            Tags.of(made).add("stage", stage)
-            self._acknowledge(made)
-            if permissions_boundary is not None:
-                iam.PermissionsBoundary.of(made).apply(permissions_boundary)
 
     def _make_api(self, slim: lambda_.Code) -> Api:
         lifecycle = self._lifecycle
@@ -166,7 +194,7 @@ class Tidetable(Construct):
 
     def _watch(self) -> None:
         common = self._common
-        self._alarms = Alarms(
+        self._alarms = StageAlarms(
             self,
             "Alarms",
             stage=common.stage,
@@ -192,6 +220,17 @@ class Tidetable(Construct):
         )
 
     def _acknowledge(self, made: IConstruct) -> None:
+        if self._reads_only:
+            acknowledge(
+                made,
+                stage=self.stage,
+                tracing=self._common.config.observability.tracing,
+                bucket=self.bucket.bucket_name,
+                invoked=[],
+                watching=[],
+                mapping=[],
+            )
+            return
         lifecycle, rollups, console = self._lifecycle, self._rollups, self._console
         acknowledge(
             made,
@@ -206,6 +245,24 @@ class Tidetable(Construct):
             mapping=[self._feed.function, lifecycle.function, lifecycle.deployment],
             copies=self._common.config.replicas,
         )
+
+    @property
+    def _reads_only(self) -> bool:
+        return bool(self._common.origin)
+
+    def _refuse_reader(self, name: str) -> None:
+        if self._reads_only:
+            raise UsageError(f"{name}: a reader has none; that of the stage is in {self._common.origin}")
+
+    @property
+    def role(self) -> str:
+        """``"origin"``, the stage itself, or ``"reader"``."""
+        return "reader" if self._reads_only else "origin"
+
+    @property
+    def origin(self) -> str | None:
+        """The Region of the stage, of a reader; None of the stage itself."""
+        return self._common.origin or None
 
     @property
     def stage(self) -> str:
@@ -253,38 +310,45 @@ class Tidetable(Construct):
         return self._storage.key
 
     @property
-    def catalog(self) -> dynamodb.Table:
-        """The table that records the period tables."""
+    def catalog(self) -> dynamodb.ITable:
+        """The table that records the period tables; of a reader its copy."""
         return self._storage.catalog
 
     @property
     def rollups_table(self) -> dynamodb.Table:
         """The table of the rollups' state."""
+        self._refuse_reader("rollups_table")
+        assert isinstance(self._storage, Storage)  # noqa: S101 - it is no reader
         return self._storage.rollups
 
     @property
     def database(self) -> str:
         """The name of the Glue database of the archive."""
+        self._refuse_reader("database")
         return self._lake.name
 
     @property
     def overflow(self) -> sqs.Queue:
         """The queue of accepted events that DynamoDB did not take in time."""
+        self._refuse_reader("overflow")
         return self._ingest.overflow
 
     @property
     def dead_letters(self) -> sqs.Queue:
         """The queue of accepted events that could not be written for half a day."""
+        self._refuse_reader("dead_letters")
         return self._ingest.dead_letters
 
     @property
     def feed_dead_letters(self) -> sqs.Queue:
         """The queue of changes that a target of a feed did not take."""
+        self._refuse_reader("feed_dead_letters")
         return self._feed.dead_letters
 
     @property
     def lifecycle_dead_letters(self) -> sqs.Queue:
         """The queue of failed runs of the lifecycle and of the sweeper."""
+        self._refuse_reader("lifecycle_dead_letters")
         return self._lifecycle.dead_letters
 
     @property
@@ -306,6 +370,7 @@ class Tidetable(Construct):
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
         """The dashboard."""
+        self._refuse_reader("dashboard")
         return self._dashboard.board
 
     def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
@@ -313,6 +378,7 @@ class Tidetable(Construct):
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
+        self._refuse_reader("grant_write")
         return self._grant("grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._named(streams)])
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
@@ -347,6 +413,20 @@ class Tidetable(Construct):
     @property
     def outputs(self) -> Mapping[str, str]:
         """The values by which the command line finds the stage, by the names of their outputs."""
+        logs = {
+            f"{handler.capitalize()}Logs": function.log_group.log_group_name
+            for handler, function in self.functions.items()
+            if handler in ("ingest", "query", "doors")
+        }
+        reads = {"ApiUrl": self.url, "Origin": self._common.origin, **logs}
+        outputs = reads if self._reads_only else self._stage_outputs(logs)
+        if self._api.signed is not None:
+            outputs["IamApiUrl"] = self._api.signed.url
+        if self.alarm_topic is not None:
+            outputs["AlarmTopic"] = self.alarm_topic.topic_arn
+        return outputs
+
+    def _stage_outputs(self, logs: Mapping[str, str]) -> dict[str, str]:
         lifecycle = self._lifecycle
         outputs = {
             "ApiUrl": self.url,
@@ -363,11 +443,7 @@ class Tidetable(Construct):
             "FeedFunction": self._feed.function.function_name,
             "FeedDeadLetterQueueUrl": self.feed_dead_letters.queue_url,
             # For `tidetable advise`.
-            **{
-                f"{handler.capitalize()}Logs": function.log_group.log_group_name
-                for handler, function in self.functions.items()
-                if handler in ("ingest", "query", "doors")
-            },
+            **logs,
         }
         if self._rollups is not None:
             outputs["RefresherFunction"] = self._rollups.function.function_name
@@ -377,10 +453,6 @@ class Tidetable(Construct):
                 "ApiUsagePlan": self.usage_plan.usage_plan_id,
                 "ApiId": self.api.rest_api_id,
             }
-        if self._api.signed is not None:
-            outputs["IamApiUrl"] = self._api.signed.url
-        if self.alarm_topic is not None:
-            outputs["AlarmTopic"] = self.alarm_topic.topic_arn
         return outputs
 
     def add_outputs(self) -> None:

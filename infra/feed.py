@@ -12,8 +12,9 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .function import Common, Function
+from .objects import LARGE
 from .queue import Queue
-from .storage import LARGE, Storage
+from .storage import Storage
 from .tables import reach
 
 # What a target's service is asked, by the service in its ARN.

@@ -36,6 +36,8 @@ class Common:
     stage: str
     config: Config
     architecture: lambda_.Architecture = lambda_.Architecture.ARM_64
+    # The Region of the stage, in a reader of another Region; empty in the stage itself.
+    origin: str = ""
 
 
 class Function(lambda_.Function):
@@ -90,6 +92,7 @@ class Function(lambda_.Function):
                 "POWERTOOLS_SERVICE_NAME": service_name(common.stage, handler),
                 "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
+                **({"TIDETABLE_ORIGIN": common.origin} if common.origin else {}),
                 **(environment or {}),
             },
         )

@@ -12,8 +12,9 @@ from tidetable.ingest.drain import CONSUMERS
 
 from . import allocator
 from .function import Common, Function
+from .objects import LARGE, OVERFLOW
 from .queue import Queue
-from .storage import LARGE, OVERFLOW, Storage
+from .storage import Storage
 from .tables import reach
 
 _DRAIN_SECONDS = 60

@@ -20,17 +20,24 @@ WRITES, READS = ("GenerateDataKey", "Decrypt"), ("Decrypt",)
 
 
 def key_statements(
-    scope: Construct, service: str, keys: Sequence[str], uses: Sequence[str], *, grants: bool = False
+    scope: Construct,
+    service: str,
+    keys: Sequence[str],
+    uses: Sequence[str],
+    *,
+    grants: bool = False,
+    region: str | None = None,
 ) -> list[iam.PolicyStatement]:
     """Statements that let a role use these keys (ARNs) through a service such as ``dynamodb``; none without keys.
 
     With ``grants`` the role may also create grants for the service, which the creation of an encrypted table needs.
+    ``region`` is the service's, by default the stack's.
     """
     if not keys:
         return []
     stack = Stack.of(scope)
     # The suffix differs by partition: amazonaws.com, amazonaws.com.cn.
-    through = {"kms:ViaService": f"{service}.{stack.region}.{stack.url_suffix}"}
+    through = {"kms:ViaService": f"{service}.{region or stack.region}.{stack.url_suffix}"}
     statements = [
         iam.PolicyStatement(
             actions=[f"kms:{use}" for use in uses], resources=list(keys), conditions={"StringEquals": through}

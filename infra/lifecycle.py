@@ -21,8 +21,9 @@ from constructs import Construct
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
 from .function import Common, Function, own_metric, retention
+from .objects import ARCHIVES, LARGE
 from .queue import Queue
-from .storage import ARCHIVES, LARGE, Storage
+from .storage import Storage
 from .tables import allow_scaling, reach
 
 EVERY_MINUTES = 5

@@ -33,14 +33,14 @@ def alarm_prefix(construct: Construct, stage: str) -> str:
     return f"{stack.stack_name}-" + re.sub("[^A-Za-z0-9]", "", "".join(ids))
 
 
-def archive_bucket(scope: Construct, stage: str) -> str:
+def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
     """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed.
 
     A literal where the stack's account and Region are known, which importing needs; else CloudFormation joins the same
-    name.
+    name. ``region`` is the bucket's, by default the stack's.
     """
     stack = Stack.of(scope)
-    return f"tidetable-{stage}-archive-{stack.account}-{stack.region}"
+    return f"tidetable-{stage}-archive-{stack.account}-{region or stack.region}"
 
 
 def log_bucket(scope: Construct, stage: str) -> str:

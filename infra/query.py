@@ -7,8 +7,10 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from . import allocator
+from .copied import Copied
 from .function import Common, Function
-from .storage import ARCHIVES, LARGE, Storage
+from .objects import ARCHIVES, LARGE
+from .storage import Storage
 from .tables import reach
 
 
@@ -16,9 +18,18 @@ class Query(Construct):
     """The functions that answer queries."""
 
     def __init__(
-        self, scope: Construct, id: str, common: Common, *, slim: lambda_.Code, archive: lambda_.Code, storage: Storage
+        self,
+        scope: Construct,
+        id: str,
+        common: Common,
+        *,
+        slim: lambda_.Code,
+        archive: lambda_.Code,
+        storage: Storage | Copied,
     ) -> None:
         super().__init__(scope, id)
+        # A reader has no copy of the rollups' state.
+        rollups = storage.rollups if isinstance(storage, Storage) else None
         self.reader = Function(
             self,
             "ArchiveReader",
@@ -42,12 +53,13 @@ class Query(Construct):
                 **allocator.ENVIRONMENT,
                 "TIDETABLE_ARCHIVE_READER_FUNCTION": self.reader.function_name,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
-                "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
+                **({"TIDETABLE_ROLLUPS_TABLE": rollups.table_name} if rollups is not None else {}),
             },
             snap_start=common.config.api.snap_start,
         )
         reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
-        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn, storage.rollups.table_arn)
+        states = [rollups.table_arn] if rollups is not None else []
+        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn, *states)
         self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)

@@ -9,8 +9,9 @@ from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct, IConstruct
 
 from .function import Common, Function
+from .objects import LARGE
 from .query import Query
-from .storage import LARGE, Storage
+from .storage import Storage
 from .tables import reach
 
 EVERY_MINUTES = 1

@@ -12,7 +12,7 @@ from .construct import Code, Tidetable
 
 
 class TidetableStack(Stack):
-    """One stage of the pipeline in one account and Region."""
+    """One stage of the pipeline in one account and Region, or a reader of it in another Region."""
 
     def __init__(
         self,
@@ -23,15 +23,20 @@ class TidetableStack(Stack):
         config: Parsed,
         assets: Code,
         env: Environment | None = None,
+        role: str = "origin",
+        origin: str | None = None,
     ) -> None:
         super().__init__(
             scope,
             id,
-            description="Tidetable: time-series events in DynamoDB tables by period",
+            description="Tidetable: time-series events in DynamoDB tables by period"
+            + (f"; a reader of the copies of {origin}" if origin is not None else ""),
             env=env,
             termination_protection=config.storage.termination_protection,
         )
         # The CDK leaves "Default" out of logical ids: they are those of a stack that had the constructs itself, so that no
         # resource of a deployed stage is replaced.
-        self.tidetable = Tidetable(self, "Default", stage=stage, config=Config(config, b""), code=assets)
+        self.tidetable = Tidetable(
+            self, "Default", stage=stage, config=Config(config, b""), code=assets, role=role, origin=origin
+        )
         self.tidetable.add_outputs()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -15,9 +13,7 @@ from tidetable.config import Config, Keeping
 from .function import Function
 from .keys import READS, WRITES, customer_key, key_statements
 from .naming import archive_bucket, catalog_table, log_bucket, rollups_table
-
-# Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
-ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
+from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
 # Messages that were too large for the overflow queue, which keeps its own for 14 days.
 _OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15))
@@ -54,7 +50,7 @@ def _rule(prefix: str, policy: Keeping) -> s3.LifecycleRule:
     )
 
 
-class Storage(Construct):
+class Storage(Objects):
     """The catalog, the table of the rollups' state, the archive bucket, and the bucket of its access logs.
 
     They are kept when the stack is destroyed, unless the configuration says otherwise. Their names are fixed, so that
@@ -164,34 +160,6 @@ class Storage(Construct):
             ),
             removal_policy=removal,
         )
-
-    def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
-        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes,
-        with their KMS keys.
-        """
-        self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
-
-    def allow_object(self, function: Function, action: str, key: str) -> None:
-        """Let the function do this S3 action on one object, with its KMS keys."""
-        self._allow(function, [action], [key])
-
-    def _allow(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
-        own_account = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
-        objects = [self.bucket.arn_for_objects(pattern) for pattern in patterns]
-        function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
-        uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
-        if uses:
-            for statement in key_statements(self, "s3", self._object_keys, uses):
-                function.add_to_role_policy(statement)
-
-    def allow_listing(self, function: Function, *prefixes: str) -> None:
-        """Let the function list the objects under the prefixes.
-
-        A function that reads objects needs this right, too: without it S3 answers "denied" for a missing object. For
-        that check S3 takes the object's key as the prefix (ceph/ceph#68577 describes AWS so).
-        """
-        conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
-        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)
 
     def allow_messages(self, function: Function, *, receives: bool = False) -> None:
         """Let the function use the queues' keys: to send messages, or only to receive some."""

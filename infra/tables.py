@@ -19,11 +19,13 @@ from .naming import period_tables
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
     """Let the function do these actions on the stage's period tables, with the keys that encrypt them.
 
-    A table never changes its layout and its key, so these rights must not follow from today's configuration alone.
+    A table never changes its layout and its key, so these rights must not follow from today's configuration alone. Copies are
+    encrypted by no customer's key.
     """
     function.allow([f"dynamodb:{action}" for action in actions], period_tables(function, common.stage))
     creates = "CreateTable" in actions
-    for statement in key_statements(function, "dynamodb", common.config.table_keys, TABLE_USES, grants=creates):
+    keys = () if common.origin else common.config.table_keys
+    for statement in key_statements(function, "dynamodb", keys, TABLE_USES, grants=creates):
         function.add_to_role_policy(statement)
 
 

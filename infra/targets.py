@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Stack
+from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -26,7 +26,10 @@ class Targets(Construct):
     def __init__(self, scope: Construct, id: str, common: Common, *, topic: sns.ITopic | None = None) -> None:
         super().__init__(scope, id)
         policy = common.config.observability
-        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in enumerate(policy.topics)]
+        # CloudWatch notifies topics of its own Region only; a configuration may have a topic for each Region of its copies.
+        region = Stack.of(self).region
+        own = [Token.is_unresolved(region) or arn.split(":")[3] == region for arn in policy.topics]
+        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in enumerate(policy.topics) if own[n]]
         topics += [topic] if topic is not None else []
         self.topic = self._own(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:

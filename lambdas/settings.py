@@ -6,8 +6,12 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidetable.config import Config, load
+
+if TYPE_CHECKING:
+    from tidetable.copies import Copies
 
 # The configuration travels inside the asset, beside this module.
 CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
@@ -63,6 +67,17 @@ class Settings:
 def settings() -> Settings:
     """The settings of this process."""
     return Settings.from_environment()
+
+
+@cache
+def copies() -> Copies | None:
+    """What this process reads as a reader in another Region; None in the Region of the stage."""
+    origin = os.environ.get("TIDETABLE_ORIGIN", "")
+    if not origin:
+        return None
+    from tidetable.copies import Copies
+
+    return Copies(os.environ.get("AWS_REGION", ""), origin)
 
 
 @cache

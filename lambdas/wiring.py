@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import settings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aws.operations import AwsOperations as Operations
     from tidetable import ports
     from tidetable.config import Config
+    from tidetable.copies import Copies
     from tidetable.credentials import KeyRing
     from tidetable.dialects.influx_door import InfluxDoor
     from tidetable.dialects.otlp_door import OtlpDoor
@@ -66,6 +67,11 @@ class Pipeline:
         return settings.settings().allow_time_travel
 
     @cached_property
+    def copies(self) -> Copies | None:
+        """What a reader in another Region may answer; None in the Region of the stage."""
+        return settings.copies()
+
+    @cached_property
     def clock(self) -> ports.Clock:
         return SystemClock()
 
@@ -94,7 +100,12 @@ class Pipeline:
     def values(self) -> ports.Values:
         from aws.objects import S3Values
 
-        return S3Values(clients.values, settings.settings().archive_bucket)
+        return S3Values(partial(clients.values, self.bucket_region), settings.settings().archive_bucket)
+
+    @cached_property
+    def bucket_region(self) -> str | None:
+        """The Region of the bucket: a reader reads that of its origin."""
+        return None if self.copies is None else self.copies.origin
 
     @cached_property
     def large(self) -> LargeValueServices:
@@ -210,8 +221,12 @@ class Pipeline:
 
     @cached_property
     def rolled(self) -> Rolled | None:
-        """What aggregates are read from besides events; None if no stream has rollups."""
-        if not self.config.rolled_up:
+        """What aggregates are read from besides events; None if no stream has rollups, and in a reader.
+
+        Nobody says in which order the writes to two tables reach another Region: a bucket could be sealed there before its cells
+        and its marks have come.
+        """
+        if not self.config.rolled_up or self.copies is not None:
             return None
         from tidetable.rollups.definition import Rolled
 
@@ -250,9 +265,13 @@ class Pipeline:
         from tidetable.expired import PresentCatalog
         from tidetable.query import Reader
 
-        present = PresentCatalog(self.catalog_reader, self.config, self.clock)
-        ports = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
-        return Reader(present, *ports, self.rolled)
+        present: ports.CatalogReader = PresentCatalog(self.catalog_reader, self.config, self.clock)
+        if self.copies is not None:
+            from tidetable.copies import CopiedCatalog
+
+            present = CopiedCatalog(present, self.copies)
+        services = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
+        return Reader(present, *services, self.rolled, self.copies)
 
 
 _served: list[Pipeline] = []

@@ -145,7 +145,7 @@ class Upkeep(Pipeline):
     def objects(self) -> S3Objects:
         from aws.objects import S3Objects
 
-        return S3Objects(clients.s3(), settings.settings().archive_bucket)
+        return S3Objects(clients.s3(self.bucket_region), settings.settings().archive_bucket)
 
     @cached_property
     def stored_values(self) -> Store:

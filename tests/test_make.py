@@ -18,6 +18,10 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
     [
         (["synth", f"CONFIG={ORDERS}"], f"cdk synth -c stage=dev -c config={ORDERS}"),
         (["deploy", f"CONFIG={ORDERS}", "STAGE=prod"], f"cdk deploy -c stage=prod -c config={ORDERS}"),
+        (
+            ["deploy", "STAGE=prod", "ROLE=reader", "ORIGIN=us-east-1"],
+            "cdk deploy -c stage=prod  -c role=reader -c origin=us-east-1",
+        ),
         (["destroy", f"CONFIG={ORDERS}"], f"cdk destroy -c stage=dev -c config={ORDERS}"),
         (["local", f"CONFIG={ORDERS}"], f"-m local.up --config {ORDERS} --engine emulator"),
         (["wheel", "PLATFORMS=local"], "-m cdk.bundle local"),
@@ -41,7 +45,7 @@ def test_keep_may_be_switched_off() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["synth", "CONFG=x.toml"], "make synth takes no CONFG; it takes: CONFIG PYTHON STAGE"),
+        (["synth", "CONFG=x.toml"], "make synth takes no CONFG; it takes: CONFIG ORIGIN PYTHON ROLE STAGE"),
         (
             ["test", f"CONFIG={ORDERS}"],
             "make test takes no CONFIG; it takes: PYTHON. To check a configuration: bin/tidetable check FILE",

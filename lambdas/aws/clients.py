@@ -59,16 +59,16 @@ def sqs() -> SQSClient:
 
 
 @cache
-def s3() -> S3Client:
-    """For the archive: no caller waits, so botocore's own time-outs and attempts serve."""
+def s3(region: str | None = None) -> S3Client:
+    """For the archive: no caller waits, so botocore's own time-outs and attempts serve. ``region`` is that of the bucket."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
-    return cast("S3Client", _make_client("s3", max_pool_connections=CONCURRENCY, **options))
+    return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
 
 @cache
-def values() -> S3Client:
-    """For large values, which a caller waits for."""
-    client = _make_client("s3", read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
+def values(region: str | None = None) -> S3Client:
+    """For large values, which a caller waits for. ``region`` is that of the bucket."""
+    client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
     return cast("S3Client", client)
 
 

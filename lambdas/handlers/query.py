@@ -62,10 +62,12 @@ class Request(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The stream of the path; 404 if there is none of that name."""
-        name, known = unquote(self.path["stream"]), config().streams
+        """The stream of the path; 404 if there is none of that name, or if this is a reader and the stream has no copies here."""
+        name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
         if name not in known:
             raise unknown_stream(name, known)
+        if copies is not None:
+            copies.refuse_unknown(known[name])
         return known[name]
 
 
@@ -80,6 +82,10 @@ def list_streams(request: Request) -> Response:
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
         rights["series_prefix"] = request.access.series_prefix
+    copies = wiring.pipeline().copies
+    if copies is not None:
+        document = copies.show_streams(document, config())
+        rights["can"] = [scope for scope in rights["can"] if scope == "read"]
     return json_response(200, document | rights)
 
 
@@ -197,6 +203,9 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
         access.require_one(
             unquote(path["stream"]), scopes_of(event.get("httpMethod", "GET"), event["resource"], access)
         )
+    copies = wiring.pipeline().copies
+    if copies is not None:
+        copies.refuse_consistent("true" in parameters.get("consistent", ()))
     parameters = confine_parameters(event["resource"], parameters, access)
     return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context), access, event["resource"]))
 
@@ -247,6 +256,9 @@ def _answer_page(
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)
     confine_query(query, request.access)
+    if pipeline.copies is not None:
+        # A cursor may be that of a query of the origin.
+        pipeline.copies.refuse_consistent(query.consistent)
     if "explain" in parameters:
         # The control plane knows sizes, so this is slower than most of what it explains.
         return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))

@@ -27,6 +27,8 @@ class State(StrEnum):
     RESTORING = "restoring"
 
 
+# Why a reader of another Region cannot read a period.
+NO_COPY = "no copy"
 # States in which the table itself holds the events; in the others they are in the archive, or gone by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
 # States in which a write may still land in the table. Archiving is not among them: no write may overtake the scan.
@@ -114,7 +116,8 @@ class Entry:
     says that Application Auto Scaling may tend it, ``scaling`` by which policy it surely does; ``opened`` that it is or was open
     for a backfill; ``copies`` in which other Regions the lifecycle last saw an ACTIVE copy, by name;
     ``replicas`` in which it is to have copies, which is decided when the period is recorded; ``copying`` which of these was last
-    begun, and when.
+    begun, and when. ``here`` is False where the reader of another Region looks at a table that has no copy there; no catalog
+    holds it.
     """
 
     stream: str
@@ -133,11 +136,12 @@ class Entry:
     copies: tuple[str, ...] = ()
     replicas: tuple[str, ...] = ()
     copying: tuple[str, datetime] | None = None
+    here: bool = True
 
     @property
     def live(self) -> bool:
         """True if reads go to the table."""
-        return self.state in LIVE
+        return self.state in LIVE and self.here
 
     @property
     def archived(self) -> ArchiveFacts | None:
@@ -147,6 +151,8 @@ class Entry:
     @property
     def absence(self) -> str:
         """The reason why a period without table and archive cannot be read."""
+        if not self.here:
+            return NO_COPY
         return "deleted" if self.archive is None else "archive expired"
 
     @property

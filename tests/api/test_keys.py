@@ -299,6 +299,7 @@ def test_a_listing_of_series_begins_with_the_prefix() -> None:
 class _Selected(NamedTuple):
     names: Names
     conditions: tuple[Condition, ...] = ()
+    consistent: bool = False
 
 
 def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -49,9 +50,12 @@ def get_event(
         raise refuse(400, "bad_ref", f"this ref belongs to stream {ref.stream[:64]!r}")
     consistent = parse_consistent(values)
 
-    def read(entries: Sequence[Entry], _: bool) -> Row | None:
+    def read(entries: Sequence[Entry], again: bool) -> Row | None:
         entry = next((entry for entry in entries if entry.period.label == ref.period.label), None)
-        return None if entry is None else _read(entry, ref, reader, projection, version, consistent=consistent)
+        if entry is None:
+            return None
+        with _refusing_missing(entry, reader, again=again):
+            return _read(entry, ref, reader, projection, version, consistent=consistent)
 
     start = ref.period.start
     try:
@@ -67,6 +71,22 @@ def get_event(
     if projection.versions:
         document["versions"] = earlier
     return document
+
+
+@contextmanager
+def _refusing_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[None]:
+    """ProblemError if a reader cannot read the table of an event: its origin may have the event."""
+    if reader.copies is None:
+        yield
+        return
+    if not entry.here:
+        raise reader.copies.missing(entry)
+    try:
+        yield
+    except TableMissing:
+        if not again:
+            raise
+        raise reader.copies.missing(entry) from None
 
 
 def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:

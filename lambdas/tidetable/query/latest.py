@@ -75,6 +75,9 @@ def find_latest(
     latest = Latest(series)
     for entry in _backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
+        if missing and not entry.here and reader.copies is not None:
+            # An older period would answer an event that need not be the latest.
+            raise reader.copies.missing(entry)
         if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < RESERVE:
             break
         rows = _search(entry, missing, latest, projection, reader, consistent=consistent)
@@ -118,8 +121,15 @@ def _search(
     try:
         latest.losses += complete_rows(rows, reader.unpacker, projection)
     except TableMissing:
+        _pass_gone(entry, reader)
         return []
     return rows
+
+
+def _pass_gone(entry: Entry, reader: Reader) -> None:
+    """A table that goes at this moment takes its events with it; ProblemError in a reader, whose origin may have them still."""
+    if reader.copies is not None:
+        raise reader.copies.missing(entry)
 
 
 def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool) -> list[Item]:
@@ -135,7 +145,8 @@ def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *,
     best: dict[str, Any] = {}
     for (name, _), page in zip(ranges, pages, strict=True):
         latest.cost.add_page(page)
-        # A table that goes at this moment takes its events with it.
+        if page is None:
+            _pass_gone(entry, reader)
         for item in () if page is None else page.items:
             if name not in best or item["sk"] > best[name]["sk"]:
                 best[name] = item
@@ -153,7 +164,8 @@ def _find_packed(
         pages: list[Page] = []
         for page in reader.store.query_many(reads, ascending=False, consistent=consistent):
             latest.cost.add_page(page)
-            # A table that goes at this moment takes its events with it.
+            if page is None:
+                _pass_gone(entry, reader)
             pages.append(Page(Columns((), (), ()), more=False) if page is None else page)
             latest.cost.read += count_events(pages[-1]) - pages[-1].read
         return pages

@@ -22,6 +22,7 @@ from tidetable.query.cursor import Seal
 from tidetable.values import item_bytes
 
 if TYPE_CHECKING:
+    from tidetable.copies import Copies
     from tidetable.rollups.definition import Rolled
 
 ALL = "*"
@@ -145,6 +146,9 @@ class Selection(Protocol):
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
 
+    @property
+    def consistent(self) -> bool: ...
+
 
 @dataclass(slots=True)
 class Cost:
@@ -183,7 +187,7 @@ class Cost:
 
 @dataclass(slots=True)
 class Reader:
-    """What queries need."""
+    """What queries need. ``copies`` are what a reader in another Region reads; None in the Region of the stage."""
 
     catalog: CatalogReader
     store: EventStore
@@ -193,3 +197,4 @@ class Reader:
     sketches: Sketches
     pools: Pools
     rolled: Rolled | None = None
+    copies: Copies | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,9 @@ from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import Segment, Usable, Version, cover, list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
+
+if TYPE_CHECKING:
+    from tidetable.copies import Copies
 
 # The reason why a rollup's cells do not say what a query wants to know; None if they do.
 FindMisfit = Callable[[Definition], str | None]
@@ -178,6 +181,16 @@ def _sections(
         names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
         own = make_query(definition.stream, start, end, names)
     return [Section(start, own, plan_query(own, entries_of[own.stream]), definition)]
+
+
+def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
+    """ProblemError if a reader must read events to which no key leads: what the series are is known in the origin alone."""
+    if any(gap.reason == "no index" for gap in choice.gaps):
+        detail = (
+            f"{stream.name} is partitioned by series, and a reader has neither its rollups nor its list of series: add series=,"
+            f" or ask {copies.origin}"
+        )
+        raise refuse(400, "needs_series", detail)
 
 
 def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> None:

@@ -73,6 +73,10 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
         return self.query.conditions
 
     @property
+    def consistent(self) -> bool:
+        return self.query.consistent
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """The fields of data that are aggregated, or grouped by."""
         named = [name for name in self.by if name != SERIES]

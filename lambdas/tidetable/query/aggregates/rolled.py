@@ -15,7 +15,14 @@ from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Scan
-from tidetable.query.sections import Choice, choose_by_state, list_definitions, read_events_alone, refuse_unnoted
+from tidetable.query.sections import (
+    Choice,
+    choose_by_state,
+    list_definitions,
+    read_events_alone,
+    refuse_unnoted,
+    refuse_unordered,
+)
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Numbers, parse_cell
 from tidetable.rollups.collect import batch_events
@@ -33,6 +40,13 @@ def choose_sections(
     """
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
+    if reader.copies is not None and stream.rollup:
+        names = [f"{stream.name}-{rollup.name}" for rollup in stream.rollup]
+        choice = read_events_alone(
+            query, entries, dict.fromkeys(names, f"their state is in {reader.copies.origin} alone")
+        )
+        refuse_unordered(stream, choice, reader.copies)
+        return choice
     if reader.rolled is None or not definitions:
         return read_events_alone(query, entries, {})
     stretches = find_stretches(query, entries)

@@ -84,6 +84,10 @@ class Listing(msgspec.Struct, frozen=True, array_like=True, tag="listing"):
         return self.query.conditions
 
     @property
+    def consistent(self) -> bool:
+        return self.query.consistent
+
+    @property
     def place(self) -> Place | None:
         """Where an earlier page ended."""
         if self.after is None:

@@ -76,6 +76,8 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     fitting = [
         definition for definition in list_definitions(query.stream, reader) if listing.find_misfit(definition) is None
     ]
+    if reader.copies is not None:
+        raise reader.copies.refuse_listing(listing.kind)
     if reader.rolled is None or not fitting:
         raise needs_rollup(listing, stream)
     if not listing.whole or listing.after is not None:

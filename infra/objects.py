@@ -1,0 +1,51 @@
+"""The bucket, as functions use it: rights on objects and on the keys that encrypt them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Stack
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from .function import Function
+from .keys import READS, WRITES, key_statements
+
+# Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
+ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
+
+
+class Objects(Construct):
+    """A bucket with its keys, in the stack's Region unless ``_region`` names another."""
+
+    bucket: s3.IBucket
+    _object_keys: list[str]
+    _region: str | None = None
+
+    def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
+        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes,
+        with their KMS keys.
+        """
+        self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
+
+    def allow_object(self, function: Function, action: str, key: str) -> None:
+        """Let the function do this S3 action on one object, with its KMS keys."""
+        self._allow(function, [action], [key])
+
+    def _allow(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
+        own_account = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
+        objects = [self.bucket.arn_for_objects(pattern) for pattern in patterns]
+        function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
+        uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
+        if uses:
+            for statement in key_statements(self, "s3", self._object_keys, uses, region=self._region):
+                function.add_to_role_policy(statement)
+
+    def allow_listing(self, function: Function, *prefixes: str) -> None:
+        """Let the function list the objects under the prefixes.
+
+        A function that reads objects needs this right, too: without it S3 answers "denied" for a missing object. For
+        that check S3 takes the object's key as the prefix (ceph/ceph#68577 describes AWS so).
+        """
+        conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
+        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)

@@ -1,0 +1,101 @@
+"""What a reader may answer: a stage in another Region, whose tables are copies of its origin's.
+
+A copy is as the origin was some seconds ago, item by item and in no order across tables. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tidetable.catalog import Backfill, Entry
+from tidetable.config import Config, Stream
+from tidetable.ports import CatalogReader
+from tidetable.problems import ProblemError, refuse
+
+
+class Copies(NamedTuple):
+    """The copies that a reader reads: those in its own Region, of tables whose Region is the origin."""
+
+    region: str
+    origin: str
+
+    def has(self, stream: Stream) -> bool:
+        """Whether a stream is configured to have copies here."""
+        return self.region in stream.replicas
+
+    def entry(self, entry: Entry) -> Entry:
+        """An entry as a reader may use it: a table without a copy here cannot be read.
+
+        Nor can its archive, if it has one: a restored table may hold what its archive does not.
+        """
+        if not entry.live or self.region in entry.copies:
+            return entry
+        return replace(entry, here=False, archive=None)
+
+    def refuse_unknown(self, stream: Stream) -> None:
+        """ProblemError for a stream that has no copies here."""
+        if not self.has(stream):
+            source = stream.source or stream.name
+            detail = (
+                f"{stream.name} has no copies in {self.region}: add {self.region} to [streams.{source}] replicas, deploy the"
+                f" stage in {self.origin} and then this reader; or ask {self.origin}"
+            )
+            raise refuse(404, "stream_not_copied", detail)
+
+    def refuse_consistent(self, consistent: bool) -> None:
+        """ProblemError for a query that wants to see everything that was acknowledged."""
+        if consistent:
+            detail = (
+                f"consistent=true is answered by {self.origin} alone, where events are acknowledged: a reader is some seconds"
+                " behind it; leave consistent out, and begin without a cursor that was made with it"
+            )
+            raise refuse(400, "only_at_origin", detail)
+
+    def refuse_listing(self, what: str) -> ProblemError:
+        """The error of a route that needs the state of rollups, which has no copies."""
+        detail = (
+            f"{what} are listed from rollups, whose state is in {self.origin} alone: ask there. A reader answers /events,"
+            " /latest, /top and /aggregate"
+        )
+        return refuse(400, "only_at_origin", detail)
+
+    def show_streams(self, document: Mapping[str, Any], config: Config) -> dict[str, Any]:
+        """The list of streams as a reader shows it: those with copies here, and where the others are."""
+        streams = [shown for shown in document["streams"] if self.has(config.streams[shown["stream"]])]
+        return {**document, "streams": streams, "reader": {"region": self.region, "origin": self.origin}}
+
+    def missing(self, entry: Entry) -> ProblemError:
+        """The error of an answer that would need a period without a copy here."""
+        label = entry.period.label
+        detail = (
+            f"the table of {entry.stream}'s period {label} has no copy in {self.region}, so this reader cannot know: ask"
+            f" {self.origin}. A table that was made before replicas was set, or was restored, never has one; that of a new"
+            " period has one soon"
+        )
+        return refuse(503, "no_copy", detail, periods=[label], origin=self.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedCatalog:
+    """The catalog's own copy, as a reader may use it."""
+
+    catalog: CatalogReader
+    copies: Copies
+
+    def entries(
+        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
+    ) -> Sequence[Entry]:
+        # Consistent with what has arrived here.
+        return [self.copies.entry(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
+
+    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
+        return [self.copies.entry(entry) for entry in self.catalog.entries_before(stream, end, limit)]
+
+    def backfills(self, stream: str) -> Sequence[Backfill]:
+        return self.catalog.backfills(stream)
+
+    def secret(self) -> bytes:
+        return self.catalog.secret()
