@@ -41,6 +41,27 @@ def test_the_lifecycle_is_finished_by_its_next_runs(days: float) -> None:
         assert stage.run_lifecycle().done == []
 
 
+def test_a_deletion_without_an_archive_is_finished_by_the_next_run() -> None:
+    """Between the deletion of a table and its record the table is gone, and is none that was lost."""
+
+    def expired() -> Stage:
+        stage = built(CONFIG.replace("retention = 5", 'retention = 5\non_expiry = "delete"'))
+        stage.clock.sleep(7 * 86_400)
+        return stage
+
+    whole = expired()
+    for _ in range(3):
+        whole.run_lifecycle()
+        whole.clock.sleep(300)
+    expected = state(whole)
+    for calls, stage in killed_after_every_call(expired, Stage.run_lifecycle):
+        for _ in range(3):
+            report = stage.run_lifecycle()
+            stage.clock.sleep(300)
+        assert report.count("lost") == 0, f"killed after {calls} calls"
+        assert state(stage) == expected, f"killed after {calls} calls"
+
+
 def test_the_first_run_of_all_is_finished_by_the_next() -> None:
     def nothing() -> Stage:
         return Stage(NOON, CONFIG)

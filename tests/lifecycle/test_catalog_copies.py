@@ -9,6 +9,7 @@ import pytest
 
 from aws.catalog import DynamoCatalog
 from settings import settings
+from strict import Fault, Kind
 from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, ROLLUPS, Stage
 from tests.worlds.copied import IRELAND, NOON, TOKYO, copies, describe, made, run, text
@@ -78,16 +79,16 @@ def test_a_dry_run_says_what_it_would_do() -> None:
 
 
 def test_another_catalog_of_the_name_is_reported_and_another_region_goes_on() -> None:
-    """Such as that of a stage of the same name."""
+    """Such as that of a stage of the same name. This Region is the first by its name."""
     stage = made(IRELAND, TOKYO)
-    client: Any = StrictClient(stage.others[IRELAND])
+    client: Any = StrictClient(stage.others[TOKYO])
     client.create_table(**BARE)
     reports = [run(stage) for _ in range(12)]
     failed = [step for report in reports for step in report.catalog_copies if step.outcome == "failed"]
-    assert {step.region for step in failed} == {IRELAND}
-    assert f"eu-west-1 has a table {CATALOG} already" in failed[0].detail
+    assert {step.region for step in failed} == {TOKYO}
+    assert f"ap-northeast-1 has a table {CATALOG} already" in failed[0].detail
     assert not any(report.healthy for report in reports if any(s.outcome == "failed" for s in report.catalog_copies))
-    assert copies(stage, CATALOG) == {TOKYO: "ACTIVE"}
+    assert copies(stage, CATALOG) == {IRELAND: "ACTIVE"}
 
 
 def test_a_copy_that_was_begun_a_moment_ago_is_not_begun_again() -> None:
@@ -118,6 +119,15 @@ def test_a_copy_of_no_use_is_reported(status: str, monkeypatch: pytest.MonkeyPat
     report = run(stage)
     assert not report.healthy
     assert report.catalog_copies[0].detail == f"it is {status}; see the runbook, *Copies in other Regions*"
+
+
+def test_a_catalog_that_cannot_be_described_keeps_no_table_waiting() -> None:
+    stage = made(IRELAND)
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DescribeTable", table=CATALOG))
+    report = run(stage)
+    assert [result.outcome for result in report.done] == ["done"] * 3
+    assert (report.healthy, report.troubles) == (False, [])
+    assert "the catalog could not be looked at" in report.catalog_copies[0].detail
 
 
 @pytest.fixture

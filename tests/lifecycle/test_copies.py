@@ -228,6 +228,17 @@ def test_provisioned_writes_are_scaled_before_the_copy_and_never_stand_by() -> N
         assert describe(service, table_of(TODAY))["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
 
 
+def test_a_policy_that_changes_scales_in_the_stages_own_region_alone() -> None:
+    """The service does not change what it has mirrored: two policies would fight over units that all Regions share."""
+    stage = made(IRELAND, capacity=SCALED)
+    run(stage, 4)
+    assert stage.scaling.elsewhere == []
+    stage.config = parse(text(IRELAND, capacity=SCALED.replace("max = 100", "max = 50")))
+    assert steps(run(stage)) == [("scale", day, "done") for day in DAYS]
+    assert stage.scaling.elsewhere == [(table_of(day), IRELAND) for day in DAYS]
+    assert run(stage).done == []
+
+
 def test_a_table_with_copies_stays_on_demand_though_the_ladder_no_longer_says_so() -> None:
     stage = made(IRELAND)
     run(stage, 3)
@@ -346,6 +357,19 @@ def test_a_region_that_is_no_longer_named_gets_no_copies_and_is_no_trouble() -> 
     report = run(stage)
     assert (report.healthy, report.done) == (True, [])
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
+    # Closed tables without that copy are looked at as seldom as others.
+    to(stage, 16, 1, 5)
+    run(stage, 2)
+    looked: list[str] = []
+    ask = stage.client._target.describe_table
+
+    def describe_table(**members: Any) -> Any:
+        looked.append(members["TableName"])
+        return ask(**members)
+
+    stage.client._target.describe_table = describe_table
+    run(stage, 12)
+    assert looked.count(table_of(TODAY)) == 1
 
 
 def test_a_removed_streams_tables_get_no_copies_and_lose_those_that_they_have() -> None:

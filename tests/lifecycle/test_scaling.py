@@ -56,3 +56,22 @@ def test_a_target_that_is_gone_need_not_be_removed_and_any_other_refusal_rises()
     assert [members["ResourceId"] for _, members in gone.sent] == ["table/t", "table/t/index/i"] * 2
     with pytest.raises(ClientError):
         ApplicationScaling(lambda: Client("AccessDeniedException")).deregister("t", [])
+
+
+@pytest.mark.parametrize("code", ["", "ObjectNotFoundException"])
+def test_targets_are_deregistered_in_every_region_with_a_copy(code: str) -> None:
+    clients = {None: Client(code), "eu-west-1": Client(code), "us-west-2": Client(code)}
+    scaling = ApplicationScaling(lambda region=None: clients[region])
+    scaling.deregister("t", ["i"], ["eu-west-1"])
+    dimensions = [
+        ("table/t", "dynamodb:table:WriteCapacityUnits"),
+        ("table/t/index/i", "dynamodb:index:WriteCapacityUnits"),
+        ("table/t", "dynamodb:table:ReadCapacityUnits"),
+        ("table/t/index/i", "dynamodb:index:ReadCapacityUnits"),
+    ]
+    for region in (None, "eu-west-1"):
+        assert [
+            (members["ResourceId"], members["ScalableDimension"]) for _, members in clients[region].sent
+        ] == dimensions
+        assert {operation for operation, _ in clients[region].sent} == {"deregister_scalable_target"}
+    assert clients["us-west-2"].sent == []

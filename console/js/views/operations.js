@@ -47,6 +47,8 @@ function showPlan(plan) {
     ...plan.without_next_table.map((/** @type {string} */ name) => note(`${name} has no table for its next period yet.`, "nexttablemissing")),
     ...plan.archives_overdue.map((/** @type {string} */ name) => note(`The archive of ${name} is overdue.`, "archiveoverdue")),
     ...findings.map((/** @type {any} */ finding) => note(`${finding.table}: ${finding.reason}`, sectionOf(finding.reason))),
+    ...(plan.catalog_copies ?? []).filter((/** @type {any} */ step) => step.outcome === "failed")
+      .map((/** @type {any} */ step) => note(`The catalog's copy in ${step.region}: ${step.detail}`, "copies-in-other-regions")),
     ...plan.changes.map((/** @type {string} */ text) => [`A change that is still to come: ${text}.`]),
     ...plan.removed_streams.map((/** @type {any} */ stream) => note(`${stream.stream} left the configuration; ${plural(stream.tables, "table")} of it still exist.`, "removing-a-stream")),
   ];

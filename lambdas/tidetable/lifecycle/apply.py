@@ -94,9 +94,9 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             world.catalog.mark_scaled(entry, scaled=True)
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
-                world.scaling.deregister(
-                    entry.table, indexes, entry.replicas
-                )  # what the new policy does not name must go
+                # What the new policy does not name must go. So must what the service has mirrored to the Regions of copies: it
+                # stays as it was there, and two policies would change the units that all of them share.
+                world.scaling.deregister(entry.table, indexes, entry.replicas)
             world.scaling.register(entry.table, indexes, action.policy)
             # And confirmed last: until then every run registers again, which changes nothing that is right.
             world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)

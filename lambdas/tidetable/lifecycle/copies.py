@@ -14,9 +14,9 @@ from tidetable.period_tables import changing_copies, own_copies
 from tidetable.ports import Table
 from tidetable.times import to_text
 
-# A copy that was begun is listed about 7 s later, and one that was deleted keeps its name for about 35 s after it is no longer
-# listed (measured). Only then does "not listed" mean "not made".
-LISTED = timedelta(minutes=2)
+# A copy that was begun is listed about 7 s later, in one case 149 s; one that was deleted keeps its name for about 35 s after it
+# is no longer listed (measured). Only then does "not listed" mean "not made". The next scheduled run comes after five minutes.
+LISTED = timedelta(minutes=4)
 # A copy of an empty table takes a minute, of a table with items 11 minutes and more. One that was begun and is still not listed
 # after this time was given up again and again.
 COPIED_MOST = timedelta(hours=2)
@@ -31,9 +31,10 @@ def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
     return made and not is_expired(entry, stream, now)
 
 
-def lacks_copies(entry: Entry) -> bool:
-    """True if the catalog does not have all of the copies that the entry's table is to have."""
-    return entry.live and entry.archive is None and not set(entry.replicas) <= set(entry.copies)
+def lacks_copies(entry: Entry, stream: Stream) -> bool:
+    """True if the catalog does not have all of the copies that are made of the entry's table."""
+    wanted = set(entry.replicas) & set(stream.replicas)
+    return entry.live and entry.archive is None and not wanted <= set(entry.copies)
 
 
 def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:

@@ -168,7 +168,7 @@ def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
     stream = config.streams[entry.stream]
-    if entry.replicas and (lacks_copies(entry) or is_ending(entry, stream, now)):
+    if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):
         return True
     level = level_for(entry, stream, now, config.lifecycle.stagger)
     if entry.state is not State.RESTORING and not level.suits(entry.seen):

@@ -66,6 +66,9 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
             yield actions.Unseen(entry, observed.unseen[entry.table])
         elif entry.state is State.CREATING and table_now is None:
             yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
+        elif entry.live and table_now is None and _is_given_up(config, stream, entry, now):
+            # A run ended between the deletion and its record. What is missing has had its time.
+            yield from _expire(config, stream, entry, now)
         elif entry.live and table_now is None:
             yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
         elif entry.live or entry.state is State.ARCHIVED:
@@ -205,6 +208,11 @@ def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iter
     grace_over = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
     if policy.delete_expired and grace_over:
         yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
+
+
+def _is_given_up(config: Config, stream: Stream, entry: Entry, now: datetime) -> bool:
+    """True if the entry's table is to be deleted without an archive."""
+    return stream.on_expiry == "delete" and config.lifecycle.delete_expired and is_expired(entry, stream, now)
 
 
 def _lowers(before: int | None, after: int | None) -> bool:

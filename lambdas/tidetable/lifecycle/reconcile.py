@@ -257,8 +257,9 @@ def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
     try:
         name, ports = reconciler.find_catalog_table(), (reconciler.catalog, reconciler.tables)
         report.catalog_copies = follow_catalog(reconciler.config, name, *ports, report.now, dry_run=report.dry_run)
-    except Exception as error:  # the tables are more urgent
-        report.troubles.append(f"the copies of the catalog could not be looked at: {describe_error(error)}")
+    except Exception as error:  # the tables are more urgent; a deploy, which fails by troubles, needs no copies
+        why = f"the catalog could not be looked at: {describe_error(error)}"
+        report.catalog_copies = [CatalogCopy("copy", reconciler.config.replicas[0], "failed", why)]
 
 
 def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:
