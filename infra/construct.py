@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from aws_cdk import CfnOutput, Stack, Tags
 from aws_cdk import aws_apigateway as apigateway
@@ -18,44 +17,13 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from .acknowledgements import acknowledge
-from .alarms import Alarms, StageAlarms
-from .api import STAGE, Api
+from .api import STAGE
 from .bundles import Bundles
-from .checks import check_alone, check_copies, check_name, check_own, check_region, check_role
+from .checks import check_copies, check_name, check_own, check_region, check_role
 from .configuration import Config
-from .console import Console
-from .copied import Copied
-from .dashboard import Dashboard
-from .doors import Doors
 from .errors import UsageError
-from .feed import Feed
 from .function import Common, Function
-from .ingest import Ingest
-from .lake import Lake
-from .lifecycle import Lifecycle
-from .naming import alarm_prefix
-from .query import Query
-from .rollups import Rollups
-from .standing import Standing
-from .storage import Storage
-from .targets import Targets
-
-
-class Code(Protocol):
-    """The code of the functions, as assets."""
-
-    def slim(self) -> lambda_.Code:
-        """The code of the functions on the hot path."""
-
-    def archive(self) -> lambda_.Code:
-        """The code of the functions that write and read Parquet."""
-
-    def doors(self) -> lambda_.Code:
-        """The code of the function of the doors."""
-
-    def console(self) -> lambda_.Code:
-        """The code of the function that serves the console."""
-
+from .parts import Code, External, StageParts, make_reader, make_stage
 
 # Flags of the CDK that the constructs are written for, whatever the app's cdk.json says: without the second a bucket that
 # forbids ACLs cannot get access logs, without the first request validators of two APIs have one name, and without the third
@@ -108,16 +76,12 @@ class Tidetable(Construct):
         present = {child.node.id for child in stack.node.children}
         machine = architecture or (lambda_.Architecture.X86_64 if stage == "local" else lambda_.Architecture.ARM_64)
         self._common = Common(stage, config.parsed, machine, origin or "")
-        self._code: Code = code or Bundles(config.content, stage, machine)
-        self._storage: Storage | Copied
-        self._alarms: Alarms
-        self._rollups: Rollups | None = None
-        self._doors: Doors | None = None
-        self._console: Console | None = None
+        functions = code or Bundles(config.content, stage, machine)
+        external = External(bucket, key, alarm_topic)
         if self._reads_only:
-            self._make_reader(bucket, key, alarm_topic)
+            self._parts = make_reader(self, self._common, functions, external)
         else:
-            self._make_stage(bucket, key, alarm_topic, present)
+            self._parts = make_stage(self, self._common, functions, external, present)
         outside = [child for child in stack.node.children if child.node.id not in present]
         for made in (self, *outside):
             Tags.of(made).add("project", "tidetable")
@@ -126,133 +90,36 @@ class Tidetable(Construct):
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(made).apply(permissions_boundary)
 
-    def _make_reader(self, bucket: s3.IBucket | None, key: kms.IKey | None, alarm_topic: sns.ITopic | None) -> None:
-        common, slim = self._common, self._code.slim()
-        self._storage = storage = Copied(self, "Storage", common, bucket=bucket, key=key)
-        check_alone(self, common.stage, None)
-        self._query = query = Query(self, "Query", common, slim=slim, archive=self._code.archive(), storage=storage)
-        self._api = api = Api(self, "Api", common, query=query.function.entry, slim=slim, storage=storage)
-        self._targets = Targets(self, "Notify", common, topic=alarm_topic)
-        self._alarms = Alarms(self, "Alarms", stage=common.stage, api=api, targets=self._targets)
-
-    def _make_stage(
-        self, bucket: s3.IBucket | None, key: kms.IKey | None, alarm_topic: sns.ITopic | None, present: set[str]
-    ) -> None:
-        common, config = self._common, self._common.config
-        slim, archive = self._code.slim(), self._code.archive()
-        self._storage = storage = Storage(self, "Storage", stage=common.stage, config=config, bucket=bucket, key=key)
-        check_alone(self, common.stage, storage.bucket)
-        self._ingest = ingest = Ingest(self, "Ingest", common, code=slim, storage=storage)
-        self._query = query = Query(self, "Query", common, slim=slim, archive=archive, storage=storage)
-        self._feed = feed = Feed(self, "Feed", common, code=slim, storage=storage)
-        self._lifecycle = lifecycle = Lifecycle(
-            self, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed
-        )
-        if config.rolled_up:
-            self._rollups = Rollups(
-                self, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables
-            )
-        self._lake = Lake(self, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
-        if config.doors.any:
-            self._doors = Doors(self, "Doors", common, code=self._code.doors(), ingest=ingest)
-        if config.api.console:
-            page = self._code.console()
-            self._console = Console(
-                self,
-                "Console",
-                common,
-                page=page,
-                slim=slim,
-                lifecycle=lifecycle.function,
-                storage=storage,
-                alarm_prefix=alarm_prefix(self, common.stage),
-            )
-        self._api = self._make_api(slim)
-        self._targets = Targets(self, "Notify", common, topic=alarm_topic)
-        self._watch()
-        # The CDK makes the roles of schedules, and its own helpers, as children of the stack.
-        outside = [child for child in Stack.of(self).node.children if child.node.id not in present]
-        Standing(self, "Standing", common, lifecycle=lifecycle, after=[*self.node.children, *outside])
-
-    def _make_api(self, slim: lambda_.Code) -> Api:
-        lifecycle = self._lifecycle
-        api = Api(
-            self,
-            "Api",
-            self._common,
-            ingest=self._ingest.function.entry,
-            query=self._query.function.entry,
-            doors=self._doors,
-            console=self._console,
-            slim=slim,
-            storage=self._storage,
-            lifecycle=lifecycle,
-        )
-        # The API is created after the tables and deleted before them, so that every accepted event has its table.
-        api.node.add_dependency(lifecycle.tables)
-        return api
-
-    def _watch(self) -> None:
-        common = self._common
-        self._alarms = StageAlarms(
-            self,
-            "Alarms",
-            stage=common.stage,
-            ingest=self._ingest,
-            lifecycle=self._lifecycle,
-            feed=self._feed,
-            api=self._api,
-            rollups=self._rollups,
-            doors=self._doors,
-            targets=self._targets,
-            quota=common.config.lifecycle.table_quota,
-        )
-        self._dashboard = Dashboard(
-            self,
-            "Dashboard",
-            stage=common.stage,
-            ingest=self._ingest,
-            query=self._query,
-            lifecycle=self._lifecycle,
-            feed=self._feed,
-            api=self._api,
-            rollups=self._rollups,
-        )
-
     def _acknowledge(self, made: IConstruct) -> None:
-        if self._reads_only:
-            acknowledge(
-                made,
-                stage=self.stage,
-                tracing=self._common.config.observability.tracing,
-                bucket=self.bucket.bucket_name,
-                invoked=[],
-                watching=[],
-                mapping=[],
-            )
+        own, config = self._parts.own, self._common.config
+        tracing = config.observability.tracing
+        if own is None:
+            bucket = self.bucket.bucket_name
+            acknowledge(made, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[])
             return
-        lifecycle, rollups, console = self._lifecycle, self._rollups, self._console
+        lifecycle = own.lifecycle
         acknowledge(
             made,
             stage=self.stage,
-            tracing=self._common.config.observability.tracing,
+            tracing=tracing,
             bucket=self.bucket,
             invoked=[
                 *(lifecycle.function, lifecycle.deployment, lifecycle.sweeper),
-                *([rollups.function] if rollups is not None else []),
+                *([own.rollups.function] if own.rollups is not None else []),
             ],
-            watching=[console.operations] if console is not None else [],
-            mapping=[self._feed.function, lifecycle.function, lifecycle.deployment],
-            copies=self._common.config.replicas,
+            watching=[own.console.operations] if own.console is not None else [],
+            mapping=[own.feed.function, lifecycle.function, lifecycle.deployment],
+            copies=config.replicas,
         )
 
     @property
     def _reads_only(self) -> bool:
         return bool(self._common.origin)
 
-    def _refuse_reader(self, name: str) -> None:
-        if self._reads_only:
+    def _own(self, name: str) -> StageParts:
+        if self._parts.own is None:
             raise UsageError(f"{name}: a reader has none; that of the stage is in {self._common.origin}")
+        return self._parts.own
 
     @property
     def role(self) -> str:
@@ -272,12 +139,12 @@ class Tidetable(Construct):
     @property
     def api(self) -> apigateway.RestApi:
         """The API: for keys, or for signed requests if ``auth`` is ``"iam"`` alone."""
-        return self._api.rest
+        return self._parts.api.rest
 
     @property
     def signed_api(self) -> apigateway.RestApi | None:
         """The API for requests that are signed with AWS credentials; None unless ``auth`` has ``"iam"``."""
-        return self._api.signed or (None if self._common.config.api.by_key else self._api.rest)
+        return self._parts.api.signed or (None if self._common.config.api.by_key else self._parts.api.rest)
 
     @property
     def url(self) -> str:
@@ -292,64 +159,57 @@ class Tidetable(Construct):
     @property
     def key(self) -> apigateway.IApiKey | None:
         """The first key of callers, which may do everything; None unless ``auth`` has ``"api-key"``."""
-        return self._api.key
+        return self._parts.api.key
 
     @property
     def usage_plan(self) -> apigateway.UsagePlan | None:
         """The usage plan of keys without a rate of their own; None unless ``auth`` has ``"api-key"``."""
-        return self._api.plan
+        return self._parts.api.plan
 
     @property
     def bucket(self) -> s3.IBucket:
         """The bucket of archives and large values."""
-        return self._storage.bucket
+        return self._parts.storage.bucket
 
     @property
     def encryption_key(self) -> kms.IKey | None:
         """The key of the queues and the stage's own bucket; None for the services' own keys."""
-        return self._storage.key
+        return self._parts.storage.key
 
     @property
     def catalog(self) -> dynamodb.ITable:
         """The table that records the period tables; of a reader its copy."""
-        return self._storage.catalog
+        return self._parts.storage.catalog
 
     @property
     def rollups_table(self) -> dynamodb.Table:
         """The table of the rollups' state."""
-        self._refuse_reader("rollups_table")
-        assert isinstance(self._storage, Storage)  # noqa: S101 - it is no reader
-        return self._storage.rollups
+        return self._own("rollups_table").storage.rollups
 
     @property
     def database(self) -> str:
         """The name of the Glue database of the archive."""
-        self._refuse_reader("database")
-        return self._lake.name
+        return self._own("database").lake.name
 
     @property
     def overflow(self) -> sqs.Queue:
         """The queue of accepted events that DynamoDB did not take in time."""
-        self._refuse_reader("overflow")
-        return self._ingest.overflow
+        return self._own("overflow").ingest.overflow
 
     @property
     def dead_letters(self) -> sqs.Queue:
         """The queue of accepted events that could not be written for half a day."""
-        self._refuse_reader("dead_letters")
-        return self._ingest.dead_letters
+        return self._own("dead_letters").ingest.dead_letters
 
     @property
     def feed_dead_letters(self) -> sqs.Queue:
         """The queue of changes that a target of a feed did not take."""
-        self._refuse_reader("feed_dead_letters")
-        return self._feed.dead_letters
+        return self._own("feed_dead_letters").feed.dead_letters
 
     @property
     def lifecycle_dead_letters(self) -> sqs.Queue:
         """The queue of failed runs of the lifecycle and of the sweeper."""
-        self._refuse_reader("lifecycle_dead_letters")
-        return self._lifecycle.dead_letters
+        return self._own("lifecycle_dead_letters").lifecycle.dead_letters
 
     @property
     def functions(self) -> Mapping[str, lambda_.Function]:
@@ -360,25 +220,24 @@ class Tidetable(Construct):
     @property
     def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
         """The alarms by their sections of the runbook, such as ``DeadLetters``."""
-        return self._alarms.by_name
+        return self._parts.alarms.by_name
 
     @property
     def alarm_topic(self) -> sns.Topic | None:
         """The stage's own topic; None unless ``[observability] notify`` has e-mail addresses."""
-        return self._targets.topic
+        return self._parts.targets.topic
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
         """The dashboard."""
-        self._refuse_reader("dashboard")
-        return self._dashboard.board
+        return self._own("dashboard").dashboard.board
 
     def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
         """Let a role or a user send events by signed requests: to these streams, or to all without names.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
-        self._refuse_reader("grant_write")
+        self._own("grant_write")
         return self._grant("grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._named(streams)])
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
@@ -418,19 +277,21 @@ class Tidetable(Construct):
             for handler, function in self.functions.items()
             if handler in ("ingest", "query", "doors")
         }
-        reads = {"ApiUrl": self.url, "Origin": self._common.origin, **logs}
-        outputs = reads if self._reads_only else self._stage_outputs(logs)
-        if self._api.signed is not None:
-            outputs["IamApiUrl"] = self._api.signed.url
+        outputs = {"ApiUrl": self.url, **logs, **self._own_outputs()}
+        if self._reads_only:
+            outputs["Origin"] = self._common.origin
+        if self._parts.api.signed is not None:
+            outputs["IamApiUrl"] = self._parts.api.signed.url
         if self.alarm_topic is not None:
             outputs["AlarmTopic"] = self.alarm_topic.topic_arn
         return outputs
 
-    def _stage_outputs(self, logs: Mapping[str, str]) -> dict[str, str]:
-        lifecycle = self._lifecycle
+    def _own_outputs(self) -> dict[str, str]:
+        own = self._parts.own
+        if own is None:
+            return {}
+        lifecycle = own.lifecycle
         outputs = {
-            "ApiUrl": self.url,
-            **({"ConsoleUrl": self.api.url_for_path("/console")} if self._console is not None else {}),
             "ArchiveBucket": self.bucket.bucket_name,
             "ArchiveDatabase": self.database,
             "CatalogTable": self.catalog.table_name,
@@ -440,13 +301,13 @@ class Tidetable(Construct):
             "SweeperFunction": lifecycle.sweeper.function_name,
             "OverflowQueueUrl": self.overflow.queue_url,
             "DeadLetterQueueUrl": self.dead_letters.queue_url,
-            "FeedFunction": self._feed.function.function_name,
+            "FeedFunction": own.feed.function.function_name,
             "FeedDeadLetterQueueUrl": self.feed_dead_letters.queue_url,
-            # For `tidetable advise`.
-            **logs,
         }
-        if self._rollups is not None:
-            outputs["RefresherFunction"] = self._rollups.function.function_name
+        if own.console is not None:
+            outputs["ConsoleUrl"] = self.api.url_for_path("/console")
+        if own.rollups is not None:
+            outputs["RefresherFunction"] = own.rollups.function.function_name
         if self.key is not None and self.usage_plan is not None:
             outputs |= {
                 "ApiKeyId": self.key.key_id,

@@ -19,21 +19,23 @@ _MAKES = (
     *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
     *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"),
 )
+# What gives a copy the tags of its table.
+_TAGS = ("DescribeTable", "TagResource")
 _DELETES = ("DeleteTable", "DeleteTableReplica")
 
 
 def allow_copies(function: Function, common: Common) -> None:
-    """Let the function make copies of period tables in the Regions of the configuration, and delete copies in any Region.
+    """Let the function make copies of period tables in the Regions of the configuration; tag and delete copies in any Region.
 
-    A table keeps its copies although the configuration no longer names their Region, so the rights to delete them must not
-    follow from today's list.
+    A table keeps its copies although the configuration no longer names their Region, so the rights on them must not follow
+    from today's list.
     """
     regions = common.config.replicas
     if not regions:
         return
     tables = f"{table_prefix(common.stage)}*"
     _allow_making(function, regions, tables)
-    function.allow([f"dynamodb:{action}" for action in _DELETES], table_in(function, "*", tables))
+    function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], table_in(function, "*", tables))
     stack = Stack.of(function)
     # The service mirrors scalable targets to a copy's Region, and leaves them there.
     targets = stack.format_arn(

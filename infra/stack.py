@@ -8,7 +8,8 @@ from constructs import Construct
 from tidetable.config import Config as Parsed
 
 from .configuration import Config
-from .construct import Code, Tidetable
+from .construct import Tidetable
+from .parts import Code
 
 
 class TidetableStack(Stack):

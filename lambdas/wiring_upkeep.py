@@ -111,7 +111,7 @@ class Upkeep(Pipeline):
     def tables(self) -> ports.Tables:
         from aws.tables import DynamoTables
 
-        return DynamoTables(clients.control_plane())
+        return DynamoTables(clients.control_plane(), clients.control_plane)
 
     @cached_property
     def scaling(self) -> ports.Scaling:

@@ -42,14 +42,14 @@ def dynamodb() -> DynamoDBClient:
 
 
 @cache
-def control_plane() -> DynamoDBClient:
-    """For making, changing and deleting tables.
+def control_plane(region: str | None = None) -> DynamoDBClient:
+    """For making, changing and deleting tables; in another ``region`` for what copies have of their own.
 
     Of ten CreateTables or DeleteTables at once four are refused for the account's rate, which passes within a second
     (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
     options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
-    return cast("DynamoDBClient", _make_client("dynamodb", read_timeout=10, retries=_try(8), **options))
+    return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, retries=_try(8), **options))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from aws import table_requests
 from aws.codes import NOT_FOUND
 from aws.errors import error_code, error_message, naming_table
 from tidetable.config import TableClass
-from tidetable.errors import CopyRefused, TableMissing, TableRefused
+from tidetable.errors import CopyRefused, NotReady, TableMissing, TableRefused
 from tidetable.ports import Table, TableSpec
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "Acce
 class DynamoTables:
     """Period tables through boto3's low-level client."""
 
-    def __init__(self, client: DynamoDBClient) -> None:
+    def __init__(self, client: DynamoDBClient, client_in: Callable[[str], DynamoDBClient] | None = None) -> None:
+        """``client_in`` makes the client of another Region: only what gives copies their tags needs it."""
         self._client = client
+        self._client_in = client_in
 
     def describe(self, name: str) -> Table | None:
         """DescribeTable."""
@@ -177,6 +179,17 @@ class DynamoTables:
         except TableRefused as refused:
             if _NO_COPY not in str(refused):
                 raise
+
+    def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
+        """TagResource in the copy's Region: tags are not copied."""
+        assert self._client_in is not None  # noqa: S101 - who makes copies has it
+        client = self._client_in(region)
+        try:
+            with _translate_refusals(name):
+                arn = client.describe_table(TableName=name)["Table"]["TableArn"]
+                client.tag_resource(ResourceArn=arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+        except TableMissing as missing:
+            raise NotReady(f"{region} does not know the copy of {name} yet") from missing
 
     def _update_copies(self, name: str, update: Any) -> None:
         with _translate_refusals(name):

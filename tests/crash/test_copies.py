@@ -22,7 +22,9 @@ def regions_state(stage: Stage) -> Any:
     for region, service in stage.others.items():
         service.account.settle()
         tables = service.account.tables.values()
-        elsewhere[region] = sorted((table.name, table.status, table.infrequent, table.count) for table in tables)
+        elsewhere[region] = sorted(
+            (table.name, table.status, table.infrequent, table.count, sorted(table.tags.items())) for table in tables
+        )
     marks = {held.period.label: held.copies for held in stage.catalog.entries("s", consistent=True)}
     return origin, elsewhere, marks
 

@@ -143,7 +143,7 @@ class Stage:
         self.keys = DynamoKeys(client, CATALOG)
         self.key_reader = LeanKeys(transport, CATALOG)
         self.key_ring = KeyRing(self.key_reader.find)
-        self.tables = DynamoTables(client)
+        self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
             self.tables.create(TableSpec(name, None, None, TableClass.STANDARD, {}))
@@ -162,6 +162,12 @@ class Stage:
         self.runs = 0
         self.part_bytes = 100_000
         self.seal = Seal(self.reading.secret)
+
+    def client_in(self, region: str) -> Any:
+        """DynamoDB's client in another Region; its calls count as the function's own."""
+        client = Mortal(StrictClient(self.others[region]))
+        client.count = self.client.count  # type: ignore[method-assign]
+        return client
 
     def settle(self) -> None:
         """Wait until every read answers all earlier writes."""

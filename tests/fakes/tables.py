@@ -8,7 +8,7 @@ from typing import Any
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
 from tidetable.config import TableClass
-from tidetable.errors import TableMissing, TableRefused
+from tidetable.errors import NotReady, TableMissing, TableRefused
 from tidetable.ports import Table, TableSpec
 
 _BUSY = timedelta(seconds=3)
@@ -30,6 +30,7 @@ class FakeTables:
         self._clock = clock
         self._store = store
         self._states: dict[str, _TableState] = {}
+        self.copy_tags: dict[tuple[str, str], dict[str, str]] = {}
         self.fails: set[str] = set()
         self.unseen: set[str] = set()
         self.changes: list[str] = []
@@ -128,6 +129,11 @@ class FakeTables:
         made = {**state.table.copies, region: "ACTIVE"}
         self._change(name, f"copy {name} {region}", copies=made)
         state.table = replace(state.table, copies={**state.table.copies, region: "CREATING"})
+
+    def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
+        if region not in self._get(name).table.copies:
+            raise NotReady(f"{region} does not know the copy of {name} yet")
+        self.copy_tags[name, region] = dict(tags)
 
     def delete_copy(self, name: str, region: str) -> None:
         left = {where: status for where, status in self._get(name).table.copies.items() if where != region}

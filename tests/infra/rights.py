@@ -96,3 +96,4 @@ COPIES = (
     },
     {"dynamodb:DeleteTable", "dynamodb:DeleteTableReplica"},
 )
+COPIES_TAGS = {"dynamodb:DescribeTable", "dynamodb:TagResource"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.infra.rights import COPIES
+from tests.infra.rights import COPIES, COPIES_TAGS
 from tests.infra.synth import ALL_GOES, COPIED, Template, actions, app, checked, resources, template
 
 LIFECYCLE = ("lifecycle", "deployment")
@@ -32,12 +32,12 @@ def on(made: Template, handler: str, service: str, region: str, name: str) -> se
 
 
 @pytest.mark.parametrize("handler", LIFECYCLE)
-def test_copies_are_made_in_the_named_regions_and_deleted_in_any(copied: Template, handler: str) -> None:
+def test_copies_are_made_in_the_named_regions_and_tagged_and_deleted_in_any(copied: Template, handler: str) -> None:
     makes, deletes = COPIES
     for region in REGIONS:
         assert on(copied, handler, "dynamodb", region, "table/tidetable-dev.*") == makes
         assert on(copied, handler, "dynamodb", region, "table/tidetable-dev-catalog") == makes
-    assert on(copied, handler, "dynamodb", "*", "table/tidetable-dev.*") == deletes
+    assert on(copied, handler, "dynamodb", "*", "table/tidetable-dev.*") == deletes | COPIES_TAGS
     assert on(copied, handler, "application-autoscaling", "*", "scalable-target/*") == {
         "application-autoscaling:DeregisterScalableTarget"
     }

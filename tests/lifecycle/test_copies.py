@@ -1,53 +1,38 @@
 """Copies in other Regions, over the strict service's Regions: from the first copy to the last deletion."""
 
-from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-from botocore.exceptions import ClientError
-
-from strict import Fault, Kind, Rule, Timings
+from strict import Timings
 from strict.client import StrictClient
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tests.worlds.copied import (
+    DAYS,
     IRELAND,
     LIFECYCLE,
+    NEXT,
     NOON,
     SCALED,
+    TODAY,
     TOKYO,
+    TOMORROW,
+    client_of,
     copies,
     describe,
     entry,
     ids_in,
     made,
+    pass_to,
     run,
     send,
     steps,
     table_of,
+    tags_of,
     text,
 )
-from tidetable.catalog import Backfill, Entry, Opened, State
-from tidetable.config import TableClass, parse
-from tidetable.lifecycle.backfill import open_backfill
-from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.plan import plan
-from tidetable.lifecycle.removal import remove
-from tidetable.periods import from_label
-from tidetable.ports import Table
+from tidetable.catalog import State
+from tidetable.config import parse
 
-TODAY, TOMORROW, NEXT = "2026-03-15", "2026-03-16", "2026-03-17"
-DAYS = (TODAY, TOMORROW, NEXT)
 STREAM_OF_COPIES = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
-
-
-def to(stage: Stage, day: int, hour: int, minute: int = 0) -> None:
-    """Let the time pass without a run."""
-    until = datetime(2026, 3, day, hour, minute, tzinfo=NOON.tzinfo)
-    stage.clock.sleep((until - stage.clock.now()).total_seconds())
-
-
-def client(stage: Stage, region: str = IRELAND) -> Any:
-    return StrictClient(stage.others[region])
 
 
 def test_the_life_of_a_stream_with_a_copy() -> None:
@@ -67,7 +52,7 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
     assert ids_in(ireland, table_of(TODAY)) == ["a", "b"]
 
     # The ladder's step: the service keeps the copy in step.
-    to(stage, 16, 1, 5)
+    pass_to(stage, 16, 1, 5)
     assert ("class", TODAY, "done") in steps(run(stage))
     for service in (stage.dynamo, ireland):
         assert describe(service, table_of(TODAY))["TableClassSummary"] == {"TableClass": "STANDARD_INFREQUENT_ACCESS"}
@@ -75,7 +60,7 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
     run(stage)
 
     # Archived, then the copy goes, and only then the table.
-    to(stage, 18, 0, 5)
+    pass_to(stage, 18, 0, 5)
     report = run(stage)
     assert [step for step in steps(report) if step[1] == TODAY] == [
         ("archive", TODAY, "done"),
@@ -90,6 +75,23 @@ def test_the_life_of_a_stream_with_a_copy() -> None:
     assert describe(stage.dynamo, table_of(TODAY)) == {}
     assert run(stage, 3).done == []
     assert sorted(set(ireland.account.tables) - {CATALOG}) == [table_of(f"2026-03-{day}") for day in range(16, 21)]
+
+
+def test_copies_of_all_of_a_periods_tables_get_the_tags_of_their_tables() -> None:
+    own = 'large = { beyond = "chunks" }\ntable = { tags = { team = "sea" } }'
+    stage = made(IRELAND, TOKYO, more=own)
+    run(stage, 9)
+    assert entry(stage, TODAY).copies == (IRELAND, TOKYO)
+    expected = {
+        "project": "tidetable",
+        "tidetable:stage": STAGE,
+        "tidetable:stream": "s",
+        "tidetable:period": TODAY,
+        "team": "sea",
+    }
+    for service in (stage.dynamo, stage.others[IRELAND], stage.others[TOKYO]):
+        assert tags_of(service, table_of(TODAY)) == expected
+        assert tags_of(service, table_of(TODAY, ".parts")) == expected
 
 
 def test_copies_are_made_one_at_a_time_and_with_the_stream_that_they_need() -> None:
@@ -150,7 +152,7 @@ def test_a_copy_that_was_given_up_is_begun_again_and_reported_if_that_goes_on() 
 def test_another_table_of_the_name_is_trouble_for_its_own_region_and_period_alone() -> None:
     stage = made(IRELAND, TOKYO)
     taken = table_of(TODAY)
-    client(stage).create_table(
+    client_of(stage).create_table(
         TableName=taken,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
@@ -165,7 +167,7 @@ def test_another_table_of_the_name_is_trouble_for_its_own_region_and_period_alon
     run(stage, 2)
     assert copies(stage, taken) == {TOKYO: "ACTIVE"}, "the other Region goes on"
     assert entry(stage, TODAY).copies == (TOKYO,)
-    client(stage).delete_table(TableName=taken)
+    client_of(stage).delete_table(TableName=taken)
     stage.clock.sleep(60)
     run(stage, 2)
     assert copies(stage, taken) == {IRELAND: "ACTIVE", TOKYO: "ACTIVE"}
@@ -177,10 +179,10 @@ def test_while_a_copy_is_made_the_tables_other_changes_wait() -> None:
     stage = made(IRELAND)
     run(stage, minutes=0)
     send(stage, "a")
-    to(stage, 16, 0, 55)
+    pass_to(stage, 16, 0, 55)
     run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "CREATING"}
-    to(stage, 16, 1, 1)
+    pass_to(stage, 16, 1, 1)
     report = run(stage, minutes=0)
     assert [result.detail for result in report.done if result.action.entry.period.label == TODAY] == [
         "",
@@ -196,7 +198,7 @@ def test_a_description_from_before_a_copy_was_begun_is_answered_by_a_later_run()
     """A change by hand, which the run does not know of: AWS refuses the change, and it is deferred."""
     stage = made(IRELAND)
     run(stage, 3)
-    to(stage, 16, 1, 5)
+    pass_to(stage, 16, 1, 5)
     client_here: Any = StrictClient(stage.dynamo)
     client_here.update_table(TableName=table_of(TODAY), ReplicaUpdates=[{"Delete": {"RegionName": IRELAND}}])
     stage.clock.sleep(50)
@@ -216,7 +218,7 @@ def test_provisioned_writes_are_scaled_before_the_copy_and_never_stand_by() -> N
     assert steps(run(stage)) == [("copy", day, "done") for day in DAYS]
     assert run(stage).done == []
     assert copies(stage, table_of(NEXT)) == {IRELAND: "ACTIVE"}
-    to(stage, 16, 1, 5)
+    pass_to(stage, 16, 1, 5)
     report = run(stage)
     assert [step for step in steps(report) if step[1] == TODAY] == [
         ("unscale", TODAY, "done"),
@@ -245,7 +247,7 @@ def test_a_table_with_copies_stays_on_demand_though_the_ladder_no_longer_says_so
     ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 10 }]'
     stage.config = parse(text(capacity=ladder))
     assert run(stage).done == []
-    to(stage, 16, 0, 5)
+    pass_to(stage, 16, 0, 5)
     run(stage)
     assert describe(stage.dynamo, table_of("2026-03-18"))["ProvisionedThroughput"]["WriteCapacityUnits"] == 1
 
@@ -254,9 +256,9 @@ def test_a_table_that_is_deleted_without_an_archive_loses_its_copies_first() -> 
     stage = made(IRELAND, TOKYO, more='on_expiry = "delete"')
     run(stage, 4)
     send(stage, "a")
-    to(stage, 16, 1, 5)
+    pass_to(stage, 16, 1, 5)
     run(stage, 2)
-    to(stage, 18, 0, 5)
+    pass_to(stage, 18, 0, 5)
     label = TODAY
     seen = []
     for _ in range(4):
@@ -269,7 +271,7 @@ def test_a_table_that_is_deleted_without_an_archive_loses_its_copies_first() -> 
 def test_the_copies_of_a_table_that_goes_are_marked_no_more() -> None:
     stage = made(IRELAND, TOKYO, more='on_expiry = "delete"')
     run(stage, 4)
-    to(stage, 18, 0, 5)
+    pass_to(stage, 18, 0, 5)
     run(stage, minutes=1)
     report = run(stage, minutes=1)
     assert ("deferred", TODAY, "deferred") in steps(report)
@@ -280,7 +282,7 @@ def test_the_copies_of_a_table_that_goes_are_marked_no_more() -> None:
 def test_a_copy_of_a_closed_table_that_was_deleted_by_hand_is_reported_and_made_again() -> None:
     stage = made(IRELAND)
     run(stage, 3)
-    to(stage, 16, 1, 5)
+    pass_to(stage, 16, 1, 5)
     run(stage, 2)
     own: Any = StrictClient(stage.dynamo)
     own.update_table(TableName=table_of(TODAY), ReplicaUpdates=[{"Delete": {"RegionName": IRELAND}}])
@@ -293,15 +295,15 @@ def test_a_copy_of_a_closed_table_that_was_deleted_by_hand_is_reported_and_made_
 def test_a_copy_that_is_protected_keeps_its_table_and_is_reported() -> None:
     stage = made(IRELAND)
     run(stage, 3)
-    client(stage).update_table(TableName=table_of(TODAY), DeletionProtectionEnabled=True)
-    to(stage, 18, 0, 5)
+    client_of(stage).update_table(TableName=table_of(TODAY), DeletionProtectionEnabled=True)
+    pass_to(stage, 18, 0, 5)
     run(stage)
     report = run(stage)
     (failed,) = [result for result in report.done if result.outcome == "failed"]
     assert (failed.action.name, failed.action.entry.period.label) == ("delete-copy", TODAY)
     assert "ValidationException" in failed.detail
     assert entry(stage, TODAY).state is State.ARCHIVED
-    client(stage).update_table(TableName=table_of(TODAY), DeletionProtectionEnabled=False)
+    client_of(stage).update_table(TableName=table_of(TODAY), DeletionProtectionEnabled=False)
     run(stage, 2)
     assert entry(stage, TODAY).state is State.DELETED
 
@@ -312,7 +314,7 @@ def test_a_copy_that_somebody_else_made_is_left_alone() -> None:
     run(stage, 3)
     own: Any = StrictClient(stage.dynamo)
     own.update_table(TableName=table_of(TODAY), ReplicaUpdates=[{"Create": {"RegionName": TOKYO}}])
-    to(stage, 18, 0, 5)
+    pass_to(stage, 18, 0, 5)
     run(stage, 3)
     assert entry(stage, TODAY).state is State.DELETED
     assert describe(stage.others[IRELAND], table_of(TODAY)) == {}
@@ -322,228 +324,10 @@ def test_a_copy_that_somebody_else_made_is_left_alone() -> None:
 def test_no_more_copies_go_in_a_run_than_deletions_are_allowed() -> None:
     stage = made(IRELAND, lifecycle=LIFECYCLE + "max_deletes = 1\n")
     run(stage, 3)
-    to(stage, 19, 0, 5)
+    pass_to(stage, 19, 0, 5)
     deletions = []
     for _ in range(4):
         report = run(stage)
         deletions.append([step for step in steps(report) if step[0] in ("delete", "delete-copy")])
     # A table that has lost its copies goes before others lose theirs.
     assert deletions == [[(name, day, "done")] for day in (TODAY, TOMORROW) for name in ("delete-copy", "delete")]
-
-
-def test_a_change_of_replicas_holds_for_new_tables() -> None:
-    stage = made(IRELAND)
-    run(stage, 3)
-    stage.config = parse(text())
-    assert run(stage).done == []
-    to(stage, 16, 0, 5)
-    run(stage, 3)
-    assert describe(stage.dynamo, table_of("2026-03-18")).get("StreamSpecification") is None
-    assert copies(stage, table_of("2026-03-18")) == {}
-    assert copies(stage, table_of(NEXT)) == {IRELAND: "ACTIVE"}
-    stage.config = parse(text(IRELAND))
-    assert run(stage, 2).done == [], "a table that was made without copies gets none"
-    to(stage, 18, 0, 5)
-    run(stage, 3)
-    assert entry(stage, TODAY).state is State.DELETED
-    assert copies(stage, table_of("2026-03-19")) == {IRELAND: "ACTIVE"}
-
-
-def test_a_region_that_is_no_longer_named_gets_no_copies_and_is_no_trouble() -> None:
-    stage = made(IRELAND, TOKYO)
-    run(stage, 2)
-    stage.config = parse(text(IRELAND))
-    stage.clock.sleep(3 * 3600)
-    report = run(stage)
-    assert (report.healthy, report.done) == (True, [])
-    assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
-    # Closed tables without that copy are looked at as seldom as others.
-    to(stage, 16, 1, 5)
-    run(stage, 2)
-    looked: list[str] = []
-    ask = stage.client._target.describe_table
-
-    def describe_table(**members: Any) -> Any:
-        looked.append(members["TableName"])
-        return ask(**members)
-
-    stage.client._target.describe_table = describe_table
-    run(stage, 12)
-    assert looked.count(table_of(TODAY)) == 1
-
-
-def test_a_removed_streams_tables_get_no_copies_and_lose_those_that_they_have() -> None:
-    stage = made(IRELAND)
-    run(stage)
-    other = text(IRELAND).replace("[streams.s", "[streams.other")
-    stage.config = parse(other)
-    report = run(stage)
-    assert [step for step in steps(report) if step[0] == "copy"] == []
-    stage.config = parse(text(IRELAND))
-    run(stage, 2)
-    stage.config = parse(other)
-    to(stage, 18, 0, 5)
-    run(stage, 3)
-    assert entry(stage, TODAY).state is State.DELETED
-    assert describe(stage.others[IRELAND], table_of(TODAY)) == {}
-    assert copies(stage, table_of(TOMORROW)) == {IRELAND: "ACTIVE"}
-
-
-def test_a_restored_table_has_no_copies() -> None:
-    stage = made(IRELAND)
-    run(stage, 3)
-    send(stage, "a", "b")
-    to(stage, 18, 0, 5)
-    run(stage, 3)
-    restored = stage.restore("s", TODAY)
-    assert restored.next is None
-    for _ in range(3):
-        assert [step for step in steps(run(stage)) if step[1] == TODAY] == []
-    assert entry(stage, TODAY).state is State.CLOSED
-    described = describe(stage.dynamo, table_of(TODAY))
-    assert (described.get("Replicas"), described.get("StreamSpecification")) == (None, None)
-    stage.clock.sleep(8 * 86_400)
-    run(stage, 3)
-    assert entry(stage, TODAY).state is State.DELETED
-
-
-def test_a_table_that_is_made_for_a_backfill_has_copies_and_is_on_demand() -> None:
-    stage = made(IRELAND)
-    run(stage, 3)
-    start = NOON.replace(day=10, hour=0)
-    backfill = Backfill("s", start, start + timedelta(days=1), Opened(NOON + timedelta(days=2), 500, 500))
-    open_backfill(backfill, stage.reconciler(), "backfill", lambda: 200.0)
-    stage.clock.sleep(60)
-    assert steps(run(stage)) == [("copy", "2026-03-10", "done")]
-    assert run(stage).done == []
-    assert entry(stage, "2026-03-10").copies == (IRELAND,)
-    for service in (stage.dynamo, stage.others[IRELAND]):
-        assert describe(service, table_of("2026-03-10"))["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
-
-
-def test_the_table_of_parts_has_its_copy_first_and_loses_it_first() -> None:
-    stage = made(IRELAND, more='large = { beyond = "chunks" }')
-    parts = table_of(TODAY, ".parts")
-    run(stage)
-    run(stage)
-    assert (copies(stage, parts), copies(stage, table_of(TODAY))) == ({IRELAND: "ACTIVE"}, {})
-    assert entry(stage, TODAY).copies == ()
-    run(stage)
-    assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
-    assert run(stage).done == []
-    assert entry(stage, TODAY).copies == (IRELAND,)
-    to(stage, 18, 0, 5)
-    run(stage)
-    assert (copies(stage, parts), copies(stage, table_of(TODAY))) == ({}, {IRELAND: "ACTIVE"})
-    run(stage)
-    run(stage)
-    assert entry(stage, TODAY).state is State.DELETED
-    assert [describe(stage.others[IRELAND], name) for name in (parts, table_of(TODAY))] == [{}, {}]
-
-
-def test_nothing_is_copied_before_the_stage_stands() -> None:
-    stage = Stage(NOON, text(IRELAND), regions=[IRELAND])
-    run(stage)
-    assert (run(stage).done, copies(stage, table_of(TODAY))) == ([], {})
-    stage.catalog.mark_standing()
-    assert steps(run(stage)) == [("copy", day, "done") for day in DAYS]
-
-
-@pytest.mark.parametrize("removal", ["delete", "keep"])
-def test_the_removal_of_the_stage_takes_the_copies_of_tables_that_go(removal: str) -> None:
-    stage = made(IRELAND, more=f'removal = "{removal}"')
-    run(stage, 3)
-    end = stage.clock.now() + timedelta(minutes=40)
-    world = stage.reconciler().world(lambda: (end - stage.clock.now()).total_seconds())
-    removed = remove(stage.config, world, stage.clock.now(), "owner")
-    gone = removal == "delete"
-    stage.clock.sleep(60)
-    assert sorted(removed.tables) == ([table_of(day) for day in DAYS] if gone else [])
-    for day in DAYS:
-        assert (describe(stage.dynamo, table_of(day)) == {}) is gone
-        assert (describe(stage.others[IRELAND], table_of(day)) == {}) is gone
-        assert entry(stage, day).copies == (() if gone else (IRELAND,))
-
-
-@pytest.mark.parametrize("kind", [Kind.TIMEOUT_BEFORE, Kind.TIMEOUT_AFTER])
-def test_a_copy_whose_beginning_was_not_answered_is_made_all_the_same(kind: Kind) -> None:
-    stage = made(IRELAND)
-    run(stage)
-    stage.dynamo.faults.add(Fault(kind, operation="UpdateTable"))
-    report = run(stage)
-    assert {outcome for _, _, outcome in steps(report)} == {"failed"}
-    stage.dynamo.faults.clear()
-    run(stage, 2)
-    assert run(stage).done == []
-    assert entry(stage, TODAY).copies == (IRELAND,)
-
-
-def test_a_region_at_its_quota_is_reported_and_the_origin_goes_on() -> None:
-    stage = made(IRELAND)
-    stage.others[IRELAND].account.without = frozenset({Rule.CHANGES_LAST})
-    for number in range(2500):
-        stage.others[IRELAND].account.tables[f"n{number}"] = None  # type: ignore[assignment]
-    run(stage)
-    report = run(stage)
-    assert steps(report) == [("copy", day, "failed") for day in DAYS]
-    assert "LimitExceededException" in report.done[0].detail
-    send(stage, "a")
-    assert not report.healthy
-
-
-def test_rights_that_are_missing_in_the_other_region_are_reported() -> None:
-    stage = made(IRELAND)
-    run(stage)
-    update: Any = stage.client._target.update_table
-
-    def refuse(**members: Any) -> Any:
-        if "ReplicaUpdates" in members:
-            answer: Any = {
-                "Error": {"Code": "AccessDeniedException", "Message": "not authorized to CreateTableReplica"}
-            }
-            raise ClientError(answer, "UpdateTable")
-        return update(**members)
-
-    stage.client._target.update_table = refuse
-    report = run(stage)
-    assert [(done.outcome, "CreateTableReplica" in done.detail) for done in report.done] == [("failed", True)] * 3
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        "CREATION_FAILED",
-        "INACCESSIBLE_ENCRYPTION_CREDENTIALS",
-        "REGION_DISABLED",
-        "REPLICATION_NOT_AUTHORIZED",
-        "ARCHIVED",
-    ],
-)
-def test_a_copy_in_a_state_that_does_not_pass_is_trouble_and_the_table_goes_on(status: str) -> None:
-    config = parse(text(IRELAND, TOKYO))
-    period = from_label(TODAY)
-    stream = config.streams["s"]
-    held = Entry("s", period, table_of(TODAY), stream.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
-    there = {IRELAND: status, TOKYO: "ACTIVE"}
-    table = Table(held.table, "ACTIVE", None, None, TableClass.STANDARD, copies=there)
-    late = datetime(2026, 3, 16, 1, 5, tzinfo=NOON.tzinfo)
-    planned = plan(config, STAGE, late, {"s": Observed([held], {held.table: table})})
-    ours = [(action.name, action.reason) for action in planned if action.entry.period == period]
-    assert ours == [
-        ("class", "standard to infrequent-access; age 1: step 1 of the ladder"),
-        ("close", "its latest event could come until 2026-03-16T01:00:00.000000Z"),
-        (
-            "copy-trouble",
-            f"the copy of {held.table} in eu-west-1 is {status}; see the runbook, *Copies in other Regions*",
-        ),
-    ]
-
-
-def test_a_table_that_was_only_believed_to_be_there_has_the_copies_of_the_catalog() -> None:
-    """A run does not look at every table. It must not make copies that are there, nor delete a table before its copies."""
-    stage = made(IRELAND)
-    run(stage, 3)
-    to(stage, 16, 1, 5)
-    run(stage, 2)
-    assert all(run(stage).done == [] for _ in range(12)), "the table of the day before is closed, and seldom looked at"
-    assert entry(stage, TODAY).copies == (IRELAND,)

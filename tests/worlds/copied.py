@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from strict import StrictDynamo
+from strict.client import StrictClient
 from tests.fakes.stage import STAGE, Stage
 from tidetable.catalog import Entry
 from tidetable.lifecycle import Report
@@ -14,6 +15,9 @@ from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
+# The periods of the first tables.
+TODAY, TOMORROW, NEXT = "2026-03-15", "2026-03-16", "2026-03-17"
+DAYS = (TODAY, TOMORROW, NEXT)
 LIFECYCLE = """
 [lifecycle]
 delete_expired = true
@@ -108,3 +112,21 @@ def ids_in(service: StrictDynamo, name: str) -> list[str]:
     """The ids of the events that a Region's table holds."""
     items = service.call("Scan", {"TableName": name, "ConsistentRead": True})["Items"]
     return sorted(item["sk"]["S"].rsplit("#", 1)[1] for item in items)
+
+
+def pass_to(stage: Stage, day: int, hour: int, minute: int = 0) -> None:
+    """Let the time pass without a run."""
+    until = datetime(2026, 3, day, hour, minute, tzinfo=NOON.tzinfo)
+    stage.clock.sleep((until - stage.clock.now()).total_seconds())
+
+
+def client_of(stage: Stage, region: str = IRELAND) -> Any:
+    """DynamoDB's client in another Region."""
+    return StrictClient(stage.others[region])
+
+
+def tags_of(service: StrictDynamo, name: str) -> dict[str, str]:
+    """The tags of a Region's table, or of its copy of one."""
+    arn = describe(service, name)["TableArn"]
+    tags = service.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
+    return {tag["Key"]: tag["Value"] for tag in tags}

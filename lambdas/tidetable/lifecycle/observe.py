@@ -10,9 +10,11 @@ from itertools import takewhile
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
+from tidetable.errors import NotReady
 from tidetable.lifecycle.copies import copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, describe_error, known_streams
 from tidetable.lifecycle.ladder import level_for
+from tidetable.period_tables import names_of
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
 
@@ -121,8 +123,11 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
                 observation.troubles.append(trouble)
 
 
-def remember_copies(catalog: Catalog, observation: Observation, now: datetime) -> None:
-    """Mark which copies are ACTIVE, where that is news. Call it before the actions: what they remove must not be marked again."""
+def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
+    """Mark which copies are ACTIVE, where that is news; a new one gets the tags of its table first.
+
+    Call it before the actions: what they remove must not be marked again.
+    """
     for name, observed in observation.streams.items():
         for entry in observed.entries:
             table = observed.tables.get(entry.table)
@@ -131,10 +136,25 @@ def remember_copies(catalog: Catalog, observation: Observation, now: datetime) -
             if copies == entry.copies:
                 continue
             try:
+                _tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
                 catalog.mark_copies(entry, copies)
+            except NotReady:
+                continue  # a new copy or its tags cannot be seen yet; the next run goes on
             except Exception as error:  # the table is looked at again
-                trouble = f"the copies of {entry.table} could not be marked for {name}: {describe_error(error)}"
+                trouble = (
+                    f"the copies of {entry.table} could not be tagged and marked for {name}: {describe_error(error)}"
+                )
                 observation.troubles.append(trouble)
+
+
+def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
+    """Give the copies of all of the entry's tables the tags of their tables, which the service does not copy."""
+    for name in names_of(entry) if regions else ():
+        tags = tables.tags(name)
+        if not tags:
+            raise NotReady(f"the tags of {name} cannot be seen yet")
+        for region in regions:
+            tables.tag_copy(name, region, tags)
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:

@@ -206,7 +206,7 @@ def _run(
         _follow_catalog(reconciler, report)
         return
     remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
-    remember_copies(reconciler.catalog, observation, report.now)
+    remember_copies(reconciler.catalog, reconciler.tables, observation, report.now)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)

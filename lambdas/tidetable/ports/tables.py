@@ -132,6 +132,9 @@ class Tables(Protocol):
     def delete_copy(self, name: str, region: str) -> None:
         """Ask for the deletion of a copy; nothing happens if there is none. Does not wait."""
 
+    def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
+        """Give the copy in a Region these tags beside its own; NotReady if the Region does not know the copy yet."""
+
     def set_protection(self, name: str, protected: bool) -> None:
         """Set deletion protection. Does not wait."""
 

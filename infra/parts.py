@@ -1,0 +1,168 @@
+"""The parts of a stage, and those of a reader, made in the order in which they need each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from aws_cdk import Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from .alarms import Alarms, StageAlarms
+from .api import Api
+from .checks import check_alone
+from .console import Console
+from .copied import Copied
+from .dashboard import Dashboard
+from .doors import Doors
+from .feed import Feed
+from .function import Common
+from .ingest import Ingest
+from .lake import Lake
+from .lifecycle import Lifecycle
+from .naming import alarm_prefix
+from .query import Query
+from .rollups import Rollups
+from .standing import Standing
+from .storage import Storage
+from .targets import Targets
+
+
+class Code(Protocol):
+    """The code of the functions, as assets."""
+
+    def slim(self) -> lambda_.Code:
+        """The code of the functions on the hot path."""
+
+    def archive(self) -> lambda_.Code:
+        """The code of the functions that write and read Parquet."""
+
+    def doors(self) -> lambda_.Code:
+        """The code of the function of the doors."""
+
+    def console(self) -> lambda_.Code:
+        """The code of the function that serves the console."""
+
+
+@dataclass(frozen=True)
+class External:
+    """Resources of the user's app: each takes the place of a part, or is notified beside it."""
+
+    bucket: s3.IBucket | None = None
+    key: kms.IKey | None = None
+    alarm_topic: sns.ITopic | None = None
+
+
+@dataclass(frozen=True)
+class StageParts:
+    """The parts that the stage itself has, and a reader lacks."""
+
+    storage: Storage
+    ingest: Ingest
+    feed: Feed
+    lifecycle: Lifecycle
+    rollups: Rollups | None
+    lake: Lake
+    doors: Doors | None
+    console: Console | None
+    dashboard: Dashboard
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a stage or of a reader; ``own`` is None of a reader."""
+
+    storage: Storage | Copied
+    query: Query
+    api: Api
+    targets: Targets
+    alarms: Alarms
+    own: StageParts | None = None
+
+
+def make_reader(scope: Construct, common: Common, code: Code, external: External) -> Parts:
+    """Make what answers queries from the copies of a Region."""
+    slim = code.slim()
+    storage = Copied(scope, "Storage", common, bucket=external.bucket, key=external.key)
+    check_alone(scope, common.stage, None)
+    query = Query(scope, "Query", common, slim=slim, archive=code.archive(), storage=storage)
+    api = Api(scope, "Api", common, query=query.function.entry, slim=slim, storage=storage)
+    targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
+    alarms = Alarms(scope, "Alarms", stage=common.stage, api=api, targets=targets)
+    return Parts(storage, query, api, targets, alarms)
+
+
+def make_stage(scope: Construct, common: Common, code: Code, external: External, present: set[str]) -> Parts:
+    """Make a whole stage. ``present`` are the ids of the stack's children before it."""
+    config, slim, archive = common.config, code.slim(), code.archive()
+    storage = Storage(scope, "Storage", stage=common.stage, config=config, bucket=external.bucket, key=external.key)
+    check_alone(scope, common.stage, storage.bucket)
+    ingest = Ingest(scope, "Ingest", common, code=slim, storage=storage)
+    query = Query(scope, "Query", common, slim=slim, archive=archive, storage=storage)
+    feed = Feed(scope, "Feed", common, code=slim, storage=storage)
+    lifecycle = Lifecycle(scope, "Lifecycle", common, slim=slim, archive=archive, storage=storage, feed=feed)
+    rollups = None
+    if config.rolled_up:
+        rollups = Rollups(scope, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
+    lake = Lake(scope, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
+    doors = Doors(scope, "Doors", common, code=code.doors(), ingest=ingest) if config.doors.any else None
+    console = None
+    if config.api.console:
+        console = Console(
+            scope,
+            "Console",
+            common,
+            page=code.console(),
+            slim=slim,
+            lifecycle=lifecycle.function,
+            storage=storage,
+            alarm_prefix=alarm_prefix(scope, common.stage),
+        )
+    api = Api(
+        scope,
+        "Api",
+        common,
+        ingest=ingest.function.entry,
+        query=query.function.entry,
+        doors=doors,
+        console=console,
+        slim=slim,
+        storage=storage,
+        lifecycle=lifecycle,
+    )
+    # The API is created after the tables and deleted before them, so that every accepted event has its table.
+    api.node.add_dependency(lifecycle.tables)
+    targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
+    alarms = StageAlarms(
+        scope,
+        "Alarms",
+        stage=common.stage,
+        ingest=ingest,
+        lifecycle=lifecycle,
+        feed=feed,
+        api=api,
+        rollups=rollups,
+        doors=doors,
+        targets=targets,
+        quota=config.lifecycle.table_quota,
+    )
+    dashboard = Dashboard(
+        scope,
+        "Dashboard",
+        stage=common.stage,
+        ingest=ingest,
+        query=query,
+        lifecycle=lifecycle,
+        feed=feed,
+        api=api,
+        rollups=rollups,
+    )
+    # The CDK makes the roles of schedules, and its own helpers, as children of the stack.
+    outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
+    Standing(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
+    own = StageParts(storage, ingest, feed, lifecycle, rollups, lake, doors, console, dashboard)
+    return Parts(storage, query, api, targets, alarms, own)
