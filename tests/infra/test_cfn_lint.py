@@ -5,29 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
 
-from tests.infra.synth import (
-    BOTH,
-    EVERYTHING,
-    ROOT,
-    Template,
-    template,
-)
+from tests.infra.lint import problems
+from tests.infra.synth import BOTH, COPIED, EVERYTHING, ROOT, Template, template
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/tidetable.toml"))
-# The ignored rules, each with its reason.
-IGNORED = {
-    "W3005": "the CDK writes DependsOn for what a reference says already; CloudFormation takes both",
-}
-
-
-def problems(made: Template) -> list[str]:
-    """The problems that cfn-lint finds, as lines."""
-    settings = ManualArgs(ignore_checks=list(IGNORED), regions=["us-east-1"])
-    found = lint(json.dumps(made.document), config=settings)
-    return [f"{finding.rule.id} {'/'.join(map(str, finding.path or []))}: {finding.message}" for finding in found]
 
 
 def test_the_example_as_shipped() -> None:
@@ -40,6 +22,10 @@ def test_keys_and_signatures_side_by_side() -> None:
 
 def test_everything_on() -> None:
     assert problems(template("dev", *EVERYTHING)) == []
+
+
+def test_copies_in_other_regions() -> None:
+    assert problems(template("dev", COPIED)) == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -16,6 +16,7 @@ from app import stack_name
 from infra import Config, Tidetable, UsageError
 from infra.stack import TidetableStack
 from tests.cdk.apps import ACCOUNT, add, new_app, new_stack, synthesise
+from tests.infra.lint import problems
 from tests.infra.synth import (
     BOTH,
     CONFIG,
@@ -71,6 +72,10 @@ def reader(*changes: tuple[str, str]) -> Template:
 
 def kinds(made: Template) -> Counter[str]:
     return Counter(resource["Type"].removeprefix("AWS::") for resource in made.resources.values())
+
+
+def test_cfn_lint_finds_nothing() -> None:
+    assert problems(reader(), AWAY) == []
 
 
 def test_a_reader_has_only_what_reads() -> None:
