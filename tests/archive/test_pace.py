@@ -1,6 +1,7 @@
 """The pace of an archive: the units that a run reads of a slow, a fast, a throttled and a busy table."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tests.worlds.archives import NOW, World, some
 from tidetable.archive.pacing import Pacer, rate_of, segments_of
 from tidetable.catalog import Opened, State
 from tidetable.config import ArchivePolicy, TableClass
-from tidetable.errors import ArchiveBusy, StaleEntry
+from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry, TableMissing
 from tidetable.ports import Table
 
 
@@ -79,6 +80,20 @@ def test_a_run_waits_only_if_the_units_cost_more_than_the_function(rate: float, 
     assert Pacer(rate, FakeClock(NOW), free=NOW + timedelta(seconds=10)).pause() == pause
 
 
+@pytest.mark.parametrize(("rate", "items"), [(256.0, None), (255.0, 255), (25.0, 25), (0.4, 1)])
+def test_a_page_takes_no_more_than_the_rate_grants_in_a_second(rate: float, items: int | None) -> None:
+    """Without a limit a page may take 256 units. An item counts as one unit until a page was read."""
+    assert Pacer(rate, FakeClock(NOW), free=NOW).limit() == items
+
+
+def test_a_page_of_large_items_has_fewer() -> None:
+    pacer = Pacer(25.0, FakeClock(NOW), free=NOW)
+    pacer.account(units=50, items=10)
+    assert pacer.limit() == 5
+    pacer.account(units=50, items=100)
+    assert pacer.limit() == 50
+
+
 @pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
 def test_each_segment_has_a_page_every_two_seconds(rate: float, segments: int) -> None:
     """A page of 1 MB takes 256 units, so 1,024 units per second are four pages per second."""
@@ -118,6 +133,23 @@ def test_a_table_that_throttles_on_is_left_to_a_later_run() -> None:
     assert not world.run().done
     assert sum(world.slept) == 7.0
     world.throttles = 0
+    assert world.run().done
+
+
+def test_a_table_that_goes_away_while_it_is_archived_is_not_called_archived() -> None:
+    world = World(some(100))
+    page, pages = world.page, iter(range(100))
+
+    def lose_table(*arguments: Any, **options: Any) -> Any:
+        if next(pages) == 3:
+            raise TableMissing("gone")
+        return page(*arguments, **options)
+
+    world.page = lose_table  # type: ignore[method-assign]
+    with pytest.raises(ArchiveFailed, match=r"^table \S+ went away while it was archived$"):
+        world.run()
+    assert world.state is State.ARCHIVING
+    world.page = page  # type: ignore[method-assign]
     assert world.run().done
 
 

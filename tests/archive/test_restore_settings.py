@@ -182,6 +182,18 @@ def test_a_strangers_table_of_our_name_is_not_restored_into() -> None:
     assert ids(stage) == IDS, "it is still read from its archive"
 
 
+def test_a_restore_whose_table_is_not_ready_in_time_is_to_be_called_again() -> None:
+    stage = delete_first_tables()
+    stage.dynamo.account.timings = replace(stage.dynamo.account.timings, create=10_000, create_indexed=10_000)
+    with pytest.raises(ArchiveBusy, match=r"; restore again$"):
+        stage.restore("s", LABEL)
+    assert ids(stage) == IDS, "it is still read from its archive"
+    stage.clock.sleep(10_000)
+    while stage.restore("s", LABEL).next is not None:
+        pass
+    assert items(stage) != []
+
+
 def test_a_period_whose_backfill_has_just_ended_is_not_archived_on_request() -> None:
     stage = built()
     stage.clock.time = from_text("2026-03-18T12:00:00Z")
