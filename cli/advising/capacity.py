@@ -214,12 +214,13 @@ def raise_maximum(measured: Measured) -> Iterator[Finding]:
     evidence = []
     for operation, key in (("Write", "write"), ("Read", "read")):
         found = measured.find_throttling(operation, "MaxOnDemandThroughput", late=None)  # type: ignore[arg-type]
-        if found.enough:
-            needed = ceil((measured.find_peak(operation) + found.rate) / TARGET)  # type: ignore[arg-type]
+        needed = ceil((measured.find_peak(operation) + found.rate) / TARGET)  # type: ignore[arg-type]
+        # A maximum that was raised since then is not raised again for what it no longer refuses.
+        if found.enough and needed > units[key]:
             evidence.append(
                 f"throttled {key}s at max.{key} = {units[key]:,}: {found.events:,.0f} in {found.hours} hours"
             )
-            units[key] = max(units[key], min(needed, 2 * units[key]))
+            units[key] = min(needed, 2 * units[key])
     if evidence:
         lines = write_table(measured.stream.name, "capacity", {"max": units})
         yield Finding(
