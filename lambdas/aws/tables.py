@@ -32,7 +32,7 @@ _TRANSIENT = frozenset(
     }
 )
 _WITH_IMAGES = frozenset({"NEW_IMAGE", "NEW_AND_OLD_IMAGES"})
-# Measured (docs/inside/aws.md, "Copies in other Regions"): both are a ValidationException, told apart by their words alone.
+# Measured (docs/inside/aws.md, "Copies in other Regions"): both are a ValidationException; only the message distinguishes them.
 _NAME_TAKEN, _NO_COPY = "already existed as tables", "not part of the global table"
 _REFUSALS = _TRANSIENT | {"LimitExceededException", "ValidationException", "AccessDeniedException"}
 

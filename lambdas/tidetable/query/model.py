@@ -138,7 +138,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
 
 class Selection(Protocol):
-    """The events that a query of any route reads: those that meet its names and its conditions."""
+    """What a query of any route reads: the events that meet its names and its conditions."""
 
     @property
     def names(self) -> Names: ...
@@ -148,6 +148,29 @@ class Selection(Protocol):
 
     @property
     def consistent(self) -> bool: ...
+
+
+class OfQuery:
+    """A question about the events of a query: it has the stream and the selection of its ``query``."""
+
+    __slots__ = ()
+    query: Query
+
+    @property
+    def stream(self) -> str:
+        return self.query.stream
+
+    @property
+    def names(self) -> Names:
+        return self.query.names
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.query.conditions
+
+    @property
+    def consistent(self) -> bool:
+        return self.query.consistent
 
 
 @dataclass(slots=True)

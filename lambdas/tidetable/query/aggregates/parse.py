@@ -8,13 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.durations import parse_length
 from tidetable.problems import bad_parameter
 from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
-from tidetable.query.model import EVERYTHING, Position, Projection, Query
+from tidetable.query.model import EVERYTHING, OfQuery, Position, Projection, Query
 from tidetable.query.parse import (
     MAX_FIELDS_BYTES,
     list_repeats,
@@ -40,7 +39,7 @@ SERIES = "series"
 _WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
 
 
-class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
+class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
     """Statistics of a field's numbers (of events, if no field is named) in each step of a query's range, by group.
 
     ``step`` is None for one step that is the whole range. ``by`` are ``series`` and fields of data; of the groups only the first
@@ -59,22 +58,6 @@ class Aggregation(msgspec.Struct, frozen=True, array_like=True, tag="aggregate")
     fill: Fill = "none"
     limit: int = MAX_ROWS
     rollups: bool = True
-
-    @property
-    def stream(self) -> str:
-        return self.query.stream
-
-    @property
-    def names(self) -> Names:
-        return self.query.names
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        return self.query.conditions
-
-    @property
-    def consistent(self) -> bool:
-        return self.query.consistent
 
     @property
     def fields(self) -> tuple[str, ...]:

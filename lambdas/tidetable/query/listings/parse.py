@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tidetable.conditions import ANY, Condition, Names
+from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.problems import ProblemError, bad_parameter, refuse
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes
-from tidetable.query.model import Query
+from tidetable.query.model import OfQuery, Query
 from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, single
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.rollups.cells import plain
@@ -56,7 +56,7 @@ def place_of(value: Any) -> Place | None:
     return None
 
 
-class Listing(msgspec.Struct, frozen=True, array_like=True, tag="listing"):
+class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listing"):
     """The series of a stream, the fields of its data or the values of a ``field``, as far as events of a range have them.
 
     ``query`` has the range; its ``start`` follows from the rollups if the listing is ``whole``. Texts begin with ``prefix``.
@@ -70,22 +70,6 @@ class Listing(msgspec.Struct, frozen=True, array_like=True, tag="listing"):
     whole: bool = False
     after: tuple[str, str, str] | None = None
     limit: int = DEFAULT_LIMIT
-
-    @property
-    def stream(self) -> str:
-        return self.query.stream
-
-    @property
-    def names(self) -> Names:
-        return self.query.names
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        return self.query.conditions
-
-    @property
-    def consistent(self) -> bool:
-        return self.query.consistent
 
     @property
     def place(self) -> Place | None:
