@@ -305,9 +305,9 @@ class _Selected(NamedTuple):
 def test_a_tenant_asks_its_own_series_alone_whatever_the_form_of_the_query() -> None:
     tenant = Access("x", None, frozenset({"read"}), "a/")
     confine_query(_Selected(Names(series=("a/1",))), tenant)
-    for names in (Names(), Names(series=("a/1", "b")), Names(series_prefix="a")):
+    for names in (Names(), Names(series=("a/1", "b")), Names(series_prefix="a"), None):
         with pytest.raises(ProblemError, match="other series"):
-            confine_query(_Selected(names), tenant)
+            confine_query(_Selected(names), tenant)  # type: ignore[arg-type]
 
 
 # The life of a key.

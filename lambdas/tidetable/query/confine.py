@@ -79,7 +79,9 @@ def confine_query(query: Selection, access: Access) -> None:
     """ProblemError 403 unless the query is of the key's series alone. A cursor may be that of another key's query."""
     if not access.series_prefix:
         return
-    if not _covers(access, query.names):
+    # A query of a form that has no names is refused, too.
+    names = getattr(query, "names", None)
+    if not isinstance(names, Names) or not _covers(access, names):
         raise forbidden_series(access, "the query is of other series")
 
 
