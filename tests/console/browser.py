@@ -89,6 +89,16 @@ def unpack_chromium(folder: Path = ROOT / ".build") -> Path:
     return unpacked / "chromium"
 
 
+def _browser_environment() -> dict[str, str]:
+    """This process's environment without a moved clock, and with a locale.
+
+    With libfaketime Chromium needs many times as long, and ``open`` gives each page a time of its own anyway. Without a
+    locale Chromium takes the machine's, which may be one that JavaScript does not know.
+    """
+    real = {name: value for name, value in os.environ.items() if not name.startswith(("FAKETIME", "LD_PRELOAD"))}
+    return real | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"}
+
+
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     """A browser that ends with the block."""
@@ -98,8 +108,7 @@ def running_browser() -> Iterator[Browser]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        # Without a locale of its own Chromium takes the machine's, which may be one that JavaScript does not know.
-        env=os.environ | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"},
+        env=_browser_environment(),
     ) as process:
         yield Browser(process)
         assert process.stdin is not None
