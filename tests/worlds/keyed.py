@@ -40,6 +40,10 @@ name = "hottest"
 partition_by = "*"
 sort_by = "t"
 """
+EVENTS = "/v1/streams/{stream}/events"
+SECRET = "abcdefghijklmnopqrstuvwxyz012345"
+# The key for the series that begin with a/.
+TENANT = f"tt_tenantkey0_{SECRET}"
 ROUTE = "arn:aws:execute-api:us-east-1:000000000000:a/api/ANY/any"
 _Values = Mapping[str, str | Sequence[str]]
 
