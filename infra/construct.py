@@ -23,6 +23,7 @@ from .checks import check_copies, check_name, check_own, check_region, check_rol
 from .configuration import Config
 from .errors import UsageError
 from .function import Common, Function
+from .outputs import name_outputs
 from .parts import Code, External, StageParts, make_reader, make_stage
 
 # Flags of the CDK that the constructs are written for, whatever the app's cdk.json says: without the second a bucket that
@@ -272,49 +273,7 @@ class Tidetable(Construct):
     @property
     def outputs(self) -> Mapping[str, str]:
         """The values by which the command line finds the stage, by the names of their outputs."""
-        logs = {
-            f"{handler.capitalize()}Logs": function.log_group.log_group_name
-            for handler, function in self.functions.items()
-            if handler in ("ingest", "query", "doors")
-        }
-        outputs = {"ApiUrl": self.url, **logs, **self._own_outputs()}
-        if self._reads_only:
-            outputs["Origin"] = self._common.origin
-        if self._parts.api.signed is not None:
-            outputs["IamApiUrl"] = self._parts.api.signed.url
-        if self.alarm_topic is not None:
-            outputs["AlarmTopic"] = self.alarm_topic.topic_arn
-        return outputs
-
-    def _own_outputs(self) -> dict[str, str]:
-        own = self._parts.own
-        if own is None:
-            return {}
-        lifecycle = own.lifecycle
-        outputs = {
-            "ArchiveBucket": self.bucket.bucket_name,
-            "ArchiveDatabase": self.database,
-            "CatalogTable": self.catalog.table_name,
-            "LifecycleFunction": lifecycle.function.function_name,
-            "ArchiverFunction": lifecycle.archiver.function_name,
-            "RestorerFunction": lifecycle.restorer.function_name,
-            "SweeperFunction": lifecycle.sweeper.function_name,
-            "OverflowQueueUrl": self.overflow.queue_url,
-            "DeadLetterQueueUrl": self.dead_letters.queue_url,
-            "FeedFunction": own.feed.function.function_name,
-            "FeedDeadLetterQueueUrl": self.feed_dead_letters.queue_url,
-        }
-        if own.console is not None:
-            outputs["ConsoleUrl"] = self.api.url_for_path("/console")
-        if own.rollups is not None:
-            outputs["RefresherFunction"] = own.rollups.function.function_name
-        if self.key is not None and self.usage_plan is not None:
-            outputs |= {
-                "ApiKeyId": self.key.key_id,
-                "ApiUsagePlan": self.usage_plan.usage_plan_id,
-                "ApiId": self.api.rest_api_id,
-            }
-        return outputs
+        return name_outputs(self._common, self._parts, self.functions)
 
     def add_outputs(self) -> None:
         """Add the outputs to the stack, by which ``bin/tidetable --stage`` finds a stage: for one stage per stack."""

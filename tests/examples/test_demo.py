@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from examples.earthquakes import demo
+from examples.earthquakes import demo, steps
 from local import Deployed
 from local.up import read_config
 from tests.infra.synth import CONFIG, ROOT
@@ -95,11 +95,11 @@ def test_keep_leaves_the_emulator_up_when_the_deployment_failed(
 
 def test_the_demo_holds_at_any_hour() -> None:
     """Late in the day the oldest table may be of a day without events; it expires before the table of the oldest event."""
-    assert demo.has_expired(["2026-11-15"], "2026-11-15")
-    assert demo.has_expired(["2026-11-14", "2026-11-15"], "2026-11-15")
-    assert not demo.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
-    assert not demo.has_expired(["2026-11-14"], "2026-11-15")
-    assert not demo.has_expired([], "2026-11-15")
+    assert steps.has_expired(["2026-11-15"], "2026-11-15")
+    assert steps.has_expired(["2026-11-14", "2026-11-15"], "2026-11-15")
+    assert not steps.has_expired(["2026-11-15", "2026-11-16"], "2026-11-15")
+    assert not steps.has_expired(["2026-11-14"], "2026-11-15")
+    assert not steps.has_expired([], "2026-11-15")
 
 
 def test_without_keep_nothing_stays(made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_the_demo_adds_a_rollup_of_the_quakes(tmp_path: Path) -> None:
     streams = read_config(demo.add_streams(CONFIG, tmp_path, rollup=demo.ROLLUP_OF_QUAKES)).streams
     (rollup,) = streams["quakes"].rollup
     assert (rollup.every, rollup.by, rollup.fields) == (timedelta(hours=1), ("series",), ("mag",))
-    assert demo.ROLLUP in streams
+    assert steps.ROLLUP in streams
 
 
 def test_the_demo_leaves_the_rollups_of_a_configuration_as_they_are(

@@ -12,11 +12,7 @@ from aws.lean.client import LeanClient
 from aws.lean.credentials import Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-
-
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
-
-
 # The server's reaction to a request: the bytes that it sends, and whether it then closes the connection.
 Step = tuple[bytes, bool]
 

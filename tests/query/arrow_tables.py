@@ -17,14 +17,8 @@ from tidetable.query import Answer, Form, parse_query, render, run_query
 from tidetable.times import to_text
 
 ARROW = Form("arrow")
-
-
 SPAN = {"from": to_text(START), "to": to_text(START + timedelta(days=DAYS)), "order": "asc"}
-
-
 TYPES = {"n": "integer", "mag": "double", "cost": "decimal(6, 2)", "ok": "boolean", "status": "string"}
-
-
 _COLUMNS = ", ".join(f'{name} = "{kind}"' for name, kind in TYPES.items())
 
 

@@ -1,0 +1,57 @@
+"""The outputs of a stage or of a reader: the values by which the command line finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import aws_lambda as lambda_
+
+from .api import Api
+from .function import Common
+from .parts import Parts, StageParts
+
+# The functions whose logs `bin/tidetable` reads.
+_LOGGED = ("ingest", "query", "doors")
+
+
+def name_outputs(common: Common, parts: Parts, functions: Mapping[str, lambda_.Function]) -> dict[str, str]:
+    """The values by the names of their outputs. ``functions`` are by the names of their handlers."""
+    logs = {
+        f"{handler.capitalize()}Logs": function.log_group.log_group_name
+        for handler, function in functions.items()
+        if handler in _LOGGED
+    }
+    outputs = {"ApiUrl": parts.api.rest.url, **logs}
+    if parts.own is not None:
+        outputs |= _name_own(parts.own, parts.api)
+    if common.origin:
+        outputs["Origin"] = common.origin
+    if parts.api.signed is not None:
+        outputs["IamApiUrl"] = parts.api.signed.url
+    if parts.targets.topic is not None:
+        outputs["AlarmTopic"] = parts.targets.topic.topic_arn
+    return outputs
+
+
+def _name_own(own: StageParts, api: Api) -> dict[str, str]:
+    lifecycle = own.lifecycle
+    outputs = {
+        "ArchiveBucket": own.storage.bucket.bucket_name,
+        "ArchiveDatabase": own.lake.name,
+        "CatalogTable": own.storage.catalog.table_name,
+        "LifecycleFunction": lifecycle.function.function_name,
+        "ArchiverFunction": lifecycle.archiver.function_name,
+        "RestorerFunction": lifecycle.restorer.function_name,
+        "SweeperFunction": lifecycle.sweeper.function_name,
+        "OverflowQueueUrl": own.ingest.overflow.queue_url,
+        "DeadLetterQueueUrl": own.ingest.dead_letters.queue_url,
+        "FeedFunction": own.feed.function.function_name,
+        "FeedDeadLetterQueueUrl": own.feed.dead_letters.queue_url,
+    }
+    if own.console is not None:
+        outputs["ConsoleUrl"] = api.rest.url_for_path("/console")
+    if own.rollups is not None:
+        outputs["RefresherFunction"] = own.rollups.function.function_name
+    if api.key is not None and api.plan is not None:
+        outputs |= {"ApiKeyId": api.key.key_id, "ApiUsagePlan": api.plan.usage_plan_id, "ApiId": api.rest.rest_api_id}
+    return outputs
