@@ -74,7 +74,20 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
     ``max_events`` is enforced before and while values are decoded, so a body of a million small values stays small.
     """
     text, kind = body
-    values = _lines(text, max_events) if kind in _NDJSON_TYPES else _json(text, kind, max_events)
+    if kind in _NDJSON_TYPES:
+        values = _lines(text, max_events)
+    else:
+        first = text.lstrip(_SPACE)[:1]
+        try:
+            if first not in (b"[", b"{"):
+                decode_json(text)
+                detail = "the body must be an event, an array of events or an object with events"
+                raise refuse(400, "unparseable", detail)
+            values = _array(text, max_events) if first == b"[" else _object(text, max_events)
+        except ValueError as error:
+            if kind not in _OPAQUE_TYPES or b"\n" not in text.strip():
+                raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
+            values = _lines(text, max_events)
     if not values:
         raise refuse(400, "unparseable", "the body holds no event")
     return values
@@ -97,22 +110,6 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
         return []
 
 
-def _json(text: bytes, kind: str, max_events: int) -> list[Any]:
-    """The candidates of a body that is one event, an array, or an object with events."""
-    try:
-        first = text.lstrip(_SPACE)[:1]
-        if first == b"[":
-            return _array(text, max_events)
-        if first != b"{":
-            decode_json(text)
-            raise refuse(400, "unparseable", "the body must be an event, an array of events or an object with events")
-        return _object(text, max_events)
-    except ValueError as error:
-        if kind in _OPAQUE_TYPES and b"\n" in text.strip():
-            return _lines(text, max_events)
-        raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
-
-
 def _object(text: bytes, max_events: int) -> list[Any]:
     """One event, or the events of a batch: an event has no field called "events", and a batch has no other."""
     begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
@@ -121,6 +118,10 @@ def _object(text: bytes, max_events: int) -> list[Any]:
             return _array(whole[begin.end() : -1], max_events)
         except ValueError:
             pass  # the body as one value says what is wrong with it
+    try:
+        return [_SENT(text)]
+    except (ValueError, RecursionError):
+        pass  # not an event of usual types, or not an event
     try:
         value = decode_json(text)
     except ValueError:

@@ -77,7 +77,7 @@ def route(
             if entry.table not in targets:
                 targets[entry.table] = PeriodTarget(stream, entry, layout, packer, now)
             period = targets[entry.table]
-        if not period.admit(submission, oldest):
+        if not (period.admits_all or period.admit(submission, oldest)):
             continue
         item = submission.item if period.same else period.item_layout.item_of(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
@@ -152,6 +152,8 @@ class PeriodTarget:
         # A closed table takes events again if `late` was raised, while an archive that began before may scan it: the drain writes
         # them, each on condition that the table is not archived.
         self.fenced = entry.state is State.CLOSED
+        # No event needs a closer look in an open table, which most events are for.
+        self.admits_all = self.writable and self.open and not self.fenced
         self.same = is_same(entry.layout, layout)
         self.item_layout = entry.layout if self.same else unspread(entry.layout)
         # An event was measured without the copies that other indexes hold of it.
