@@ -67,7 +67,7 @@ class Journal:
         return progress
 
     def expect(self, row: int, index: int) -> None:
-        """The row was handed to the client as its event ``index``."""
+        """Note that the row was handed to the client as its event ``index``."""
         with self._lock:
             self._waiting[index] = row
             self._read = row + 1

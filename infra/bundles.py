@@ -59,7 +59,7 @@ class Bundles:
         file = self._folder / MANIFEST
         if not file.exists():
             raise UsageError(
-                f"{file} is missing: this is no installed package. Install the wheel that `make wheel` makes, or pass"
+                f"{file} is missing: this is not an installed package. Install the wheel that `make wheel` makes, or pass"
                 " code=Assets(...) as app.py does"
             )
         manifest: dict[str, Any] = json.loads(file.read_text())

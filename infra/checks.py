@@ -140,8 +140,8 @@ def _place(construct: Construct) -> tuple[str, ...]:
     return tuple("" if Token.is_unresolved(value) else value for value in (stack.account, stack.region))
 
 
-def _same_bucket(one: s3.IBucket, other: s3.IBucket) -> bool:
-    if one is other:
+def _same_bucket(bucket: s3.IBucket, other: s3.IBucket) -> bool:
+    if bucket is other:
         return True
-    names = one.bucket_name, other.bucket_name
+    names = bucket.bucket_name, other.bucket_name
     return not any(Token.is_unresolved(name) for name in names) and names[0] == names[1]

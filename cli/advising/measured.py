@@ -40,7 +40,7 @@ class Throttling(NamedTuple):
 class Measured:
     """The figures of a history.
 
-    Tables to which a backfill wrote are left out: an import is no usual traffic. So are tables of another period, and tables
+    Tables to which a backfill wrote are left out: an import is not usual traffic. So are tables of another period, and tables
     with packs where the stream has none now, or the reverse: their units say nothing about the present configuration.
     """
 

@@ -125,7 +125,7 @@ def entry_of(item: Item) -> Entry:
 
 
 def _regions(value: Any) -> tuple[str, ...]:
-    """The names of Regions. What is no list of texts names none: a copy that is not known is not read."""
+    """The names of Regions; none if the value is not a list of texts, because a copy that is not known is not read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 

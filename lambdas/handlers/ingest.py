@@ -67,7 +67,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
 def measure(outcome: Outcome, stream: str, size: int) -> None:
     """Publish the metrics of a request whose events are durable; its body has ``size`` bytes.
 
-    ``stream`` and ``size`` are no dimensions, which would make metrics of their own: ``tidetable advise`` finds them in the log.
+    ``stream`` and ``size`` are not dimensions, which would make metrics of their own: ``tidetable advise`` finds them in the log.
     """
     metrics.add_metadata("stream", stream)
     metrics.add_metadata("bytes", size)

@@ -128,7 +128,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
 def _definitions_of(stream: Any) -> list[Definition]:
     definitions = wiring_upkeep.pipeline().definitions
     if stream not in definitions:
-        raise BadInvocation(f"{stream!r} is no stream with rollups; there are: {', '.join(definitions)}")
+        raise BadInvocation(f"{stream!r} is not a stream with rollups; there are: {', '.join(definitions)}")
     return list(definitions[stream])
 
 

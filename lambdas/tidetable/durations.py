@@ -18,7 +18,7 @@ class Duration(timedelta):
         """Read ``<whole number><s|m|h|d>``; ValueError says what a duration looks like."""
         match = _PATTERN.fullmatch(text)
         if match is None:
-            raise ValueError(f'"{text}" is no duration: write a whole number and s, m, h or d, such as "15m"')
+            raise ValueError(f'"{text}" is not a duration: write a whole number and s, m, h or d, such as "15m"')
         return cls(**{_UNITS[match[2]]: int(match[1])})
 
     def __str__(self) -> str:

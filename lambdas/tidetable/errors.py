@@ -123,7 +123,7 @@ class CopyRefused(TidetableError):
         self.table = table
         self.region = region
         super().__init__(
-            f"{region} has a table {table} already, which is no copy of this one; see the runbook, *Copies in other Regions*"
+            f"{region} has a table {table} already, which is not a copy of this one; see the runbook, *Copies in other Regions*"
         )
 
 

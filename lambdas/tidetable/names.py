@@ -44,5 +44,5 @@ def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
     prefix = table_prefix(stage)
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):
-        raise InvalidName(f"{name!r} is no period table of stage {stage}")
+        raise InvalidName(f"{name!r} is not a period table of stage {stage}")
     return parts[0], from_label(parts[1])

@@ -112,7 +112,7 @@ def _number_size(value: int | Decimal) -> int:
         digits, magnitude = _int_digits(abs(value))
     else:
         if not value.is_finite():
-            raise _Refused("is no number that can be stored")
+            raise _Refused("is not a number that can be stored")
         digits, magnitude = digits_of(value), value.adjusted() if value else 0
     if digits > MAX_DIGITS:
         raise _Refused(f"has more than {MAX_DIGITS} digits; send it as text")

@@ -252,13 +252,15 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
         ({"stream": "quakes", "rate": "nan"}, 400, "rate must be a number from 0 to 10,000,000"),
         ({"stream": "quakes", "rate": "1", "batch": "1.5"}, 400, "batch must be a whole number from 1 to 10,000"),
         ({"stream": "quakes", "rate": ["1", "2"]}, 400, "rate must be there once"),
-        ({"stream": "quakes", "rate": "1", "size": "3"}, 400, "size is no parameter of this route; it has stream,"),
+        ({"stream": "quakes", "rate": "1", "size": "3"}, 400, "size is not a parameter of this route; it has stream,"),
         ({"stream": "devices", "rate": "1", "in_index": "hot:1"}, 400, "the indexes are hottest"),
         ({"stream": "devices", "rate": "1", "in_index": "hottest:2"}, 400, "such as by_error:0.01"),
         (
             {"stream": "quakes", "rate": "1", "change": 'late = "2d"\n[pack\nspan = "1h"'},
             400,
-            'change is no TOML: Expected "]" at the end of a table declaration (at line 2, column 6)'.replace('"', "'"),
+            'change is not TOML: Expected "]" at the end of a table declaration (at line 2, column 6)'.replace(
+                '"', "'"
+            ),
         ),
         (
             {"stream": "quakes", "rate": "1", "change": '[streams.quakes.pack]\nspan = "1h"\nspam = 3'},

@@ -132,9 +132,9 @@ def test_a_message_that_came_before_is_written_as_far_as_it_is_not_there(
         return Drained(1)
 
     monkeypatch.setattr(drain, "drain_message", take)
-    one = record(1, "body")
+    message = record(1, "body")
     if received:
-        one["attributes"]["ApproximateReceiveCount"] = received
+        message["attributes"]["ApproximateReceiveCount"] = received
     with wiring.serving(World().pipeline()):
-        drain.handler({"Records": [one]}, Context())  # type: ignore[arg-type]
+        drain.handler({"Records": [message]}, Context())  # type: ignore[arg-type]
     assert told == [repeated]

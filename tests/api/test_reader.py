@@ -159,7 +159,7 @@ def test_a_period_without_a_copy_is_said_and_never_left_out(environment: Path) -
     here.stage.clock.sleep(10)
     (event,) = here.series().body["events"]
     client: Any = StrictClient(here.stage.others[IRELAND])
-    entry = next(one for one in here.stage.catalog.entries("s", consistent=True) if one.period.label == TODAY)
+    entry = next(entry for entry in here.stage.catalog.entries("s", consistent=True) if entry.period.label == TODAY)
     # As it is before the copy is made, and after it was given up. The copy itself is still there: the catalog decides.
     here.stage.catalog.mark_copies(entry, [])
     here.stage.clock.sleep(10)
@@ -200,14 +200,17 @@ def test_a_copy_that_is_gone_though_the_catalog_names_it_is_no_missing_event(env
 def test_an_archived_period_is_read_from_the_origins_bucket(environment: Path) -> None:
     here = world(environment)
     send(here.stage, "a", "b")
-    while next(one for one in here.stage.catalog.entries("s") if one.period.label == TODAY).state is not State.DELETED:
+    while (
+        next(entry for entry in here.stage.catalog.entries("s") if entry.period.label == TODAY).state
+        is not State.DELETED
+    ):
         run(here.stage, minutes=60)
         assert here.stage.clock.now() < here.stage.clock.now().replace(month=4), "it is never archived"
         answer = here.series()
         # At each moment of the way there: both events, or a gap.
         gaps = [gap for gap in answer.body["gaps"] if gap["from"].startswith(TODAY)]
         assert answer.ids == ["a", "b"] or gaps
-        if next(one for one in here.stage.catalog.entries("s") if one.period.label == TODAY).archive is not None:
+        if next(entry for entry in here.stage.catalog.entries("s") if entry.period.label == TODAY).archive is not None:
             break
     here.stage.clock.sleep(10)
     run(here.stage, 12)
@@ -306,7 +309,7 @@ def test_the_list_of_streams_says_where_to_write(environment: Path) -> None:
 def test_a_restored_period_is_not_read_from_its_archive(environment: Path) -> None:
     """The table at the origin may hold what its archive does not."""
     here = world(environment)
-    entry = next(one for one in here.reader.catalog_reader.entries("s") if one.period.label == TODAY)
+    entry = next(entry for entry in here.reader.catalog_reader.entries("s") if entry.period.label == TODAY)
     from dataclasses import replace
 
     from tidetable.catalog import ArchiveFacts

@@ -169,7 +169,7 @@ def test_a_dry_run_counts_the_buckets_of_a_rebuild(
 SPAN = {"stream": "s", "rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have status, rebuild and dry_run"),
-    ({"status": "other"}, "'other' is no stream with rollups; there are: s"),
+    ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
     ({"rebuild": SPAN | {"rollup": "days"}}, "rebuild: s has no rollup 'days'; it has hours"),
     ({"rebuild": SPAN | {"to": "2026-01-01"}}, "is not before to"),
     ({"rebuild": SPAN | {"from": "soon"}}, "rebuild: "),

@@ -58,7 +58,7 @@ ladder = [
 """
 
 
-def made(stage: Stage, patch: pytest.MonkeyPatch) -> list[Any]:
+def record_requests(stage: Stage, patch: pytest.MonkeyPatch) -> list[Any]:
     """Record the requests for tables from now on."""
     requests: list[Any] = []
     call = stage.dynamo.account.engine.call
@@ -88,7 +88,7 @@ def test_a_restored_table_has_every_setting_of_its_stream(
         stage.run_lifecycle()
         stage.clock.sleep(300)
     assert TABLE not in stage.dynamo.account.tables
-    requests = made(stage, monkeypatch)
+    requests = record_requests(stage, monkeypatch)
     assert stage.restore("s", LABEL).next is None
     assert [request["TableName"] for request in requests] == [TABLE, f"{TABLE}.parts"]
     for request in requests:

@@ -42,7 +42,7 @@ def measure(
     alone: bool = False,
     archived: list[Entry] | None = None,
 ) -> Measured | None:
-    entries = [*(archived or []), *(one.entry for one in periods)]
+    entries = [*(archived or []), *(measured.entry for measured in periods)]
     facts = Facts(periods, entries, consumed or {}, traffic or Traffic(), alone)
     return measure_workload(periods[0].stream, facts, NOON, by_key=True)
 
@@ -92,8 +92,8 @@ def test_queries_are_counted_by_the_units_that_they_took() -> None:
 
 def archived(label: str, events: int) -> Entry:
     facts = ArchiveFacts("m", events, 1, NOON)
-    one = period(label, 0, 0, configuration().streams["s"]).entry
-    return replace(one, state=State.DELETED, archive=facts)
+    entry = period(label, 0, 0, configuration().streams["s"]).entry
+    return replace(entry, state=State.DELETED, archive=facts)
 
 
 def test_events_in_packs_are_counted_by_their_archives() -> None:
@@ -120,7 +120,7 @@ def test_events_in_packs_without_an_archive_are_those_of_the_stage_if_it_has_no_
 def test_sizes_that_dynamodb_has_not_counted_yet_are_not_used() -> None:
     policy = configuration().streams["s"]
     periods = [period("2026-03-14", 10, 1000, policy), period("2026-03-13", 86_400, 43_200_000, policy)]
-    facts = Facts(periods, [one.entry for one in periods], {}, Traffic(), alone=False)
+    facts = Facts(periods, [measured.entry for measured in periods], {}, Traffic(), alone=False)
     found = measure_workload(policy, facts, datetime(2026, 3, 15, 2, tzinfo=UTC), by_key=True)
     assert found is not None
     assert found.workload.events_per_second[0] == 1.0

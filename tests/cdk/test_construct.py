@@ -156,10 +156,10 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     assert objects
     assert all(id in text for text in objects)
     # The functions use the bucket's key through S3 only.
-    on_key = [one for one in found.statements("archiver") if actions(one) & {"kms:Decrypt"}]
+    on_key = [statement for statement in found.statements("archiver") if actions(statement) & {"kms:Decrypt"}]
     assert on_key
-    assert all(one["Resource"] == {"Fn::GetAtt": [logical_id(stack, key), "Arn"]} for one in on_key)
-    assert all("s3." in json.dumps(one["Condition"]) for one in on_key)
+    assert all(statement["Resource"] == {"Fn::GetAtt": [logical_id(stack, key), "Arn"]} for statement in on_key)
+    assert all("s3." in json.dumps(statement["Condition"]) for statement in on_key)
     # Athena reads from it.
     tables = found.all("AWS::Glue::Table").values()
     assert all({"Ref": id} in table["TableInput"]["StorageDescriptor"]["Location"]["Fn::Join"][1] for table in tables)
@@ -192,10 +192,14 @@ def test_an_own_key_encrypts_the_queues_and_the_stages_bucket() -> None:
     (rule,) = archive["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": arn}
     for name, service in (("ingest", "sqs."), ("archiver", "s3."), ("query", "s3.")):
-        uses = [one for one in found.statements(name) if any(use.startswith("kms:") for use in actions(one))]
+        uses = [
+            statement
+            for statement in found.statements(name)
+            if any(use.startswith("kms:") for use in actions(statement))
+        ]
         assert uses
-        assert all(one["Resource"] == arn for one in uses)
-        assert any(service in json.dumps(one["Condition"]) for one in uses)
+        assert all(statement["Resource"] == arn for statement in uses)
+        assert any(service in json.dumps(statement["Condition"]) for statement in uses)
 
 
 def test_an_own_topic_is_notified_by_every_alarm() -> None:
@@ -330,7 +334,9 @@ def test_a_configuration_with_mistakes_is_named_with_all_of_them(tmp_path: Path)
 
 
 def test_a_checkout_has_no_code_of_functions_in_its_package() -> None:
-    with pytest.raises(UsageError, match=r"this is no installed package. Install the wheel that `make wheel` makes"):
+    with pytest.raises(
+        UsageError, match=r"this is not an installed package. Install the wheel that `make wheel` makes"
+    ):
         Tidetable(new_stack(), "Events", stage="prod", config=Config.file(CONFIG))
 
 
@@ -347,7 +353,7 @@ def test_functions_run_on_the_architecture_of_the_app(
 ) -> None:
     stack = new_stack()
     add(stack, stage=stage, architecture=architecture)
-    assert {one["Architectures"][0] for one in synthesise(stack).functions().values()} == {expected}
+    assert {function["Architectures"][0] for function in synthesise(stack).functions().values()} == {expected}
 
 
 def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name() -> None:

@@ -137,8 +137,16 @@ def test_an_installed_package_is_all_that_a_synth_needs(python: Path, app: Path)
     done = run(python, "", app, CDK_OUTDIR=str(out), CDK_CONTEXT_JSON=json.dumps({"stage": "local"}))
     assert done.returncode == 0, done.stderr
     template = json.loads((out / "Shop.template.json").read_text())
-    functions = [one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::Lambda::Function"]
-    keys = {one["Handler"]: one["Code"]["S3Key"] for one in functions if one["Handler"].startswith("handlers.")}
+    functions = [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    ]
+    keys = {
+        function["Handler"]: function["Code"]["S3Key"]
+        for function in functions
+        if function["Handler"].startswith("handlers.")
+    }
     assert len(set(keys.values())) == 3, "the hot path, the archive and the console"
     packed = {key: zipfile.ZipFile(out / f"asset.{key}") for key in set(keys.values())}
     for handler, key in keys.items():

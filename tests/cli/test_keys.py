@@ -41,7 +41,7 @@ def decision_on(stage: Stage, key: str, method: str = "GET", stream: str = "s") 
     return decide(Call(method, EVENTS, stream, {"x-api-key": [key]}), stage.key_ring, stage.clock.now())
 
 
-def listed() -> list[dict[str, Any]]:
+def list_keys() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(run("keys", "list", "--json").output)
     return found
 
@@ -87,7 +87,7 @@ def test_every_right_is_kept_as_it_was_said(stage: Stage) -> None:
     assert access == Access(made["id"], frozenset("qs"), frozenset({"read", "operate"}), "t7/")
     stage.clock.sleep(90 * 86_400)
     assert decision_on(stage, made["key"]).refusal == "expired"
-    assert [entry["state"] for entry in listed()] == ["expired"]
+    assert [entry["state"] for entry in list_keys()] == ["expired"]
 
 
 def test_a_key_of_all_streams(stage: Stage) -> None:
@@ -119,7 +119,7 @@ def test_a_mistake_names_the_option_and_makes_nothing(gateway: FakeGateway, opti
     result = run("keys", "create", *options)
     assert result.exit_code == 64
     assert named in result.output
-    assert (gateway.keys, listed()) == ({}, [])
+    assert (gateway.keys, list_keys()) == ({}, [])
 
 
 def test_a_stream_that_the_configuration_lacks_is_mentioned(stage: Stage) -> None:
@@ -151,7 +151,7 @@ def test_a_revoked_key_is_refused_and_stays_known(stage: Stage) -> None:
     assert result.exit_code == 0
     assert "within 60 seconds" in result.output
     assert decision_on(stage, made["key"]).refusal == "revoked"
-    assert [(entry["id"], entry["state"]) for entry in listed()] == [(made["id"], "revoked")]
+    assert [(entry["id"], entry["state"]) for entry in list_keys()] == [(made["id"], "revoked")]
     assert run("keys", "revoke", made["id"]).exit_code == 0, "again changes nothing"
     assert "is revoked" in run("keys", "rotate", made["id"]).output
 
@@ -176,7 +176,7 @@ def test_where_the_gateway_refuses_no_key_is_shown_and_nothing_is_left(
     assert result.exit_code == 1
     assert "tt_" not in result.output
     assert gateway.keys == {}
-    assert listed() == []
+    assert list_keys() == []
 
 
 def test_a_rotated_key_has_both_texts_until_the_overlap_ends(stage: Stage, gateway: FakeGateway) -> None:
@@ -239,7 +239,7 @@ def test_the_first_key_may_do_everything_as_before(stage: Stage) -> None:
     decision = decision_on(stage, FIRST, stream="any")
     assert (decision.allowed, decision.meter) == (True, FIRST)
     assert Access.of(decision.context()) == Access("gw6763c11c34")
-    assert [(entry["name"], entry["state"], entry["streams"]) for entry in listed()] == [("first", "active", None)]
+    assert [(entry["name"], entry["state"], entry["streams"]) for entry in list_keys()] == [("first", "active", None)]
 
 
 def test_the_first_key_is_rotated_and_then_counted_by_a_key_of_its_own(stage: Stage, gateway: FakeGateway) -> None:

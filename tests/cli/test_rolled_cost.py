@@ -88,8 +88,8 @@ def test_a_bucket_has_no_more_groups_than_events_and_one_without_by(file: Path) 
     few = lines_of(file, STREAM + MINUTES, "--rate", "0.5", "--reads", "0", "--groups", "1000")
     # 30 events a minute: 30 cells are 730 bytes, one unit and the edge's.
     assert few["rollup s-m, writes"] == pytest.approx(1_440 * 2 * MONTH * 0.625e-6, rel=1e-3)
-    one = lines_of(file, STREAM + MINUTES.replace('["series"]', "[]"), *LOAD)
-    assert one["rollup s-m, writes"] == pytest.approx(1_440 * 2 * MONTH * 0.625e-6, rel=1e-3)
+    ungrouped = lines_of(file, STREAM + MINUTES.replace('["series"]', "[]"), *LOAD)
+    assert ungrouped["rollup s-m, writes"] == pytest.approx(1_440 * 2 * MONTH * 0.625e-6, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return build(request.param, request)
 
 
-def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
+def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
     """A table with an event for each of the data objects."""
     spec = replace(engine.spec(), indexes=INDEXES)
     assert engine.tables.create(spec)
@@ -58,7 +58,7 @@ def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
 
 def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -> None:
     datas: list[dict[str, Any]] = [{"f": {"v": value}} for value in VALUES]
-    table = made(engine, [*datas, {}, {"f": "text"}])
+    table = make_table(engine, [*datas, {}, {"f": "text"}])
     everything = KeyRange(table, "a#0", LOW, HIGH)
     many = pages(engine, everything)
     for operator, texts in CONDITIONS:
@@ -72,28 +72,28 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
 def test_other_values_than_text_have_no_prefix(name: str, request: pytest.FixtureRequest) -> None:
     """ministack refuses a query that meets one, but the official engine continues."""
     engine = build(name, request)
-    table = made(engine, [{"f": value} for value in VALUES])
+    table = make_table(engine, [{"f": value} for value in VALUES])
     for prefix, count in (("n", 1), ("1", 1), ("true", 1), ("old", 1), ("z", 0)):
         condition = Condition("f", "prefix", (prefix,))
         assert len(pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(condition,)))) == count
 
 
 def test_a_prefix_is_told_by_the_service(engine: Engine) -> None:
-    table = made(engine, [{"f": value} for value in ("new", "newer", "old", "n")])
+    table = make_table(engine, [{"f": value} for value in ("new", "newer", "old", "n")])
     condition = Condition("f", "prefix", ("new",))
     items = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(condition,)))
     assert [item["data"]["f"] for item in items] == ["new", "newer"]
 
 
 def test_several_conditions_hold_together(engine: Engine) -> None:
-    table = made(engine, [{"a": n, "b": str(n % 3)} for n in range(20)])
+    table = make_table(engine, [{"a": n, "b": str(n % 3)} for n in range(20)])
     both = (Condition("a", "ge", ("5",)), Condition("b", "eq", ("1",)))
     items = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=both))
     assert [item["data"]["a"] for item in items] == [7, 10, 13, 16, 19]
 
 
 def test_what_has_its_data_elsewhere_is_left_for_whoever_can_look(engine: Engine) -> None:
-    table = made(engine, [])
+    table = make_table(engine, [])
     items: list[Item] = [
         {"pk": "a#0", "sk": "2026-02-28T1", "z": b"x"},
         {"pk": "a#0", "sk": "2026-02-28T2", "out": {"o": "key", "b": 9}},
@@ -105,10 +105,10 @@ def test_what_has_its_data_elsewhere_is_left_for_whoever_can_look(engine: Engine
 
 
 def test_only_the_fields_asked_for_are_fetched(engine: Engine) -> None:
-    table = made(engine, [{"a": 1, "b": {"c": 2, "d": 3}, "e": "x"}, {"e": "y"}])
+    table = make_table(engine, [{"a": 1, "b": {"c": 2, "d": 3}, "e": "x"}, {"e": "y"}])
     items = pages(engine, KeyRange(table, "a#0", LOW, HIGH), fields=("a", "b.c"))
     assert [item.get("data", {}) for item in items] == [{"a": 1, "b": {"c": 2, "d": 3}}, {}]
-    narrow = made(engine, [{"status": "new", "score": 7, "place": "x", "long": "y"}])
+    narrow = make_table(engine, [{"status": "new", "score": 7, "place": "x", "long": "y"}])
     keys = KeyRange(narrow, "new#0", LOW, HIGH, None, INDEXES[2])
     assert pages(engine, keys, fields=("score",))[0][INDEXES[2].copy] == {"score": 7}
 
@@ -116,7 +116,7 @@ def test_only_the_fields_asked_for_are_fetched(engine: Engine) -> None:
 @pytest.mark.parametrize("ascending", [True, False])
 def test_a_ranking_is_in_the_order_of_numbers_and_goes_on_behind_any_item(engine: Engine, ascending: bool) -> None:
     scores: list[Any] = [5, Decimal("-1.5"), 100, 20, 20, 20, 3, "7", None, True]
-    table = made(engine, [{"game": "chess", "score": score} for score in scores] + [{"game": "go", "score": 1}])
+    table = make_table(engine, [{"game": "chess", "score": score} for score in scores] + [{"game": "go", "score": 1}])
     numbers = []
     for suffix in range(2):
         keys = KeyRange(table, INDEXES[0].partition("chess", suffix), None, None, index=INDEXES[0])
@@ -128,23 +128,23 @@ def test_a_ranking_is_in_the_order_of_numbers_and_goes_on_behind_any_item(engine
 
 
 def test_a_ranking_may_be_cut_by_number_and_by_time(engine: Engine) -> None:
-    table = made(engine, [{"game": "chess", "score": n} for n in range(40)])
+    table = make_table(engine, [{"game": "chess", "score": n} for n in range(40)])
 
-    def found(low: Decimal | None, high: Decimal | None, times: tuple[str, str] | None = None) -> list[int]:
+    def find_numbers(low: Decimal | None, high: Decimal | None, times: tuple[str, str] | None = None) -> list[int]:
         ranges = [
             KeyRange(table, INDEXES[0].partition("chess", n), low, high, None, INDEXES[0], times=times)
             for n in range(2)
         ]
         return sorted(int(item[INDEXES[0].sk]) for keys in ranges for item in pages(engine, keys))
 
-    assert found(Decimal(35), None) == list(range(35, 40))
-    assert found(None, Decimal("2.5")) == [0, 1, 2]
-    assert found(Decimal(-1), Decimal(1)) == [0, 1]
-    assert found(None, None, ("2026-02-28T00:10", "2026-02-28T00:12:59")) == [10, 11, 12]
+    assert find_numbers(Decimal(35), None) == list(range(35, 40))
+    assert find_numbers(None, Decimal("2.5")) == [0, 1, 2]
+    assert find_numbers(Decimal(-1), Decimal(1)) == [0, 1]
+    assert find_numbers(None, None, ("2026-02-28T00:10", "2026-02-28T00:12:59")) == [10, 11, 12]
 
 
 def test_indexes_hold_what_they_project(engine: Engine) -> None:
-    table = made(engine, [{"status": "new", "score": 7, "place": "x", "long": "y" * 100}])
+    table = make_table(engine, [{"status": "new", "score": 7, "place": "x", "long": "y" * 100}])
     for index, data, copy in (
         (INDEXES[1], None, None),
         (INDEXES[2], None, {"score": 7, "place": "x"}),
@@ -164,7 +164,7 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
         {"type": "visit", "customer": "c1"},
         {"customer": "c1"},
     ]
-    table = made(engine, datas)
+    table = make_table(engine, datas)
     whole, shared, replica = INDEXES[3:]
     ranges = [KeyRange(table, whole.partition("", suffix), LOW, HIGH, None, whole) for suffix in range(3)]
     assert sum(len(pages(engine, keys)) for keys in ranges) == 4
@@ -182,7 +182,7 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
 def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None:
     """Some engines write all digits. All must store, compare and rank these numbers and report a size."""
     value = decode_json(number)
-    table = made(engine, [{"game": "chess", "score": value, "status": "new"}])
+    table = make_table(engine, [{"game": "chess", "score": value, "status": "new"}])
     (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))
     assert item["data"]["score"] == value
     assert item_bytes(item) > 0

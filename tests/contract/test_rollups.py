@@ -56,8 +56,8 @@ def test_a_stream_without_rollups_has_no_state(rollups: Rollups) -> None:
 def test_everything_of_a_stream_is_answered_at_once_and_nothing_of_another(rollups: Rollups) -> None:
     late = edge(NOON, NOON + HOUR, "a-name_1")
     early = edge(NOON - HOUR, NOON, "hours", '{"by":["place.state","série#"]}')
-    for one in (late, early):
-        assert rollups.put_edge("s", one, None)
+    for each in (late, early):
+        assert rollups.put_edge("s", each, None)
     rollups.put_marks("s", [NOON + HOUR, NOON], 7, HOUR)
     rollups.put_over("s", "hours", NOON, 10_001)
     rollups.put_marks("s2", [NOON], 9, HOUR)
@@ -107,8 +107,8 @@ def test_a_span_has_the_marks_that_meet_it_the_notes_that_begin_in_it_and_every_
         rollups.put_over("s", "hours", NOON + hours * HOUR, 10_001)
     rollups.put_over("s", "a-first", NOON + HOUR, 10_001)
     edges = [edge(NOON - 2 * day, NOON - day), edge(NOON + day, NOON + 2 * day)]
-    for one in edges:
-        rollups.put_edge("s", one, None)
+    for each in edges:
+        rollups.put_edge("s", each, None)
     state = rollups.read_state("s", (NOON, NOON + 2 * HOUR))
     assert list(state.edges) == edges
     assert list(state.marks) == [
@@ -163,7 +163,7 @@ class Watched:
         self.bodies: list[dict[str, Any]] = []
 
     def call_all(self, requests: Sequence[Request]) -> Any:
-        self.bodies += [json.loads(one.body) for one in requests if one.operation == "Query"]
+        self.bodies += [json.loads(request.body) for request in requests if request.operation == "Query"]
         return self._inner.call_all(requests)
 
     def __getattr__(self, name: str) -> Any:
@@ -211,8 +211,8 @@ def test_an_overfull_bucket_is_noted_and_forgotten_as_often_as_it_comes(rollups:
 
 def test_a_rollup_is_forgotten_and_nothing_else(rollups: Rollups) -> None:
     first, second, other = edge(NOON - HOUR, NOON), edge(), edge(rollup="days")
-    for one in (first, second, other):
-        rollups.put_edge("s", one, None)
+    for each in (first, second, other):
+        rollups.put_edge("s", each, None)
     rollups.put_edge("s2", first, None)
     rollups.put_marks("s", [NOON], 7, HOUR)
     rollups.put_over("s", "hours", NOON, 10_001)

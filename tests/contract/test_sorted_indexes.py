@@ -34,7 +34,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return build(request.param, request)
 
 
-def made(engine: Engine, datas: list[dict[str, Any]]) -> str:
+def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
     """A table with an event for each of the data objects."""
     spec = replace(engine.spec(), indexes=INDEXES)
     assert engine.tables.create(spec)
@@ -50,7 +50,7 @@ def ids(items: list[Item]) -> list[str]:
 
 @pytest.mark.parametrize("index", INDEXES[:2], ids=["global", "local"])
 def test_a_level_is_found_whole_and_a_prefix_by_its_beginning(engine: Engine, index: Index) -> None:
-    table = made(engine, [{"country": country, "region": "r"} for country in COUNTRIES])
+    table = make_table(engine, [{"country": country, "region": "r"} for country in COUNTRIES])
     pk = "*#0" if not index.local else "a#0"
     everything = KeyRange(table, pk, None, None, index=index)
     # In the order of UTF-8: the empty text, then a boolean and a number, which have a mark of their own.
@@ -74,7 +74,7 @@ def test_a_level_is_found_whole_and_a_prefix_by_its_beginning(engine: Engine, in
 
 
 def test_times_within_a_head_are_a_range(engine: Engine) -> None:
-    table = made(engine, [{"country": "US", "region": "CA" if n % 2 else "NV"} for n in range(10)])
+    table = make_table(engine, [{"country": "US", "region": "CA" if n % 2 else "NV"} for n in range(10)])
     head = "US\x01CA\x01"
     for index, pk in ((INDEXES[0], "*#0"), (INDEXES[1], "a#0")):
         keys = KeyRange(table, pk, f"{head}2026-02-28T00:02", f"{head}2026-02-28T00:08", index=index)
@@ -85,7 +85,7 @@ def test_times_within_a_head_are_a_range(engine: Engine) -> None:
 
 
 def test_a_local_index_is_read_consistently_and_filtered(engine: Engine) -> None:
-    table = made(engine, [{"country": "US", "n": n, "long": "x" * 50} for n in range(8)] + [{"n": 9}])
+    table = make_table(engine, [{"country": "US", "n": n, "long": "x" * 50} for n in range(8)] + [{"n": 9}])
     near, brief, bare, best = INDEXES[1:]
     keys = KeyRange(table, "a#0", None, None, index=near, prefix="US\x01")
     assert ids(pages(engine, keys, consistent=True)) == [f"e{n:03d}" for n in range(8)]

@@ -39,7 +39,7 @@ def test_a_rollup_takes_no_metrics() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('influx = { series = "{measurement" }', 'streams.s.influx.series: "{measurement" is no template'),
+        ('influx = { series = "{measurement" }', 'streams.s.influx.series: "{measurement" is not a template'),
         ('influx = { series = "a{}" }', "streams.s.influx.series"),
         ('otlp = { series = ["a", "a"] }', "streams.s.otlp.series: an attribute is empty or named twice"),
         ('otlp = { series = [""] }', "streams.s.otlp.series"),

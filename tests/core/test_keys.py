@@ -136,23 +136,23 @@ def test_what_is_no_ref_is_refused(text: str) -> None:
         Ref.decode(text)
 
 
-def made(version: int, pk: str, sk: str) -> str:
+def make_ref(version: int, pk: str, sk: str) -> str:
     """A ref as docs/inside/suffix.md writes it, by hand."""
     return urlsafe_b64encode(json.dumps([version, "s", "2026-01-30", pk, sk]).encode()).decode().rstrip("=")
 
 
 def test_a_ref_of_another_version_or_of_a_key_that_no_item_has_is_refused() -> None:
     """AWS: 2,048 bytes of partition key, 1,024 of sort key, and neither is empty."""
-    assert Ref.decode(made(1, "a#0", "x")).key == Key("a#0", "x")
-    assert Ref.decode(made(1, "p" * 2048, "s" * 1024)).key == Key("p" * 2048, "s" * 1024)
+    assert Ref.decode(make_ref(1, "a#0", "x")).key == Key("a#0", "x")
+    assert Ref.decode(make_ref(1, "p" * 2048, "s" * 1024)).key == Key("p" * 2048, "s" * 1024)
     for other in (
-        made(2, "a#0", "x"),
-        made(0, "a#0", "x"),
-        made(1, "a#0", "s" * 1025),
-        made(1, "p" * 2049, "x"),
-        made(1, "a#0", "é" * 513),
-        made(1, "", "x"),
-        made(1, "a#0", ""),
+        make_ref(2, "a#0", "x"),
+        make_ref(0, "a#0", "x"),
+        make_ref(1, "a#0", "s" * 1025),
+        make_ref(1, "p" * 2049, "x"),
+        make_ref(1, "a#0", "é" * 513),
+        make_ref(1, "", "x"),
+        make_ref(1, "a#0", ""),
     ):
         with pytest.raises(InvalidRef):
             Ref.decode(other)

@@ -88,10 +88,10 @@ def test_a_strangers_name_is_no_table_of_ours(name: str) -> None:
 
 
 @given(instants, instants)
-def test_time_texts_sort_as_the_instants_do_and_are_read_back(one: datetime, other: datetime) -> None:
-    assert (to_text(one) < to_text(other)) == (one < other)
-    assert from_text(to_text(one)) == parse_instant(to_text(one)) == one
-    assert len(to_text(one)) == 27
+def test_time_texts_sort_as_the_instants_do_and_are_read_back(first: datetime, second: datetime) -> None:
+    assert (to_text(first) < to_text(second)) == (first < second)
+    assert from_text(to_text(first)) == parse_instant(to_text(first)) == first
+    assert len(to_text(first)) == 27
 
 
 @pytest.mark.parametrize(

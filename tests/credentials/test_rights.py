@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
         ),
         ("n", [], ["read"], "", "add --stream NAME once for each stream, or --all-streams"),
         ("n", ["s"] * 51, ["read"], "", "--stream: at most 50; use --all-streams, or several keys"),
-        ("n", ["No Name"], ["read"], "", "--stream 'No Name' is no name of a stream"),
+        ("n", ["No Name"], ["read"], "", "--stream 'No Name' is not the name of a stream"),
         ("n", None, [], "", "--can is a list such as write,read of write, read, operate"),
         ("n", None, ["read", "own"], "", "--can is a list such as write,read of write, read, operate"),
         (

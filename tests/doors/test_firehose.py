@@ -104,7 +104,7 @@ def test_five_refusals_are_described_and_the_others_counted(doors: Doors) -> Non
 def test_a_body_that_is_no_request_is_400_in_its_form(doors: Doors, body: bytes) -> None:
     reply = send(doors, body=body)
     assert (reply.status, reply.document["requestId"]) == (400, REQUEST)
-    assert "no request of Firehose" in reply.document["errorMessage"]
+    assert "not a request of Firehose" in reply.document["errorMessage"]
 
 
 def test_too_much_is_not_413_because_firehose_would_drop_it(doors: Doors) -> None:

@@ -116,21 +116,23 @@ def requests() -> list[list[dict[str, Any]]]:
     chance = random.Random(15)
     begun = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
 
-    def made(series: str, seconds: float, id: str | None, **data: Any) -> dict[str, Any]:
+    def make_event(series: str, seconds: float, id: str | None, **data: Any) -> dict[str, Any]:
         time = (begun + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {"series": series, "time": time, "id": id or f"{series}-{seconds:.2f}", "data": data}
 
     states = ["idle", "busy", "off"]
     events = [
-        made(f"host-{n % 7}", 5 * n, None, v=chance.randrange(1000) / 10, state=chance.choice(states), up=n % 9 > 0)
+        make_event(
+            f"host-{n % 7}", 5 * n, None, v=chance.randrange(1000) / 10, state=chance.choice(states), up=n % 9 > 0
+        )
         for n in range(1400)
     ]
     orders = [
-        made("orders", chance.randrange(7000), f"o{n}", v=chance.randrange(9000), lines=[n, {"q": 1.5}])
+        make_event("orders", chance.randrange(7000), f"o{n}", v=chance.randrange(9000), lines=[n, {"q": 1.5}])
         for n in range(300)
     ]
     changed = [order | {"data": {"v": chance.randrange(9000), "state": "paid"}} for order in chance.sample(orders, 90)]
-    pulses = [made("pulse#1", 3000 + n / 100, None, v=(n * 37) % 500) for n in range(1200)]
+    pulses = [make_event("pulse#1", 3000 + n / 100, None, v=(n * 37) % 500) for n in range(1200)]
     again = chance.sample(orders, 40)
     chance.shuffle(orders)
     parts = [events, pulses, orders, again, changed]
@@ -170,7 +172,7 @@ def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
             answer = api.send(stream, json.dumps(request).encode())
             assert (answer.status, answer.body["accepted"]) == (200, len(request)), answer
             units[stream] += float(answer.headers["tidetable-write-units"])
-            names = [(one["series"], one["time"], one["id"]) for one in request]
+            names = [(event["series"], event["time"], event["id"]) for event in request]
             refs.setdefault(stream, {}).update(zip(names, answer.body["refs"], strict=True))
     count = sum(map(len, requests))
     assert units["plain"] >= count
@@ -225,8 +227,8 @@ def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
             answer = api.query(stream, "aggregate", **stats)
             assert answer.status == 200, answer
             assert [
-                (one["group"]["series"], one["start"][:16], *[one[stat] for stat in ("count", "sum", "min", "max")])
-                for one in sorted(answer.body["aggregates"], key=lambda one: (one["group"]["series"], one["start"]))
+                (row["group"]["series"], row["start"][:16], *[row[stat] for stat in ("count", "sum", "min", "max")])
+                for row in sorted(answer.body["aggregates"], key=lambda row: (row["group"]["series"], row["start"]))
             ] == held.execute(
                 "SELECT series, strftime(time_bucket(INTERVAL 30 MINUTE, time::TIMESTAMP), '%Y-%m-%dT%H:%M') AS step, count(*),"
                 " round(sum(v), 1), min(v), max(v) FROM events GROUP BY ALL ORDER BY series, step"

@@ -12,9 +12,11 @@ from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event, Item
+from tidetable.exact import decode_json
 from tidetable.keys import Layout
-from tidetable.packs import open_item, opened_event
+from tidetable.packs import DamagedPack, Opened, open_item
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
+from tidetable.times import from_text
 
 # Parts per period, and events per page: pages are short, as large events make them.
 _PARTS, _PAGE = 2, 7
@@ -84,9 +86,18 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
         opened = open_item(item, layout, Zstd())
         for number, place in enumerate(opened.places):
             at = opened.ats[number] if opened.ats is not None else opened.at
-            event = opened_event(opened, number, layout)
+            event = _read_packed(opened, number, layout)
             # Only in a stream by time does the position contain the series.
             key = f"{event.series}#{place}"
             if key not in copies or copies[key][:2] < (at, opened.hash):
                 copies[key] = at, opened.hash, event
     return [event for _, _, event in copies.values()]
+
+
+def _read_packed(opened: Opened, index: int, layout: Layout) -> Event:
+    """An event of a pack, whose data must be there as text."""
+    time, series, id = layout.names(opened.address, opened.places[index])
+    value = opened.values[index]
+    if not isinstance(value, str):
+        raise DamagedPack("the data is kept in another form; make the item whole first")
+    return Event(series, from_text(time), id, decode_json(value))

@@ -26,7 +26,7 @@ class FakeRollups:
         return RollupState(
             sorted(
                 [edge for (name, _, _), edge in self.edges.items() if name == stream],
-                key=lambda one: (one.start, one.rollup),
+                key=lambda edge: (edge.start, edge.rollup),
             ),
             [
                 Mark(bucket, at, length)

@@ -29,7 +29,7 @@ def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
     return answer.body
 
 
-def found(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
+def find_data(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
     """The data of a series' events, by id."""
     given = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat(), "series": series, **more}
     return {event["id"]: event["data"] for event in api.walk(stream, **given)}
@@ -60,12 +60,12 @@ def write_and_read(api: Api, series: str) -> None:
     refs = send(api, "quakes", *events)["refs"]
     send(api, "stations", *events)
     assert (
-        found(api, "quakes", series)
-        == found(api, "stations", series)
+        find_data(api, "quakes", series)
+        == find_data(api, "stations", series)
         == {event["id"]: event["data"] for event in events}
     )
     assert api.get("quakes", refs[1]).body["data"] == events[1]["data"]
-    found_by_index = found(api, "stations", series, **{"where.status": "new"})
+    found_by_index = find_data(api, "stations", series, **{"where.status": "new"})
     assert found_by_index.keys() == {event["id"] for event in events}
     top = api.query("stations", "top", start="-1d", index="strongest", limit=100).body["top"]
     assert 2.5 in [row["value"] for row in top]
@@ -80,7 +80,7 @@ def write_through_a_door(api: Api, series: str) -> None:
     """A line of InfluxDB's protocol, by the function of the doors."""
     line = f"{series} n=1 {int(NOW.timestamp())}"
     assert api.call("/write?db=quakes&precision=s", line.encode()).status == 204
-    assert [data["n"] for data in found(api, "quakes", series).values()] == [1]
+    assert [data["n"] for data in find_data(api, "quakes", series).values()] == [1]
 
 
 def keep_versions(api: Api, series: str) -> None:
@@ -95,7 +95,7 @@ def keep_versions(api: Api, series: str) -> None:
 def write_where_versions_are_kept(api: Api, series: str) -> None:
     """Two versions of an event in such a table, though the configuration has no versions any more."""
     _send_versions(api, series, {"n": 1})
-    assert found(api, "reports", series) == {"v": {"n": 2}}
+    assert find_data(api, "reports", series) == {"v": {"n": 2}}
 
 
 def _send_versions(api: Api, series: str, first: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def keep_in_the_bucket(api: Api, series: str) -> None:
     """An event that is kept in the bucket, beside the table."""
     event = {"series": series, "id": "large", "data": {"text": noise(_LARGE)}}
     send(api, "quakes", event)
-    assert found(api, "quakes", series) == {"large": event["data"]}
+    assert find_data(api, "quakes", series) == {"large": event["data"]}
 
 
 def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bool) -> None:
@@ -138,7 +138,7 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
     for item in items:
         tables.put_item(TableName=name, Item=item)
     mappings.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
-    written = eventually(lambda: found(api, "quakes", series), lambda data: len(data) == len(events))
+    written = eventually(lambda: find_data(api, "quakes", series), lambda data: len(data) == len(events))
     assert written == {event["id"]: event["data"] for event in events}
 
 
@@ -165,7 +165,7 @@ def live_through_a_past_day(
     span = {"stream": "quakes", "from": str(day), "to": str(day + DAY)}
     time = f"{day}T12:00:00Z"
     opened = run_lifecycle(deployed, backfill={**span, "hours": 1})
-    assert ("create", "done") in [(one["action"], one["outcome"]) for one in opened["actions"]], opened
+    assert ("create", "done") in [(action["action"], action["outcome"]) for action in opened["actions"]], opened
     events = [
         {"series": "past", "id": f"p{n}", "time": time, "data": {"mag": n / 2, "place": f"place {n}"}} for n in range(5)
     ]
@@ -173,7 +173,7 @@ def live_through_a_past_day(
     send(api, "quakes", *events)
     asked = {"series": "past", "start": f"{day}T00:00:00Z", "to": f"{day + DAY}T00:00:00Z"}
     expected = {event["id"]: event["data"] for event in events}
-    assert found(api, "quakes", **asked) == expected
+    assert find_data(api, "quakes", **asked) == expected
     run_lifecycle(deployed, end_backfill=span)
     # No table expires within a quarter of an hour of its closing, as a write may still be under way.
     pass_time(timedelta(minutes=20))
@@ -185,11 +185,11 @@ def live_through_a_past_day(
         return states[str(day)]
 
     assert eventually(state, lambda now: now == "deleted") == "deleted"
-    assert found(api, "quakes", **asked) == expected
+    assert find_data(api, "quakes", **asked) == expected
     payload = json.dumps({"stream": "quakes", "period": str(day), "keep_days": 2}).encode()
     answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
     assert json.loads(answer["Payload"].read())["state"] == "closed"
-    assert found(api, "quakes", **asked) == expected
+    assert find_data(api, "quakes", **asked) == expected
 
 
 def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[], str]) -> None:

@@ -86,5 +86,5 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
     assert key_of(str(later)) == stage.keys["second"]
     assert f"SCALING DeregisterScalableTarget table/tidetable-local.quakes.{TODAY}" in stage.log()
     for series in ("on", "off"):
-        assert len(flows.found(api, "quakes", series)) == 3
-    assert "text" in flows.found(api, "quakes", "on-large")["large"]
+        assert len(flows.find_data(api, "quakes", series)) == 3
+    assert "text" in flows.find_data(api, "quakes", "on-large")["large"]

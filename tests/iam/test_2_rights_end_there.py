@@ -133,7 +133,7 @@ def functions(stage: Stage) -> dict[str, Any]:
     """The stage's functions by the name of their handler."""
     listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
     ours = [function for function in listed if str(function.get("Handler", "")).startswith("handlers.")]
-    return {one["Handler"].split(".")[1]: one for one in ours}
+    return {function["Handler"].split(".")[1]: function for function in ours}
 
 
 @pytest.fixture(scope="module", params=MAY)

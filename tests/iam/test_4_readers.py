@@ -215,7 +215,7 @@ def test_the_authorizer_reads_the_partition_of_keys_alone(stage: Stage, api: Api
     """With the condition enforced, requests with keys go on, and nothing else of the catalog is readable by its role."""
     assert api.query("stations", series="boiler-1", start="-1h").status == 200
     listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
-    role = next(one["Role"] for one in listed if one.get("Handler") == "handlers.authorizer.handler")
+    role = next(function["Role"] for function in listed if function.get("Handler") == "handlers.authorizer.handler")
     name = role.rpartition("/")[2]
     trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})

@@ -25,7 +25,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:PutObject"},
     ),
     "drain": (
-        {f"dynamodb:{one}" for one in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
+        {f"dynamodb:{action}" for action in ("BatchWriteItem", "PutItem", "GetItem", "BatchGetItem")},
         {"dynamodb:Query", "dynamodb:ConditionCheckItem"},
         {"s3:PutObject", "s3:GetObject", "s3:ListBucket"},
     ),
@@ -56,7 +56,7 @@ RIGHTS: dict[str, tuple[set[str], set[str], set[str]]] = {
         {"s3:GetObject", "s3:PutObject", "s3:ListBucket"},
     ),
     "feed": (
-        {f"dynamodb:{one}" for one in ("DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem")},
+        {f"dynamodb:{action}" for action in ("DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem")},
         {"dynamodb:Query"},
         {"s3:GetObject", "s3:ListBucket"},
     ),

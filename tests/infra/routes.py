@@ -42,7 +42,8 @@ def path_of(template: Template, method: dict[str, Any]) -> str:
 
 def methods_of(template: Template) -> dict[tuple[str, str], dict[str, Any]]:
     return {
-        (one["HttpMethod"], path_of(template, one)): one for one in template.all("AWS::ApiGateway::Method").values()
+        (method["HttpMethod"], path_of(template, method)): method
+        for method in template.all("AWS::ApiGateway::Method").values()
     }
 
 

@@ -196,4 +196,4 @@ def actions(statement: dict[str, Any]) -> set[str]:
 def resources(statement: dict[str, Any]) -> list[str]:
     """A statement's resources as text, with references."""
     given = statement["Resource"]
-    return [json.dumps(one) for one in (given if isinstance(given, list) else [given])]
+    return [json.dumps(resource) for resource in (given if isinstance(given, list) else [given])]

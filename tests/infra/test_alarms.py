@@ -165,7 +165,7 @@ def test_the_dashboard_shows_these_graphs_of_the_last_six_hours(rolled: Template
 
 def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
     assert not dev.all("AWS::CloudWatch::CompositeAlarm")
-    assert not [one for one in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in one]
+    assert not [alarm for alarm in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in alarm]
 
 
 def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> None:
@@ -213,7 +213,7 @@ def test_cloudwatch_may_publish_to_the_encrypted_topic_for_alarms_of_this_accoun
     ((key_id, key),) = made.all("AWS::KMS::Key").items()
     assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key_id, "Arn"]}
     assert key["EnableKeyRotation"] is True
-    (may,) = (one for one in key["KeyPolicy"]["Statement"] if "Service" in one["Principal"])
+    (may,) = (statement for statement in key["KeyPolicy"]["Statement"] if "Service" in statement["Principal"])
     assert may["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert (may["Effect"], may["Action"]) == ("Allow", ["kms:Decrypt", "kms:GenerateDataKey*"])
     (policy,) = made.all("AWS::SNS::TopicPolicy").values()
@@ -231,7 +231,9 @@ def test_a_topic_that_is_there_already_needs_none_of_the_stack() -> None:
     made = template("dev", ONLY_TOPIC)
     assert not made.all("AWS::SNS::Topic")
     assert not made.all("AWS::KMS::Key")
-    assert {json.dumps(one["AlarmActions"]) for one in made.all("AWS::CloudWatch::Alarm").values()} == {f'["{PAGER}"]'}
+    assert {json.dumps(alarm["AlarmActions"]) for alarm in made.all("AWS::CloudWatch::Alarm").values()} == {
+        f'["{PAGER}"]'
+    }
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:
@@ -242,7 +244,7 @@ def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:
 
 def test_the_synth_says_so_if_alarms_notify_nobody(dev: Template) -> None:
     assert not [
-        one for one in dev.all("AWS::CloudWatch::Alarm").values() if "AlarmActions" in one or "OKActions" in one
+        alarm for alarm in dev.all("AWS::CloudWatch::Alarm").values() if "AlarmActions" in alarm or "OKActions" in alarm
     ]
     (note,) = _notes("dev")
     assert note.startswith("No alarm notifies anybody: set [observability] notify")

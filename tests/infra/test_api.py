@@ -61,7 +61,9 @@ def test_the_authorizer_reads_the_keys_of_the_catalog_and_nothing_else(dev: Temp
     reading = [
         statement for statement in dev.statements("authorizer") if "dynamodb:GetItem" in json.dumps(statement["Action"])
     ]
-    assert [one["Condition"] for one in reading] == [{"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}]
+    assert [statement["Condition"] for statement in reading] == [
+        {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["keys"]}}
+    ]
 
 
 # Both were in templates of before: another id would replace the key, and the callers' key with it.
@@ -125,7 +127,7 @@ def test_both_addresses_throttle_log_and_answer_alike(both: Template) -> None:
     for one in both.all("AWS::ApiGateway::GatewayResponse").values():
         answers.setdefault(one["RestApiId"]["Ref"], []).append(one["ResponseType"])
     assert len({tuple(sorted(kinds)) for kinds in answers.values()}) == 1
-    alarms = [one["AlarmDescription"] for one in both.all("AWS::CloudWatch::Alarm").values()]
+    alarms = [alarm["AlarmDescription"] for alarm in both.all("AWS::CloudWatch::Alarm").values()]
     assert len([text for text in alarms if text.endswith("#signedapifailing")]) == 1
 
 
@@ -243,7 +245,8 @@ def test_what_can_be_tagged_is_tagged(dev: Template) -> None:
         *(t["Tags"] for t in dev.all("AWS::SQS::Queue").values())
     ]
     assert all(
-        {"Key": "project", "Value": "tidetable"} in one and {"Key": "stage", "Value": "dev"} in one for one in tags
+        {"Key": "project", "Value": "tidetable"} in present and {"Key": "stage", "Value": "dev"} in present
+        for present in tags
     )
 
 

@@ -50,8 +50,8 @@ def test_only_the_deployment_deletes_copies_of_the_catalog(copied: Template) -> 
 
 @pytest.mark.parametrize("handler", LIFECYCLE)
 def test_the_first_copy_of_an_account_may_make_the_role_of_the_replication(copied: Template, handler: str) -> None:
-    roles = [one for one in copied.statements(handler) if SERVICE in json.dumps(one["Resource"])]
-    assert [(actions(one), one["Condition"]) for one in roles] == [
+    roles = [statement for statement in copied.statements(handler) if SERVICE in json.dumps(statement["Resource"])]
+    assert [(actions(statement), statement["Condition"]) for statement in roles] == [
         ({"iam:CreateServiceLinkedRole"}, {"StringLike": {"iam:AWSServiceName": SERVICE}})
     ]
     (resource,) = resources(roles[0])

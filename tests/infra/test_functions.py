@@ -150,7 +150,7 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
         assert made.functions()[name]["SnapStart"] == {"ApplyOn": "PublishedVersions"}
         assert "SnapStart" not in dev.functions()[name]
     aliases = made.all("AWS::Lambda::Alias")
-    assert {one["Name"] for one in aliases.values()} == {"live"}
-    methods = [one for one in made.all("AWS::ApiGateway::Method").values() if one["HttpMethod"] != "OPTIONS"]
+    assert {alias["Name"] for alias in aliases.values()} == {"live"}
+    methods = [method for method in made.all("AWS::ApiGateway::Method").values() if method["HttpMethod"] != "OPTIONS"]
     uris = [json.dumps(method["Integration"]["Uri"]) for method in methods]
     assert all(any(id in uri for id in aliases) for uri in uris)

@@ -74,8 +74,8 @@ def test_keys_of_tables_present_and_former_are_used_through_dynamodb_only(
             for statement in made.statements(name)
             if statement.get("Condition", {}) == {"StringEquals": {"kms:ViaService": THROUGH}}
         ]
-        assert [actions(one) for one in uses] == [USES]
-        assert {text.strip('"') for one in uses for text in resources(one)} == keys
+        assert [actions(statement) for statement in uses] == [USES]
+        assert {text.strip('"') for statement in uses for text in resources(statement)} == keys
 
 
 def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
@@ -107,7 +107,7 @@ def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name
     listing = [statement for statement in dev.statements(name) if "s3:ListBucket" in actions(statement)]
     # CloudFormation takes a list of one as its element.
     expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
-    assert [_unlisted(one["Condition"]) for one in listing] == [expected]
+    assert [_unlisted(statement["Condition"]) for statement in listing] == [expected]
 
 
 def test_the_sweeper_may_list_what_it_lists(dev: Template) -> None:

@@ -30,7 +30,7 @@ partition_by = "series"
 
 def test_every_stream_has_a_table_over_its_own_files(dev: Template) -> None:
     tables = dev.all("AWS::Glue::Table").values()
-    assert {one["TableInput"]["Name"] for one in tables} == {"quakes", "stations", "reports"}
+    assert {table["TableInput"]["Name"] for table in tables} == {"quakes", "stations", "reports"}
     for one in tables:
         made = one["TableInput"]
         assert "${period}" in str(made["Parameters"]["storage.location.template"])

@@ -35,7 +35,7 @@ def test_the_schedule_calls_the_lifecycle_every_five_minutes(dev: Template) -> N
 def test_a_run_that_is_not_delivered_or_fails_leaves_a_dead_letter(dev: Template) -> None:
     schedule = _schedule(dev, "LifecycleSchedule")
     configs = dev.all("AWS::Lambda::EventInvokeConfig").values()
-    config = next(one for one in configs if one["FunctionName"] == {"Ref": dev.id_of("lifecycle")})
+    config = next(config for config in configs if config["FunctionName"] == {"Ref": dev.id_of("lifecycle")})
     assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
     assert "LifecycleDeadLetters" in json.dumps(config["DestinationConfig"]["OnFailure"])
 
@@ -76,7 +76,7 @@ def test_the_providers_logs_expire_as_the_others_do(dev: Template) -> None:
 def test_the_deployments_function_is_called_and_waited_for_so_that_no_queue_hears_of_its_failures(
     dev: Template,
 ) -> None:
-    asynchronous = {one["FunctionName"]["Ref"] for one in dev.all("AWS::Lambda::EventInvokeConfig").values()}
+    asynchronous = {config["FunctionName"]["Ref"] for config in dev.all("AWS::Lambda::EventInvokeConfig").values()}
     assert dev.id_of("deployment") not in asynchronous
     assert dev.id_of("lifecycle") in asynchronous
 

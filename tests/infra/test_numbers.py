@@ -58,7 +58,7 @@ def test_the_refresher_runs_each_minute_is_not_repeated_and_begins_after_the_tab
     (tables,) = rolled.all("Custom::TidetableTables")
     assert tables in rolled.resources[id]["DependsOn"]
     configs = rolled.all("AWS::Lambda::EventInvokeConfig").values()
-    (config,) = (one for one in configs if one["FunctionName"] == {"Ref": rolled.id_of("refresher")})
+    (config,) = (mapping for mapping in configs if mapping["FunctionName"] == {"Ref": rolled.id_of("refresher")})
     assert config["MaximumRetryAttempts"] == 0
 
 
@@ -72,11 +72,11 @@ def test_the_drain_takes_a_few_messages_at_a_time_and_two_runs_of_it_at_once(dev
 def _repeats(made: Template, name: str) -> tuple[Any, str]:
     """How often Lambda repeats an asynchronous call, and its destination after the last failure."""
     configs = made.all("AWS::Lambda::EventInvokeConfig").values()
-    found = [one for one in configs if one["FunctionName"] == {"Ref": made.id_of(name)}]
+    found = [mapping for mapping in configs if mapping["FunctionName"] == {"Ref": made.id_of(name)}]
     if not found:
         return None, ""
-    (one,) = found
-    return one["MaximumRetryAttempts"], json.dumps(one["DestinationConfig"]["OnFailure"])
+    (mapping,) = found
+    return mapping["MaximumRetryAttempts"], json.dumps(mapping["DestinationConfig"]["OnFailure"])
 
 
 @pytest.mark.parametrize("name", ["lifecycle", "sweeper"])
@@ -114,7 +114,7 @@ def test_archives_change_class_after_the_days_of_the_configuration() -> None:
         ('storage_class = "standard" ', 'storage_class = "infrequent-access" '),
         ('storage_class_after = "30d"', 'storage_class_after = "45d"'),
     )
-    moves = [one["Transitions"] for one in _rules(made, "StorageArchive") if "Transitions" in one]
+    moves = [rule["Transitions"] for rule in _rules(made, "StorageArchive") if "Transitions" in rule]
     assert moves == [[{"StorageClass": "STANDARD_IA", "TransitionInDays": 45}]]
 
 

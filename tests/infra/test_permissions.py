@@ -117,7 +117,9 @@ def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter
 )
 def test_a_function_may_call_one_other(dev: Template, name: str, called: str) -> None:
     invoking = [statement for statement in dev.statements(name) if "lambda:InvokeFunction" in actions(statement)]
-    assert [resources(one) for one in invoking] == [[json.dumps({"Fn::GetAtt": [dev.id_of(called), "Arn"]})]]
+    assert [resources(statement) for statement in invoking] == [
+        [json.dumps({"Fn::GetAtt": [dev.id_of(called), "Arn"]})]
+    ]
 
 
 def test_only_what_takes_requests_may_send_to_the_overflow_queue(dev: Template) -> None:
@@ -133,7 +135,7 @@ def test_a_function_may_write_to_its_own_log_group_only(dev: Template, name: str
         for statement in dev.statements(name)
         if any(action.startswith("logs:") for action in actions(statement))
     ]
-    assert [resources(one) for one in writing] == [[json.dumps({"Fn::GetAtt": [group, "Arn"]})]]
+    assert [resources(statement) for statement in writing] == [[json.dumps({"Fn::GetAtt": [group, "Arn"]})]]
 
 
 def test_no_two_functions_share_a_role(dev: Template) -> None:
@@ -142,12 +144,12 @@ def test_no_two_functions_share_a_role(dev: Template) -> None:
 
 
 def test_no_action_is_a_wildcard(dev: Template) -> None:
-    found = [action for one in _allowed(dev) for action in actions(one) if "*" in action]
+    found = [action for statement in _allowed(dev) for action in actions(statement) if "*" in action]
     assert found == []
 
 
 def test_every_wildcard_of_a_resource_has_a_reason(dev: Template) -> None:
-    starred = {text for one in _allowed(dev) for text in resources(one) if "*" in text}
+    starred = {text for statement in _allowed(dev) for text in resources(statement) if "*" in text}
     assert [text for text in starred if not any(re.search(reason, text) for reason in WILDCARDS)] == []
 
 
@@ -176,16 +178,16 @@ def test_a_bare_wildcard_stands_where_aws_knows_no_resources(dev: Template) -> N
 
 
 def test_the_operators_function_reads_periods_and_policies_of_the_catalog_and_no_key(dev: Template) -> None:
-    reading = [one for one in dev.statements("operations") if "dynamodb:Query" in actions(one)]
+    reading = [statement for statement in dev.statements("operations") if "dynamodb:Query" in actions(statement)]
     leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
-    assert [one["Condition"] for one in reading] == [leading]
+    assert [statement["Condition"] for statement in reading] == [leading]
 
 
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])
 def test_mappings_of_the_feeds_function_alone_may_be_changed(dev: Template, name: str) -> None:
     changing = [statement for statement in dev.statements(name) if MAPPINGS & set(actions(statement))]
     feed = {"Fn::GetAtt": [dev.id_of("feed"), "Arn"]}
-    assert [one.get("Condition") for one in changing] == [{"ArnEquals": {"lambda:FunctionArn": feed}}]
+    assert [statement.get("Condition") for statement in changing] == [{"ArnEquals": {"lambda:FunctionArn": feed}}]
     assert set(actions(changing[0])) == MAPPINGS
 
 
@@ -226,7 +228,7 @@ def test_only_the_feed_fills_its_dead_letter_queue(dev: Template) -> None:
 
 
 def test_nobody_may_list_the_accounts_tables(dev: Template) -> None:
-    assert "dynamodb:ListTables" not in {action for one in _allowed(dev) for action in actions(one)}
+    assert "dynamodb:ListTables" not in {action for statement in _allowed(dev) for action in actions(statement)}
 
 
 def test_only_who_scales_may_scale(dev: Template) -> None:
@@ -241,7 +243,7 @@ def test_only_who_scales_may_scale(dev: Template) -> None:
     linked = [
         statement for statement in dev.statements("lifecycle") if "iam:CreateServiceLinkedRole" in actions(statement)
     ]
-    assert [one["Condition"] for one in linked] == [
+    assert [statement["Condition"] for statement in linked] == [
         {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
     ]
 
@@ -249,12 +251,19 @@ def test_only_who_scales_may_scale(dev: Template) -> None:
 def _allowed(template: Template) -> list[dict[str, object]]:
     inline = [policy for role in template.all("AWS::IAM::Role").values() for policy in role.get("Policies", [])]
     documents = [policy["PolicyDocument"] for policy in [*template.all("AWS::IAM::Policy").values(), *inline]]
-    return [one for document in documents for one in document["Statement"] if one["Effect"] == "Allow"]
+    return [
+        statement for document in documents for statement in document["Statement"] if statement["Effect"] == "Allow"
+    ]
 
 
 def test_alarms_are_changed_by_what_scales_and_looked_at_by_the_operators_function(dev: Template) -> None:
     may = {
-        name: {action for one in dev.statements(name) for action in actions(one) if action.startswith("cloudwatch:")}
+        name: {
+            action
+            for statement in dev.statements(name)
+            for action in actions(statement)
+            if action.startswith("cloudwatch:")
+        }
         for name in RIGHTS
     }
     scales = {"cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms", "cloudwatch:DeleteAlarms"}

@@ -41,7 +41,7 @@ def test_a_bucket_is_private_and_encrypted(dev: Template, part: str) -> None:
 
 @pytest.mark.parametrize("kind, policy", [(BUCKET, "AWS::S3::BucketPolicy"), (QUEUE, "AWS::SQS::QueuePolicy")])
 def test_nothing_is_reached_without_tls(dev: Template, kind: str, policy: str) -> None:
-    denied = [one for one in dev.all(policy).values() if "aws:SecureTransport" in json.dumps(one)]
+    denied = [document for document in dev.all(policy).values() if "aws:SecureTransport" in json.dumps(document)]
     assert len(denied) == len(dev.all(kind)) > 0
 
 
@@ -52,9 +52,9 @@ def test_old_versions_and_broken_uploads_do_not_pile_up(dev: Template) -> None:
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] > 0
     assert rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] > 0
     assert "ExpirationInDays" not in rule  # the archive itself stays
-    expiring = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "ExpirationInDays" in one]
+    expiring = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if "ExpirationInDays" in rule]
     # Longer than the queue keeps the messages that refer to them.
-    assert [(one["Prefix"], one["ExpirationInDays"]) for one in expiring] == [("overflow/", 15)]
+    assert [(rule["Prefix"], rule["ExpirationInDays"]) for rule in expiring] == [("overflow/", 15)]
 
 
 def test_the_catalog_is_keyed_protected_and_restorable(dev: Template) -> None:
@@ -112,8 +112,8 @@ def test_one_stream_that_is_kept_keeps_the_catalog() -> None:
 
 
 def test_nothing_is_protected_before_the_stage_stands(dev: Template) -> None:
-    for one in (dev, template("dev", *ALL_GOES)):
-        for table in one.all(TABLE).values():
+    for unprotected in (dev, template("dev", *ALL_GOES)):
+        for table in unprotected.all(TABLE).values():
             assert "DeletionProtectionEnabled" not in table
 
 
@@ -306,6 +306,6 @@ def test_what_has_expired_is_gone_after_thirty_days_more() -> None:
     """The bucket is versioned: an object that a rule deletes becomes a noncurrent version first."""
     made = template("dev", EXPIRES)
     bucket = next(bucket for id, bucket in made.all(BUCKET).items() if "StorageArchive" in id)
-    everywhere = [one for one in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in one]
-    assert [one["NoncurrentVersionExpiration"]["NoncurrentDays"] for one in everywhere] == [30]
+    everywhere = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if "Prefix" not in rule]
+    assert [rule["NoncurrentVersionExpiration"]["NoncurrentDays"] for rule in everywhere] == [30]
     assert everywhere[0]["ExpiredObjectDeleteMarker"] is True

@@ -57,7 +57,7 @@ class Sqs:
 
 
 def events(number: int) -> list[Event]:
-    return [Event("a", NOW, str(one), {"n": one}) for one in range(number)]
+    return [Event("a", NOW, str(index), {"n": index}) for index in range(number)]
 
 
 def send(sqs: Sqs, sent: list[Event]) -> list[Event]:

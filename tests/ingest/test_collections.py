@@ -48,7 +48,7 @@ def send(stage: Stage, many: list[dict[str, Any]]) -> Any:
     return stage.send("s", json.dumps(many).encode())
 
 
-def found(stage: Stage, *series: str) -> list[str]:
+def find_ids(stage: Stage, *series: str) -> list[str]:
     stage.clock.sleep(60)
     policy, now = stage.config.streams["s"], stage.clock.now()
     parameters = {"series": list(series), "from": [to_text(NOON - timedelta(days=2))], "limit": ["1000"]}
@@ -67,14 +67,14 @@ def test_events_of_a_full_collection_become_dead_letters_and_all_others_are_stor
     outcome = send(stage, [*full, *others])
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.full, outcome.throttled) == (202, 3, 5, 5, 0)
     assert stage.dynamo.calls.get("BatchWriteItem", 0) - calls <= 1, "what is full is not tried again"
-    assert found(stage, "a") == [f"a{number}" for number in range(4)]
-    assert found(stage, "b") == ["b0", "b1", "b2"]
+    assert find_ids(stage, "a") == [f"a{number}" for number in range(4)]
+    assert find_ids(stage, "b") == ["b0", "b1", "b2"]
     (message,) = stage.queue.messages
     drained = drain_message(message.body, stage.pipeline.drain, lambda: 30.0)
     assert drained.buried is not None
     assert "5 items of s belong to item collections that hold 10 GB" in drained.buried
     (letter,) = stage.queue.dead
-    assert [one.id for one in decode_message(letter.body).events] == [one["id"] for one in full]
+    assert [event.id for event in decode_message(letter.body).events] == [event["id"] for event in full]
 
 
 def test_a_full_collection_does_not_close_its_table_to_other_events() -> None:
@@ -96,11 +96,11 @@ def test_a_message_is_buried_after_everything_else_of_it_is_written() -> None:
     stage.drain()
     assert stage.queue.messages == []
     assert len(stage.queue.dead) == 1
-    assert found(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "b1", "d2"]
+    assert find_ids(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "b1", "d2"]
     # The operator's remedy: the letter is sent again when there is room.
     stage.dynamo.account.collection_bytes = 10**9
     assert drain_message(stage.queue.dead[0].body, stage.pipeline.drain, lambda: 30.0).events == 3
-    assert found(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "a9", "b1", "d2"]
+    assert find_ids(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "a9", "b1", "d2"]
 
 
 @pytest.mark.parametrize("config", [CONFIG, VERSIONED], ids=["plain", "versions"])
@@ -118,4 +118,4 @@ def test_a_late_event_of_a_full_collection_is_buried_too(config: str) -> None:
     assert stage.queue.send("s", late, 5) == []
     stage.drain()
     assert (stage.queue.messages, len(stage.queue.dead)) == ([], 1)
-    assert found(stage, "b") == ["b9"]
+    assert find_ids(stage, "b") == ["b9"]

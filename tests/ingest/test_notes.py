@@ -108,7 +108,7 @@ def test_events_whose_series_cannot_be_noted_are_queued(failure: Exception, pack
     stage.noted.failing = failure
     outcome = stage.send(sent("new", 2), sent("known", 3))
     assert (outcome.status, outcome.accepted, outcome.queued, outcome.unmarked) == (202, 1, 1, 1)
-    assert [(one.series, one.id) for one in stage.overflow.queued] == [("new", "2")]
+    assert [(queued.series, queued.id) for queued in stage.overflow.queued] == [("new", "2")]
     # It was not remembered.
     stage.noted.failing = None
     assert stage.send(sent("new", 4)).status == 200

@@ -128,14 +128,14 @@ def test_the_pause_doubles_while_trials_fail_and_no_longer_than_half_a_minute() 
     circuit = Circuit(clock)
     lengths = []
     for _ in range(7):
-        circuit.tripped(["t"])
+        circuit.trip(["t"])
         begun = clock.now()
         while not circuit.admits("t"):
             clock.sleep(1)
         lengths.append((clock.now() - begun).total_seconds())
     assert lengths == [2, 4, 8, 16, 30, 30, 30]
-    circuit.closed(["t"])
-    circuit.tripped(["t"])
+    circuit.close(["t"])
+    circuit.trip(["t"])
     clock.sleep(2)
     assert circuit.admits("t")
     assert circuit.admits("another")
@@ -235,7 +235,9 @@ def test_a_dialect_writes_nothing_if_an_archived_period_refuses_an_event() -> No
     """The refusal is known only when the table of each event is."""
     world = World()
     world.move("2026-02-28", State.ARCHIVED)
-    sent = [Sent(one["series"], one["time"], one["id"], one["data"]) for one in (event(1), event(2, minutes=10))]
+    sent = [
+        Sent(value["series"], value["time"], value["id"], value["data"]) for value in (event(1), event(2, minutes=10))
+    ]
     outcome = ingest_values("quakes", sent, world.serving(), lambda: 5.0, strict=True)
     assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_old")]
     assert (outcome.accepted, outcome.queued, outcome.refs, world.stored()) == (0, 0, [None, None], 0)
@@ -280,11 +282,11 @@ def test_a_refused_event_says_nothing_of_its_table() -> None:
     """A table is left alone for ever longer until it takes an event; a table that is archived takes none."""
     world, table = World(), "tidetable-t.quakes.2026-02-28"
     world.move("2026-02-28", State.ARCHIVING)
-    world.circuit.tripped([table])
+    world.circuit.trip([table])
     world.clock.sleep(2)
     outcome = world.send(event(1), event(2, days=1))
     assert (outcome.accepted, [rejection.code for rejection in outcome.rejections]) == (1, ["too_old"])
-    world.circuit.tripped([table])
+    world.circuit.trip([table])
     world.clock.sleep(3)
     assert not world.circuit.admits(table), "4 seconds after the second failure"
     world.clock.sleep(1)

@@ -101,7 +101,7 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
 def test_events_wait_in_the_overflow_whatever_their_size_and_drain_in_their_form() -> None:
     stage = built()
     for stream in ("chunked", "stored"):
-        stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
+        stage.circuit.trip([f"tidetable-lapse.{stream}.{DAY}"])
         outcome = send(stage, stream, SENT[0], SENT[2])
         assert outcome.queued == 2
         assert ask(stage, stream) == []
@@ -114,7 +114,7 @@ def test_events_wait_in_the_overflow_whatever_their_size_and_drain_in_their_form
 def test_an_event_that_waited_does_not_replace_one_that_was_accepted_after_it() -> None:
     stage = built()
     table = f"tidetable-lapse.stored.{DAY}"
-    stage.circuit.tripped([table])
+    stage.circuit.trip([table])
     assert send(stage, "stored", event(0, {"n": "first"})).queued == 1
     stage.clock.sleep(60)
     assert send(stage, "stored", event(0, {"n": "second"})).accepted == 1
@@ -127,7 +127,7 @@ def test_an_event_that_waited_replaces_one_that_was_accepted_before_it() -> None
     stage = built()
     send(stage, "stored", event(0, {"n": "first"}))
     stage.clock.sleep(60)
-    stage.circuit.tripped([f"tidetable-lapse.stored.{DAY}"])
+    stage.circuit.trip([f"tidetable-lapse.stored.{DAY}"])
     assert send(stage, "stored", event(0, {"n": "second"})).queued == 1
     stage.clock.sleep(60)
     stage.drain()

@@ -88,7 +88,7 @@ def test_every_version_of_an_event_of_hundreds_of_kilobytes_is_stored(stream: st
         stage.clock.sleep(1)
     assert [row["data"] for row in ask(stage, stream, versions="all")] == data[::-1]
     # And a version that waited in the overflow.
-    stage.circuit.tripped([f"tidetable-lapse.{stream}.{DAY}"])
+    stage.circuit.trip([f"tidetable-lapse.{stream}.{DAY}"])
     last = {"n": 3, "text": dense(length, 3)}
     assert send(stage, stream, event(0, last)).queued == 1
     stage.clock.sleep(60)
@@ -106,7 +106,7 @@ def test_a_version_that_waited_goes_behind_those_that_were_accepted_after_it() -
     stage = built()
     send(stage, "kept", event(0, {"n": "first"}))
     stage.clock.sleep(60)
-    stage.circuit.tripped([f"tidetable-lapse.kept.{DAY}"])
+    stage.circuit.trip([f"tidetable-lapse.kept.{DAY}"])
     assert send(stage, "kept", event(0, {"n": "waited"})).queued == 1
     stage.clock.sleep(60)
     assert send(stage, "kept", event(0, {"n": "last"})).accepted == 1

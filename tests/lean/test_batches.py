@@ -9,7 +9,7 @@ from tidetable.keys import Key
 from tidetable.ports import Put
 
 
-def asked(script: Script) -> list[int]:
+def count_keys(script: Script) -> list[int]:
     """The number of keys in each request."""
     return [len(item["Keys"]) for _, body in script.sent for item in body["RequestItems"].values()]
 
@@ -25,10 +25,10 @@ def test_a_batch_names_a_hundred_events_or_forty_parts() -> None:
     """AWS: 100 keys and 16 MB of items at most, and parts take up to 400 KB each."""
     script = Script(answer)
     assert len(script.store.get_many("t", [Key("p", str(number)) for number in range(201)])) == 201
-    assert asked(script) == [100, 100, 1]
+    assert count_keys(script) == [100, 100, 1]
     script = Script(answer)
     assert len(script.store.get_parts("t", [str(number) for number in range(81)])) == 81
-    assert asked(script) == [40, 40, 1]
+    assert count_keys(script) == [40, 40, 1]
 
 
 def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None:

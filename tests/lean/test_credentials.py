@@ -33,7 +33,7 @@ class Endpoint:
         return json.dumps(answer | {"RoleArn": "arn"}).encode()
 
 
-def made(**environment: str) -> tuple[Provider, Endpoint]:
+def make_provider(**environment: str) -> tuple[Provider, Endpoint]:
     endpoint = Endpoint(FakeClock(NOW))
     return Provider(environment, endpoint.clock.now, endpoint.fetch), endpoint
 
@@ -45,7 +45,7 @@ def test_the_environment_comes_first_and_is_read_each_time() -> None:
         "AWS_SESSION_TOKEN": "",
         FULL: "http://localhost/x",
     }
-    provider, endpoint = made(**environment)
+    provider, endpoint = make_provider(**environment)
     assert provider.get() == Credentials("a", "b", None)
     provider.environment["AWS_SESSION_TOKEN"] = "c"  # type: ignore[index]
     assert provider.get() == Credentials("a", "b", "c")
@@ -53,7 +53,9 @@ def test_the_environment_comes_first_and_is_read_each_time() -> None:
 
 
 def test_the_container_is_asked_once_while_its_answer_lasts() -> None:
-    provider, endpoint = made(**{FULL: "http://169.254.170.23/v1", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret"})
+    provider, endpoint = make_provider(
+        **{FULL: "http://169.254.170.23/v1", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "secret"}
+    )
     assert provider.get() == provider.get() == Credentials("k1", "s", "t")
     assert endpoint.asked == [("http://169.254.170.23/v1", "secret")]
     endpoint.clock.sleep(56 * 60)
@@ -61,7 +63,7 @@ def test_the_container_is_asked_once_while_its_answer_lasts() -> None:
 
 
 def test_what_is_held_is_used_to_its_end_if_it_cannot_be_renewed() -> None:
-    provider, endpoint = made(**{FULL: "http://127.0.0.1:9/v1"})
+    provider, endpoint = make_provider(**{FULL: "http://127.0.0.1:9/v1"})
     provider.get()
     endpoint.fails = True
     endpoint.clock.sleep(57 * 60)
@@ -74,14 +76,14 @@ def test_what_is_held_is_used_to_its_end_if_it_cannot_be_renewed() -> None:
 def test_the_token_may_be_in_a_file_and_the_address_relative(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from a file\n")
     file = {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token")}
-    provider, endpoint = made(AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="/v2/x", **file)
+    provider, endpoint = make_provider(AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="/v2/x", **file)
     provider.get()
     assert endpoint.asked == [("http://169.254.170.2/v2/x", "from a file")]
 
 
 @pytest.mark.parametrize("environment", [{}, {FULL: "http://elsewhere.example/x"}, {"AWS_ACCESS_KEY_ID": "alone"}])
 def test_without_any_the_error_says_what_was_looked_for(environment: dict[str, str]) -> None:
-    provider, endpoint = made(**environment)
+    provider, endpoint = make_provider(**environment)
     with pytest.raises(NoCredentials):
         provider.get()
     assert endpoint.asked == []

@@ -48,7 +48,7 @@ def test_only_what_is_throttled_is_put_again(pauses: list[float]) -> None:
     rollups, script = scripted(left, THROTTLED, {"UnprocessedItems": {}})
     rollups.put_notes("s", DAY, ["a", "b"], 7)
     sent = [
-        [one["PutRequest"]["Item"]["sk"]["S"] for one in body["RequestItems"]["rollups"]] for _, body in script.sent
+        [put["PutRequest"]["Item"]["sk"]["S"] for put in body["RequestItems"]["rollups"]] for _, body in script.sent
     ]
     assert (sent, len(pauses)) == ([["a", "b"], ["b"], ["b"]], 2)
 

@@ -104,7 +104,7 @@ def test_a_state_is_read_strongly_to_its_end_marks_before_edges_and_edges_before
     assert [body["ConsistentRead"] for _, body in script.sent] == [True] * 5
     assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last, last, None, None]
     bounds = [body["ExpressionAttributeValues"] for _, body in script.sent]
-    assert [(one[":low"]["S"], one[":high"]["S"]) for one in (bounds[0], bounds[3], bounds[4])] == [
+    assert [(bound[":low"]["S"], bound[":high"]["S"]) for bound in (bounds[0], bounds[3], bounds[4])] == [
         ("mark#2026-03-01T12:00:00.000000Z", "mark#2026-03-02T14:00:00.000000Z~"),
         ("edge#", "edge~noting"),
         ("over#2026-03-01T12:00:00.000000Z", "over#2026-03-01T14:00:00.000000Z"),

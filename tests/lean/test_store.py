@@ -35,7 +35,7 @@ def item(key: str) -> dict[str, Any]:
     return {"pk": {"S": key}, "sk": {"S": "s"}}
 
 
-def found(body: dict[str, Any]) -> dict[str, Any]:
+def answer_keys(body: dict[str, Any]) -> dict[str, Any]:
     """Every item that a BatchGetItem names."""
     (table,) = body["RequestItems"]
     return {"Responses": {table: [{**key, "b": {"B": "eA=="}} for key in body["RequestItems"][table]["Keys"]]}}
@@ -63,10 +63,10 @@ READS: dict[str, tuple[Callable[[LeanStore], Any], Callable[[dict[str, Any]], An
     ),
     "BatchGetItem": (
         lambda store: list(store.get_many("t", [Key("a", "s")])),
-        found,
+        answer_keys,
         [Key("a", "s")],
     ),
-    "BatchGetItem of parts": (lambda store: store.get_parts("t", ["a"]), found, {"a": b"x"}),
+    "BatchGetItem of parts": (lambda store: store.get_parts("t", ["a"]), answer_keys, {"a": b"x"}),
 }
 
 
@@ -115,7 +115,7 @@ def test_functions_from_one_snapshot_do_not_pause_alike(monkeypatch: pytest.Monk
 def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:
     """150 keys are two requests; the second is throttled once, so three requests are made, not four."""
     keys = [Key(f"k{number}", "s") for number in range(150)]
-    script = Script(lambda number, body: THROTTLED if number == 2 else found(body))
+    script = Script(lambda number, body: THROTTLED if number == 2 else answer_keys(body))
     assert set(script.store.get_many("t", keys)) == set(keys)
     assert [len(body["RequestItems"]["t"]["Keys"]) for _, body in script.sent] == [100, 50, 50]
 
@@ -123,7 +123,7 @@ def test_the_replies_beside_one_that_was_throttled_are_kept() -> None:
 def test_keys_that_were_left_unprocessed_are_read_again_alone() -> None:
     def reply(number: int, body: dict[str, Any]) -> dict[str, Any]:
         if number > 1:
-            return found(body)
+            return answer_keys(body)
         keys = body["RequestItems"]["t"]["Keys"]
         return {
             "Responses": {"t": keys[:2]},
@@ -166,7 +166,7 @@ def test_a_batch_that_is_never_read_whole_is_no_answer(stays: str, pauses: list[
 
 def test_a_key_that_is_named_twice_is_read_once() -> None:
     """DynamoDB refuses a BatchGetItem that repeats a key."""
-    script = Script(lambda _, body: found(body))
+    script = Script(lambda _, body: answer_keys(body))
     assert list(script.store.get_many("t", [Key("a", "s"), Key("a", "s")])) == [Key("a", "s")]
     assert script.store.get_parts("t", ["a", "b", "a"]) == {"a": b"x", "b": b"x"}
     assert [len(body["RequestItems"]["t"]["Keys"]) for _, body in script.sent] == [1, 2]

@@ -42,7 +42,7 @@ def act(world: World, action: Any, seconds: float = 1000.0) -> None:
     apply(action, acting(world, seconds), world.clock.now())
 
 
-def held(world: World) -> PeriodTables:
+def period_tables(world: World) -> PeriodTables:
     return acting(world).period_tables()
 
 
@@ -206,8 +206,8 @@ def test_a_table_is_no_table_of_an_entry_that_does_not_name_it_whatever_its_tags
         world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, tags))
         world.clock.sleep(10)
         with pytest.raises(NotOurs, match=f"table {name} is not a table of period {TODAY} of s"):
-            held(world).owned(entry(world), name)
-    assert held(world).owned(entry(world)).name == TABLE
+            period_tables(world).owned(entry(world), name)
+    assert period_tables(world).owned(entry(world)).name == TABLE
 
 
 def test_a_table_of_another_stages_name_is_never_ours() -> None:
@@ -216,7 +216,7 @@ def test_a_table_of_another_stages_name_is_never_ours() -> None:
     world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, table_tags("t", "s", TODAY)))
     world.clock.sleep(10)
     with pytest.raises(Exception, match="tidetable-other"):
-        held(world).delete(replace(entry(world), table=name))
+        period_tables(world).delete(replace(entry(world), table=name))
     assert name in world.tables.names
 
 
@@ -233,12 +233,12 @@ def test_a_deletion_that_is_refused_for_a_moment_is_tried_again_and_one_that_is_
         delete(name)
 
     world.tables.delete = refuse  # type: ignore[method-assign]
-    assert held(world).delete(entry(world)) is True
+    assert period_tables(world).delete(entry(world)) is True
     assert (calls, TABLE in world.tables.names) == ([TABLE] * 3, False)
     other = entry(world, "2026-03-16")
     later.append(TableRefused("AccessDeniedException: no", transient=False))
     with pytest.raises(TableRefused, match="AccessDenied"):
-        held(world).delete(other)
+        period_tables(world).delete(other)
     assert calls[3:] == [other.table]
 
 
@@ -264,7 +264,7 @@ def test_recovery_that_is_refused_for_good_is_not_waited_for() -> None:
     calls = refusing(world.tables, TableRefused("AccessDeniedException: no", transient=False))
     began = world.clock.now()
     with pytest.raises(TableRefused, match="AccessDenied"):
-        held(world).make_recoverable(TABLE)
+        period_tables(world).make_recoverable(TABLE)
     assert (calls, world.clock.now()) == ([TABLE], began)
 
 
@@ -272,7 +272,7 @@ def test_recovery_that_is_not_there_yet_is_waited_for() -> None:
     world = lived()
     later = TableRefused("ContinuousBackupsUnavailableException: later", transient=True)
     calls = refusing(world.tables, later, later)
-    held(world).make_recoverable(TABLE)
+    period_tables(world).make_recoverable(TABLE)
     assert calls == [TABLE] * 3
 
 
@@ -305,7 +305,7 @@ def test_the_tombstone_of_a_period_has_its_time() -> None:
     planned = world.catalog.move(entry(world), State.ARCHIVED, expected=State)
     now = world.clock.now()
     act(world, Delete(planned, "", unarchived=False))
-    (left,) = [one for one in world.catalog.entries("s") if one.period == planned.period]
+    (left,) = [entry for entry in world.catalog.entries("s") if entry.period == planned.period]
     assert (left.state, left.deleted_at) == (State.DELETED, now)
 
 

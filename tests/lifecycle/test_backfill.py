@@ -29,7 +29,7 @@ from tidetable.times import from_text, to_text
 __all__ = ["stage"]
 
 
-def found(stage: Stage) -> list[str]:
+def find_ids(stage: Stage) -> list[str]:
     stage.settle()
     policy, now = stage.config.streams["s"], stage.clock.now()
     query = {"from": [to_text(START)], "to": [to_text(now)], "limit": ["1000"]}
@@ -49,7 +49,7 @@ def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage
     assert [result.action.entry.period.label for result in report.done if result.action.name == "create"] == LABELS
     assert report.healthy
     assert send(stage).accepted == len(HISTORY)
-    assert found(stage) == IDS
+    assert find_ids(stage) == IDS
     for _ in range(20):
         assert stage.run_lifecycle().healthy
         stage.clock.sleep(3600)
@@ -62,7 +62,7 @@ def test_history_is_refused_before_taken_meanwhile_and_archived_afterwards(stage
     with pytest.raises(ProblemError, match="refused"):
         send(stage)
     assert {entries(stage)[label].state for label in LABELS} == {State.DELETED}
-    assert found(stage) == IDS
+    assert find_ids(stage) == IDS
     assert stage.run_lifecycle().done == []
 
 
@@ -125,7 +125,7 @@ def test_it_can_be_ended_before_its_time(stage: Stage) -> None:
         stage.run_lifecycle()
         stage.clock.sleep(300)
     assert {entries(stage)[label].state for label in LABELS} == {State.DELETED}
-    assert found(stage) == IDS
+    assert find_ids(stage) == IDS
 
 
 def test_events_of_a_period_whose_table_is_not_made_yet_wait_in_the_queue(stage: Stage) -> None:
@@ -135,7 +135,7 @@ def test_events_of_a_period_whose_table_is_not_made_yet_wait_in_the_queue(stage:
     stage.run_lifecycle()
     stage.clock.sleep(1200)
     stage.drain()
-    assert found(stage) == IDS
+    assert find_ids(stage) == IDS
 
 
 def test_tables_that_were_deleted_before_are_not_looked_at_for_ever_nor_the_new_ones_forgotten(stage: Stage) -> None:
@@ -155,7 +155,7 @@ def test_tables_that_were_deleted_before_are_not_looked_at_for_ever_nor_the_new_
     after = stage.catalog.horizon("s")
     assert after is not None
     assert after >= horizon
-    assert found(stage)[: len(IDS)] == IDS
+    assert find_ids(stage)[: len(IDS)] == IDS
 
 
 def test_an_archived_period_must_be_restored_first(stage: Stage) -> None:

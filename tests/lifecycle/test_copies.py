@@ -162,7 +162,7 @@ def test_another_table_of_the_name_is_trouble_for_its_own_region_and_period_alon
     report = run(stage)
     assert steps(report) == [("copy", TODAY, "failed"), ("copy", TOMORROW, "done"), ("copy", NEXT, "done")]
     assert report.done[0].detail == (
-        f"eu-west-1 has a table {taken} already, which is no copy of this one; see the runbook, *Copies in other Regions*"
+        f"eu-west-1 has a table {taken} already, which is not a copy of this one; see the runbook, *Copies in other Regions*"
     )
     run(stage, 2)
     assert copies(stage, taken) == {TOKYO: "ACTIVE"}, "the other Region goes on"

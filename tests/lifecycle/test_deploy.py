@@ -154,7 +154,7 @@ def test_an_update_fails_for_a_new_streams_tables_and_its_rollback_does_not() ->
     refuse(stage, "2026-03-17", "2026-03-18")
     done = deployed(stage, "a")
     assert done.failure is None
-    assert "tidetable-lapse.s.2026-03-18" in [one.table for one in done.unmade if one.needed]
+    assert "tidetable-lapse.s.2026-03-18" in [table.table for table in done.unmade if table.needed]
     # The same update without a mended cause fails again.
     stage.config = parse(CONFIG + MORE)
     assert deployed(stage, "b").failure is not None
@@ -184,7 +184,7 @@ def test_at_the_quota_a_shorter_retention_can_be_deployed() -> None:
     stage.config = parse(CONFIG.replace("retention = 5", "retention = 2"))
     done = deployed(stage, "shorter")
     assert done.failure is None
-    assert [one.table[-10:] for one in done.unmade if one.needed] == ["2026-03-18", "2026-03-19"]
+    assert [table.table[-10:] for table in done.unmade if table.needed] == ["2026-03-18", "2026-03-19"]
 
 
 def test_a_wider_window_fails_if_its_tables_cannot_be_made() -> None:

@@ -88,7 +88,7 @@ def test_a_change_that_does_not_hold_yet_says_from_when_it_does() -> None:
 CONFIG = configuration()
 
 
-def seen(entries: Mapping[str, State], statuses: Mapping[str, str], now: datetime, **more: Any) -> Outlook:
+def look_ahead(entries: Mapping[str, State], statuses: Mapping[str, str], now: datetime, **more: Any) -> Outlook:
     """The outlook of a stream whose periods have these states, and whose tables that there are have these statuses."""
     layout = more.pop("layout", CONFIG.streams["s"].layout)
     names = {label: f"tidetable-t.s.{label}" for label in entries}
@@ -107,7 +107,9 @@ def test_the_next_table_should_be_there_a_quarter_of_a_period_or_an_hour_before(
 @pytest.mark.parametrize(("status", "streams"), [("ACTIVE", ()), ("CREATING", ("s",))])
 def test_a_next_table_in_the_making_is_not_there_yet(status: str, streams: tuple[str, ...]) -> None:
     entries = {"2026-03-15": State.OPEN, "2026-03-16": State.CREATING}
-    found = seen(entries, {"2026-03-15": "ACTIVE", "2026-03-16": status}, datetime(2026, 3, 15, 23, 30, tzinfo=UTC))
+    found = look_ahead(
+        entries, {"2026-03-15": "ACTIVE", "2026-03-16": status}, datetime(2026, 3, 15, 23, 30, tzinfo=UTC)
+    )
     assert found.without_next_table == streams
 
 
@@ -123,13 +125,13 @@ def test_a_next_table_in_the_making_is_not_there_yet(status: str, streams: tuple
 )
 def test_an_archive_is_overdue_while_there_is_none(state: State, overdue: tuple[str, ...]) -> None:
     now = datetime(2026, 3, 23, tzinfo=UTC)
-    assert seen({"2026-03-15": state}, {"2026-03-15": "ACTIVE"}, now).overdue == overdue
+    assert look_ahead({"2026-03-15": state}, {"2026-03-15": "ACTIVE"}, now).overdue == overdue
 
 
 def test_every_part_of_a_key_that_changes_is_named() -> None:
     layout = replace(CONFIG.streams["s"].layout, shards=3, shard_by="series")
     now = datetime(2026, 3, 15, 12, tzinfo=UTC)
-    found = seen({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=layout)
+    found = look_ahead({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=layout)
     (change,) = found.changes
     assert change.endswith("shards 3 -> 1, shard_by series -> id from 2026-03-16T00:00:00.000000Z on")
 
@@ -137,11 +139,11 @@ def test_every_part_of_a_key_that_changes_is_named() -> None:
 def test_a_removed_stream_is_shown_as_long_as_it_has_tables() -> None:
     now = datetime(2026, 3, 15, 12, tzinfo=UTC)
     entries = {"2026-03-14": State.CLOSED, "2026-03-15": State.OPEN}
-    found = seen(entries, dict.fromkeys(entries, "ACTIVE"), now, removed=now)
+    found = look_ahead(entries, dict.fromkeys(entries, "ACTIVE"), now, removed=now)
     assert [removed.document() for removed in found.removed] == [
         {"stream": "s", "since": "2026-03-15T12:00:00.000000Z", "tables": 2}
     ]
-    assert seen(entries, {}, now, removed=now).removed == ()
+    assert look_ahead(entries, {}, now, removed=now).removed == ()
 
 
 def test_a_run_holds_the_lease_for_five_minutes_at_the_most(monkeypatch: pytest.MonkeyPatch) -> None:

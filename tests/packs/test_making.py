@@ -15,7 +15,7 @@ from tidetable.keys.pack import parse_address
 from tidetable.packs import Made, decode_body, make_packs, open_item
 
 
-def made(*events: Event, layout: Layout = TIMELY, at: int = 5) -> Made:
+def pack_up(*events: Event, layout: Layout = TIMELY, at: int = 5) -> Made:
     return make_packs([layout.item_of(event, at=at) for event in events], layout, ZSTD)
 
 
@@ -24,7 +24,7 @@ def counts(made_packs: Made) -> list[int]:
 
 
 def test_a_pack_is_an_item_under_its_newest_time_and_its_hash() -> None:
-    (pack,) = made(event(1, "a", "x", v=1), event(0, "b", "y", v=2)).packs
+    (pack,) = pack_up(event(1, "a", "x", v=1), event(0, "b", "y", v=2)).packs
     item = dict(pack.item)
     assert isinstance(item.pop("pack"), bytes)
     assert item == {
@@ -43,7 +43,7 @@ def test_a_pack_is_an_item_under_its_newest_time_and_its_hash() -> None:
 def test_the_same_events_are_the_same_item_whenever_and_in_whichever_order_they_come() -> None:
     events = [event(n % 7, f"s{n % 3}", str(n), v=n) for n in range(40)]
     shuffled = random.Random(1).sample(events, 40)
-    first, second = made(*events), made(*shuffled, at=9)
+    first, second = pack_up(*events), pack_up(*shuffled, at=9)
     assert {(pack.item["pk"], pack.item["sk"], pack.item["pack"]) for pack in first.packs} == {
         (pack.item["pk"], pack.item["sk"], pack.item["pack"]) for pack in second.packs
     }
@@ -51,16 +51,16 @@ def test_the_same_events_are_the_same_item_whenever_and_in_whichever_order_they_
 
 @pytest.mark.parametrize(("seconds", "expected"), [(59.999999, [2]), (60, [1, 1])])
 def test_the_events_of_a_pack_are_less_than_the_span_apart(seconds: float, expected: list[int]) -> None:
-    assert counts(made(event(0, id="a"), event(seconds, id="b"))) == expected
+    assert counts(pack_up(event(0, id="a"), event(seconds, id="b"))) == expected
 
 
 def test_an_event_at_exactly_the_span_begins_the_next_pack() -> None:
-    result = made(*[event(20 * n, id=str(n)) for n in range(7)])
+    result = pack_up(*[event(20 * n, id=str(n)) for n in range(7)])
     assert [pack.members for pack in result.packs] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_a_bucket_ends_a_pack() -> None:
-    result = made(event(3599, id="a"), event(3601, id="b"))
+    result = pack_up(event(3599, id="a"), event(3601, id="b"))
     assert sorted(pack.item["pk"] for pack in result.packs) == [
         "2026-03-05T12:00:00.000000Z#0",
         "2026-03-05T13:00:00.000000Z#0",
@@ -68,7 +68,7 @@ def test_a_bucket_ends_a_pack() -> None:
 
 
 def test_by_series_a_pack_holds_one_series() -> None:
-    result = made(*[event(n, f"s#{n % 2}", str(n)) for n in range(6)], layout=SERIAL)
+    result = pack_up(*[event(n, f"s#{n % 2}", str(n)) for n in range(6)], layout=SERIAL)
     assert sorted(pack.item["pk"].rpartition("#")[0] for pack in result.packs) == ["s%230", "s%231"]
     assert counts(result) == [3, 3]
 
@@ -81,7 +81,7 @@ def test_packs_spread_over_the_suffixes_by_their_hash() -> None:
 
 
 def test_of_one_event_sent_twice_in_a_request_the_last_counts() -> None:
-    result = made(event(0, id="a", v=1), event(0, id="b", v=2), event(0, id="a", v=3))
+    result = pack_up(event(0, id="a", v=1), event(0, id="b", v=2), event(0, id="a", v=3))
     (pack,) = result.packs
     assert pack.members == [2, 1]
     assert list(open_item(pack.item, TIMELY, ZSTD).values) == ['{"v":3}', '{"v":2}']
@@ -95,7 +95,7 @@ def noise(length: int, seed: int = 0) -> str:
 
 def test_a_pack_stays_below_its_bytes() -> None:
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, 8_192))
-    result = made(*[event(n % 9, id=str(n), v=noise(500, n)) for n in range(100)], layout=layout)
+    result = pack_up(*[event(n % 9, id=str(n), v=noise(500, n)) for n in range(100)], layout=layout)
     assert not result.alone
     assert sum(counts(result)) == 100
     assert max(len(pack.item["pack"]) for pack in result.packs) <= 8_192
@@ -105,39 +105,39 @@ def test_a_pack_stays_below_its_bytes() -> None:
 def largest(most: int) -> int:
     """The greatest length of a text whose event is still in a pack."""
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, most))
-    fits = [n for n in range(most, 2 * most) if not made(event(0, v=noise(n)), layout=layout).alone]
+    fits = [n for n in range(most, 2 * most) if not pack_up(event(0, v=noise(n)), layout=layout).alone]
     return max(fits)
 
 
 def test_an_event_that_is_too_large_for_a_pack_stays_alone() -> None:
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
     edge = largest(4_096)
-    result = made(event(0, id="a"), event(1, id="b", v=noise(edge + 1)), event(2, id="c"), layout=layout)
+    result = pack_up(event(0, id="a"), event(1, id="b", v=noise(edge + 1)), event(2, id="c"), layout=layout)
     assert result.alone == [1]
     assert [pack.members for pack in result.packs] == [[0, 2]]
-    result = made(event(0, id="b", v=noise(edge)), layout=layout)
+    result = pack_up(event(0, id="b", v=noise(edge)), layout=layout)
     assert not result.alone
     assert 4_000 < len(result.packs[0].item["pack"]) <= 4_096
 
 
 def test_a_pack_may_have_exactly_its_bytes() -> None:
     sample = event(0, v=noise(2_000))
-    size = len(made(sample).packs[0].item["pack"])
+    size = len(pack_up(sample).packs[0].item["pack"])
     fitting, short = (Layout("time", 1, "id", 3600, pack=Packing(60, size - less)) for less in (0, 1))
-    assert (counts(made(sample, layout=fitting)), made(sample, layout=fitting).alone) == ([1], [])
-    assert (counts(made(sample, layout=short)), made(sample, layout=short).alone) == ([], [0])
+    assert (counts(pack_up(sample, layout=fitting)), pack_up(sample, layout=fitting).alone) == ([1], [])
+    assert (counts(pack_up(sample, layout=short)), pack_up(sample, layout=short).alone) == ([], [0])
 
 
 def test_of_events_that_are_all_too_large_there_is_no_pack() -> None:
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
-    result = made(*[event(n, id=str(n), v=noise(9_000, n)) for n in range(3)], layout=layout)
+    result = pack_up(*[event(n, id=str(n), v=noise(9_000, n)) for n in range(3)], layout=layout)
     assert (sorted(result.alone), result.packs) == ([0, 1, 2], [])
 
 
 def test_the_largest_pack_is_an_item_that_dynamodb_takes() -> None:
     layout = Layout("series", 256, "id", pack=Packing(60, 350_000))
     events = [event(n / 10, "é" * 240, f"{n}" + "x" * 400, v=noise(9_000, n)) for n in range(100)]
-    result = made(*events, layout=layout)
+    result = pack_up(*events, layout=layout)
     assert sum(counts(result)) == 100
     assert 250_000 < max(item_size(to_wire(pack.item)) for pack in result.packs) <= 400 * 1024
 
@@ -162,7 +162,7 @@ def test_names_may_hold_every_character() -> None:
 
 def test_the_suffix_of_a_hash_is_the_published_one() -> None:
     """docs/inside/suffix.md: the first four bytes of SHA-256 of the text, modulo the shards."""
-    (pack,) = made(event(0, v=1), layout=SPREAD).packs
+    (pack,) = pack_up(event(0, v=1), layout=SPREAD).packs
     assert int(sha256(pack.item["sk"][29:].encode()).hexdigest()[:8], 16) % 3 == 0
     assert pack.item["pk"] == "2026-03-05T12:00:00.000000Z#0"
 
@@ -170,12 +170,12 @@ def test_the_suffix_of_a_hash_is_the_published_one() -> None:
 def test_a_day_of_one_a_second_is_cut_at_every_span() -> None:
     layout = Layout("time", 1, "id", 86_400, pack=Packing(3600, 350_000))
     events = [Event("s", NOON.replace(hour=0) + timedelta(seconds=60 * n), "x", {}) for n in range(1440)]
-    assert counts(made(*events, layout=layout)) == [60] * 24
+    assert counts(pack_up(*events, layout=layout)) == [60] * 24
 
 
 def test_two_events_that_are_too_much_together_are_two_packs() -> None:
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
-    result = made(event(0, id="a", v=noise(3_000, 1)), event(1, id="b", v=noise(3_000, 2)), layout=layout)
+    result = pack_up(event(0, id="a", v=noise(3_000, 1)), event(1, id="b", v=noise(3_000, 2)), layout=layout)
     assert (counts(result), result.alone) == ([1, 1], [])
 
 
@@ -185,11 +185,11 @@ def test_events_that_are_too_much_for_a_pack_are_as_few_packs_as_their_bytes_nee
 ) -> None:
     """Of 5,600 bytes and 9,500 bytes after compression."""
     layout = Layout("time", 1, "id", 3600, pack=Packing(60, 4_096))
-    result = made(*[event(n, id=str(n), v=noise(length, n)) for n in range(events)], layout=layout)
+    result = pack_up(*[event(n, id=str(n), v=noise(length, n)) for n in range(events)], layout=layout)
     assert counts(result) == expected
 
 
 def test_the_body_of_a_pack_by_series_has_the_series_as_it_was_sent() -> None:
-    (pack,) = made(event(0, "a#1%", "x"), event(1, "a#1%", "y"), layout=SERIAL).packs
+    (pack,) = pack_up(event(0, "a#1%", "x"), event(1, "a#1%", "y"), layout=SERIAL).packs
     assert pack.item["pk"].startswith("a%231%25#")
     assert decode_body(ZSTD.expand(pack.item["pack"])).series == ["a#1%", "a#1%"]

@@ -92,7 +92,7 @@ _DATA = st.dictionaries(st.sampled_from([*TYPES, "data", "ref", "x.y"]), st.one_
     limit=st.sampled_from(["1", "3", "100"]),
 )
 def test_arrow_is_the_json_of_the_same_query(data: list[dict[str, Any]], fields: str, limit: str) -> None:
-    base = stored([sample(9 * number, **one) for number, one in enumerate(data)])
+    base = stored([sample(9 * number, **values) for number, values in enumerate(data)])
     parameters = {"limit": limit} | ({"fields": fields} if fields else {})
     schemas = set()
     while True:

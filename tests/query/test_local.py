@@ -68,7 +68,7 @@ def send(stage: Stage, many: list[dict[str, Any]]) -> None:
         assert stage.send(stream, json.dumps(many).encode()).accepted == len(many)
 
 
-def asked(stage: Stage, stream: str = "s", **parameters: str) -> tuple[list[str], list[Any], dict[str, Any]]:
+def read_pages(stage: Stage, stream: str = "s", **parameters: str) -> tuple[list[str], list[Any], dict[str, Any]]:
     """The ids of all pages, their sources, and the plan."""
     policy, now = stage.config.streams[stream], stage.clock.now()
     query_string = {"from": [to_text(NOON - timedelta(days=1))], "to": [to_text(now)], "limit": ["7"]}
@@ -88,7 +88,7 @@ def asked(stage: Stage, stream: str = "s", **parameters: str) -> tuple[list[str]
         query_string = {"cursor": [document["next"]], "limit": ["7"]}
 
 
-def wanted(*many: list[dict[str, Any]], **values: str) -> list[str]:
+def expected_ids(*many: list[dict[str, Any]], **values: str) -> list[str]:
     """The ids of the events with these values, newest first."""
     met = [e for some in many for e in some if all(e["data"].get(name) == value for name, value in values.items())]
     return [event["id"] for event in sorted(met, key=lambda event: (event["time"], event["series"]), reverse=True)]
@@ -112,16 +112,16 @@ def test_a_local_index_that_is_added_later_holds_from_the_next_tables_on() -> No
     send(stage, later)
     stage.clock.sleep(60)
     for stream, series in (("s", {}), ("d", {"series": "s0"})):
-        found, sources, plan = asked(stage, stream, **REGION, **series)
+        found, sources, plan = read_pages(stage, stream, **REGION, **series)
         everything = [event for event in early + later if not series or event["series"] == "s0"]
-        assert found == wanted(everything, country="US", region="CA")
+        assert found == expected_ids(everything, country="US", region="CA")
         by_period = {source["period"]: source.get("index", source["from"]) for source in sources}
         assert by_period["2026-03-15"] == "table"
         assert by_period["2026-03-18"] == "near"
         assert plan["indexes_since"] == dict.fromkeys(("near", "brief", "best"), "2026-03-18T00:00:00.000000Z")
         assert {scan["index"] for scan in plan["stages"] if scan["period"] >= "2026-03-18"} == {"near"}
     newest = {"from": "2026-03-18T00:00:00Z"}
-    assert "indexes_since" not in asked(stage, **REGION, **newest)[2]
+    assert "indexes_since" not in read_pages(stage, **REGION, **newest)[2]
 
 
 def stage_of(config: str = LOCAL, **options: Any) -> tuple[Stage, list[dict[str, Any]]]:
@@ -145,12 +145,12 @@ def test_a_consistent_query_is_answered_from_the_local_index_at_once(more: dict[
             ({"where.country:prefix": "U", "where.kind": "k1"}, "brief"),
             ({"where.kind": "k2"}, "brief"),
         ):
-            found, sources, _ = asked(stage, stream, consistent="true", **conditions, **series, **more)
+            found, sources, _ = read_pages(stage, stream, consistent="true", **conditions, **series, **more)
             values = {key.removeprefix("where."): value for key, value in conditions.items() if ":" not in key}
             met = [event for event in some if "country" in event["data"] or "where.country:prefix" not in conditions]
-            assert found == wanted(met, **values)
+            assert found == expected_ids(met, **values)
             assert {source.get("index") for source in sources} == {name}
-    assert asked(stage, **REGION)[0] == []
+    assert read_pages(stage, **REGION)[0] == []
 
 
 def test_a_local_index_reads_a_part_of_what_the_table_would() -> None:
@@ -252,8 +252,8 @@ def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
     """The restored table leaves on-demand mode with units of its own, and none for its local indexes."""
     stage, many = stage_of(LOCAL + CAPACITY)
     stage.clock.sleep(10)
-    before = [asked(stage, "s", **REGION)[0], asked(stage, "d", series="s0", **REGION)[0]]
-    assert before == [wanted(many, country="US", region="CA"), wanted(many[::2], country="US", region="CA")]
+    before = [read_pages(stage, "s", **REGION)[0], read_pages(stage, "d", series="s0", **REGION)[0]]
+    assert before == [expected_ids(many, country="US", region="CA"), expected_ids(many[::2], country="US", region="CA")]
     stage.clock.sleep(8 * 86_400)
     for _ in range(30):
         stage.run_lifecycle()
@@ -262,7 +262,7 @@ def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
     states = {entry.state for entry in stage.catalog.entries("s", NOON, NOON)}
     assert states == {State.DELETED}
     to = {"to": to_text(NOON + timedelta(days=1))}
-    assert [asked(stage, "s", **REGION, **to)[0], asked(stage, "d", series="s0", **REGION, **to)[0]] == before
+    assert [read_pages(stage, "s", **REGION, **to)[0], read_pages(stage, "d", series="s0", **REGION, **to)[0]] == before
     for stream in "sd":
         assert stage.restore(stream, "2026-03-15").next is None
     for _ in range(4):
@@ -271,6 +271,6 @@ def test_an_archive_and_a_restored_table_answer_as_the_table_did() -> None:
     table = stage.dynamo.account.tables["tidetable-lapse.s.2026-03-15"]
     assert (table.on_demand, table.write, set(table.indexes)) == (False, 2, {"near", "brief", "best"})
     for stream, series, ids in (("s", {}, before[0]), ("d", {"series": "s0"}, before[1])):
-        found, sources, _ = asked(stage, stream, **REGION, **to, **series)
+        found, sources, _ = read_pages(stage, stream, **REGION, **to, **series)
         assert found == ids
         assert {source.get("index") for source in sources if source["period"] == "2026-03-15"} == {"near"}

@@ -143,7 +143,7 @@ BAD = [
     ({"state": "closed,gone"}, "bad_parameter", "state must be one or more of creating, open, closed"),
     ({"from_": "2026-03-15T08:30:00Z", "to": "2026-03-15T08:30:00Z"}, "bad_parameter", "from must lie before to"),
     ({"states": "open"}, "unknown_parameter", "known are cursor, from, limit, state, to"),
-    ({"cursor": "junk"}, "invalid_cursor", "this is no cursor"),
+    ({"cursor": "junk"}, "invalid_cursor", "this is not a cursor"),
 ]
 
 

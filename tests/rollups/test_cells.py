@@ -110,7 +110,7 @@ def test_a_removed_group_is_no_cell() -> None:
     gone = removed(cell)
     assert gone.data == {"by": {"kind": "x"}, "count": 0, "fields": {}}
     assert parse_cell(HOURS, gone, SKETCHES, ()) is None
-    assert [is_removed(one) for one in (cell, names, gone, removed(names))] == [False, False, True, True]
+    assert [is_removed(item) for item in (cell, names, gone, removed(names))] == [False, False, True, True]
     assert parse_names(HOURS, removed(names)) == {}
 
 

@@ -35,7 +35,7 @@ def show(time: datetime) -> str:
 
 def spans(text: str) -> list[tuple[datetime, datetime]]:
     """Spans such as 02T00:00-03T00:00 02T..."""
-    return [(at(start), at(end)) for start, _, end in (one.partition("-") for one in text.split())]
+    return [(at(start), at(end)) for start, _, end in (span.partition("-") for span in text.split())]
 
 
 CASES = [
@@ -77,7 +77,7 @@ CASES = [
 def test_the_coarsest_rollup_answers_whole_buckets(
     name: str, usable: list[tuple[Definition, str]], start: str, end: str, wanted: str
 ) -> None:
-    found = cover(at(start), at(end), [Usable(one, spans(text)) for one, text in usable])
+    found = cover(at(start), at(end), [Usable(rollup, spans(text)) for rollup, text in usable])
     shown = [
         f"{show(segment.start)}-{show(segment.end)} {'raw' if segment.definition is None else segment.definition.name}"
         for segment in found

@@ -252,7 +252,7 @@ def _meet(age: int, errors: tuple[int, int], begin: int, mark_at: int, write_at:
     schedule += [(second, lambda: world.refresh(of_refresher)) for second in range(0, 540, 60)]
     at = 0.0
     while schedule:
-        schedule.sort(key=lambda one: one[0])
+        schedule.sort(key=lambda step: step[0])
         when, do = schedule.pop(0)
         world.time += timedelta(seconds=when - at)
         at = when

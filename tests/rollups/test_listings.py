@@ -261,7 +261,7 @@ def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None
                 held.add(place, name, Seen(time, time, "1h"))
                 assert len(held.sorted()) <= 8_001 if name == names[-1] else True
         page = held.sorted()
-        found += [(one.value, one.first, one.last) for _, one in page[:3_000]]
+        found += [(row.value, row.first, row.last) for _, row in page[:3_000]]
         if len(page) <= 3_000:
             break
         after = page[2_999][0]

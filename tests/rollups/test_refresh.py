@@ -189,9 +189,9 @@ def test_a_rollup_begins_anew_behind_events_that_were_deleted_before_they_were_s
 
 def test_an_edge_is_moved_only_from_where_it_was_seen() -> None:
     rollups = World().rollups
-    one = Edge("m", START, START, "{}")
-    assert rollups.put_edge("s", one, None)
-    assert not rollups.put_edge("s", one, None)
-    assert not rollups.put_edge("s", one._replace(sealed=START + timedelta(1)), one._replace(definition="x"))
-    assert rollups.put_edge("s", one._replace(start=START - timedelta(1)), one)
-    assert [edge.start for edge in rollups.read_state("s").edges] == [START - timedelta(1)]
+    edge = Edge("m", START, START, "{}")
+    assert rollups.put_edge("s", edge, None)
+    assert not rollups.put_edge("s", edge, None)
+    assert not rollups.put_edge("s", edge._replace(sealed=START + timedelta(1)), edge._replace(definition="x"))
+    assert rollups.put_edge("s", edge._replace(start=START - timedelta(1)), edge)
+    assert [stored.start for stored in rollups.read_state("s").edges] == [START - timedelta(1)]

@@ -34,7 +34,7 @@ def copied(console: Console, **more: Any) -> Console:
     return ireland
 
 
-def found(console: Console, sk: str = "1") -> Any:
+def read_data(console: Console, sk: str = "1") -> Any:
     """The attribute ``g`` of an item, read consistently in the console's Region; None without the item."""
     key = {"pk": {"S": "a"}, "sk": {"S": sk}}
     answer = console("GetItem", TableName="t", Key=key, ConsistentRead=True)
@@ -273,12 +273,12 @@ def copy_settings(console: Console) -> list[tuple[bool, bool, list[str], int]]:
 def copy_lag(console: Console) -> list[tuple[Any, ...]]:
     """An item reaches the copy a little later, and so does its deletion; a strongly consistent read there has what arrived."""
     ireland = copied(console)
-    seen = [(found(console), found(ireland))]
+    seen = [(read_data(console), read_data(ireland))]
     console.put(g={"S": "new"})
-    seen.append((found(console), found(ireland)))
+    seen.append((read_data(console), read_data(ireland)))
     console.wait(seconds=3)
     console("DeleteItem", TableName="t", Key={"pk": {"S": "a"}, "sk": {"S": "1"}})
-    seen.append((found(console), found(ireland)))
+    seen.append((read_data(console), read_data(ireland)))
     return seen
 
 
@@ -290,4 +290,4 @@ def last_writer(console: Console) -> list[Any]:
     console.wait(seconds=0.1)
     ireland.put(g={"S": "second"})
     console.wait(seconds=5)
-    return [found(console), found(ireland)]
+    return [read_data(console), read_data(ireland)]

@@ -7,7 +7,7 @@ import pytest
 from strict import Rule
 from strict.refusals import Refusal
 from tests.strict.console import Console, index, item, outcome
-from tests.strict.copies import IRELAND, STREAM, TOKYO, copied, create, delete, found, states, update
+from tests.strict.copies import IRELAND, STREAM, TOKYO, copied, create, delete, read_data, states, update
 
 
 def test_a_change_of_copies_travels_alone() -> None:
@@ -35,7 +35,7 @@ def test_a_copy_of_a_table_with_items_takes_minutes_and_has_all_of_them() -> Non
     assert states(console) == [(IRELAND, "CREATING")]
     console.wait(minutes=8)
     assert states(console) == [(IRELAND, "ACTIVE")]
-    assert [found(ireland, str(number)) for number in range(6)] == [None, "other", "x", "x", "x", "late"]
+    assert [read_data(ireland, str(number)) for number in range(6)] == [None, "other", "x", "x", "x", "late"]
     console.wait(seconds=3)
     values: dict[str, Any] = {"KeyConditionExpression": "g = :g", "ExpressionAttributeValues": {":g": {"S": "x"}}}
     assert ireland.query(IndexName="i", **values)["Count"] == 3
@@ -146,9 +146,9 @@ def test_a_copy_without_units_has_the_writes_later() -> None:
     # 20 units, which the copy has saved after ten seconds; the write is due after two.
     console.put(sk="1", size=20_000, g={"S": "new"})
     console.wait(seconds=4)
-    assert (found(console), found(ireland)) == ("new", None)
+    assert (read_data(console), read_data(ireland)) == ("new", None)
     console.wait(seconds=30)
-    assert found(ireland) == "new"
+    assert read_data(ireland) == "new"
 
 
 def test_a_transaction_may_be_seen_in_part() -> None:
@@ -159,7 +159,7 @@ def test_a_transaction_may_be_seen_in_part() -> None:
     seen = set()
     for _ in range(20):
         console.wait(seconds=0.1)
-        seen.add(sum(found(ireland, str(number)) is not None for number in range(10)))
+        seen.add(sum(read_data(ireland, str(number)) is not None for number in range(10)))
     assert max(seen) == 10
     assert any(0 < count < 10 for count in seen)
 
@@ -190,7 +190,7 @@ def test_a_table_deleted_and_made_again_has_nothing_of_the_earlier_one() -> None
     console.table(**STREAM)
     console.update(ReplicaUpdates=create())
     console.wait(hours=3)
-    assert found(ireland) is None
+    assert read_data(ireland) is None
     assert states(console) == [(IRELAND, "ACTIVE")]
 
 

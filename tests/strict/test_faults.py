@@ -24,7 +24,7 @@ def put(console: Console, name: str = "t", sk: str = "1") -> None:
     StrictClient(console.dynamo).put_item(TableName=name, Item=item(sk=sk))
 
 
-def held(console: Console, name: str = "t") -> int:
+def count_items(console: Console, name: str = "t") -> int:
     console.dynamo.faults.clear()
     return int(console.query(name=name, ConsistentRead=True)["Count"])
 
@@ -46,7 +46,7 @@ def code(act: Callable[[], Any]) -> str:
 def test_a_refusal_takes_no_effect(console: Console, kind: Kind, expected: str) -> None:
     console.dynamo.faults.add(Fault(kind))
     assert code(lambda: put(console)) == expected
-    assert held(console) == 0
+    assert count_items(console) == 0
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_lost_answer_says_nothing_about_its_effect(
     console.dynamo.faults.add(Fault(kind))
     with pytest.raises(expected):
         put(console)
-    assert held(console) == effect
+    assert count_items(console) == effect
 
 
 def test_a_slow_answer_lets_time_pass(console: Console) -> None:
@@ -72,7 +72,7 @@ def test_a_slow_answer_lets_time_pass(console: Console) -> None:
     console.dynamo.faults.add(Fault(Kind.SLOW, seconds=7))
     put(console)
     assert (console.clock.time - before).total_seconds() == 7
-    assert held(console) == 1
+    assert count_items(console) == 1
 
 
 def test_a_fault_strikes_its_own_operation_and_table_only(console: Console) -> None:

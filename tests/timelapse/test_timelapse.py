@@ -36,7 +36,7 @@ def life() -> Life:
     return life
 
 
-def found(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
+def find_events(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
     end = to_text(life.stage.clock.now())
     asked = {"from_": FIRST, "to": end, "limit": "1000", "fields": "*"} | parameters
     return list(walk(life.stage, life.policies[stream], life.stage.reader(), **asked))
@@ -45,7 +45,7 @@ def found(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
 def by_series(life: Life, stream: str, **parameters: str) -> list[dict[str, Any]]:
     events = []
     for series in SERIES:
-        own = found(life, stream, series=series, order="asc", **parameters)
+        own = find_events(life, stream, series=series, order="asc", **parameters)
         assert {event["series"] for event in own} <= {series}
         assert [event["time"] for event in own] == sorted(event["time"] for event in own)
         events += own
@@ -80,7 +80,7 @@ def test_what_a_short_life_does_not_prove_is_named() -> None:
 
 @pytest.mark.parametrize("stream", ["daily", "monthly"])
 def test_every_event_is_found_once_by_range(life: Life, stream: str) -> None:
-    events = found(life, stream)
+    events = find_events(life, stream)
     assert [event["time"] for event in events] == sorted((event["time"] for event in events), reverse=True)
     assert life.traffic.sent.differences(stream, events) == []
 
@@ -117,7 +117,7 @@ def test_every_version_is_there_and_the_newest_is_the_last_that_was_sent(life: L
         versions.setdefault(event["id"], []).append(event)
     need(any(len(found_ones) > 1 for found_ones in versions.values()), f"corrected events of {stream}")
     for id, found_ones in versions.items():
-        newest_first = sorted(found_ones, key=lambda one: -one.get("version", 1))
+        newest_first = sorted(found_ones, key=lambda event: -event.get("version", 1))
         time = found_ones[0]["time"]
         label = time[:7] if stream == "monthly" else time[:10]
         kept = course.keeps_versions(stream, max(span_of(label).start, START))
@@ -127,7 +127,7 @@ def test_every_version_is_there_and_the_newest_is_the_last_that_was_sent(life: L
 
 
 def test_cold_fields_are_shown_only_by_name(life: Life) -> None:
-    events = found(life, "monthly", fields="n")
+    events = find_events(life, "monthly", fields="n")
     assert {name for event in events for name in event["data"]} == {"n"}
     plain = walk(
         life.stage, life.policies["monthly"], life.stage.reader(), from_=FIRST, to=to_text(life.stage.clock.now())
@@ -137,7 +137,7 @@ def test_cold_fields_are_shown_only_by_name(life: Life) -> None:
 
 def test_every_event_of_a_kind_is_found_once_with_the_index_and_without(life: Life) -> None:
     need(life.settings["hourly"].indexed, "index of kinds")
-    events = found(life, "hourly", order="asc", **{"where.kind": "storm"})
+    events = find_events(life, "hourly", order="asc", **{"where.kind": "storm"})
     assert [event["time"] for event in events] == sorted(event["time"] for event in events)
     sent = life.traffic.sent
     wanted = {

@@ -101,7 +101,7 @@ class Rollup:
 
     @property
     def toml(self) -> str:
-        by, fields, stats = (json.dumps(one) for one in (self.by, self.fields, self.stats))
+        by, fields, stats = (json.dumps(value) for value in (self.by, self.fields, self.stats))
         return f"""
         [[streams.{{name}}.rollup]]
         name = "{self.name}"

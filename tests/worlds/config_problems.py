@@ -73,7 +73,7 @@ CASES = [
         GOOD + '[streams.s.archive]\nexpire_after = "1d"',
         "streams.s.archive.expire_after: 1d is not more than lifecycle.delete_grace",
     ),
-    ("no TOML", "[", "the file is no TOML"),
+    ("no TOML", "[", "the file is not TOML"),
     ("no streams", "", "streams: none is defined; add"),
     ("an unknown table", GOOD + "[nonsense]\nx = 1", "nonsense: unknown key; known here: api"),
     ("an unknown key", GOOD.replace("late", "lat"), "streams.s.lat: unknown key; known here: ahead"),
@@ -82,7 +82,7 @@ CASES = [
     ("a wrong type", GOOD.replace("retention = 3", 'retention = "3"'), "streams.s.retention: expected `int`"),
     ("a word that is none", GOOD.replace('"day"', '"days"'), 's.period: "days" is none of hour, day, week, month'),
     ("a word of a step", ladder('age = 0, class = "cheap"'), '"cheap" is none of standard, infrequent-access'),
-    ("a wrong duration", GOOD.replace('"1d"', '"1w"'), 'streams.s.late: "1w" is no duration'),
+    ("a wrong duration", GOOD.replace('"1d"', '"1w"'), 'streams.s.late: "1w" is not a duration'),
     ("retention shorter than late", GOOD.replace('"1d"', '"9d"'), "raise retention to at least 9 or lower late"),
     ("a stream's name", GOOD.replace("streams.s", "streams.S"), "streams.S: a stream's name is"),
     ("a bucket that does not divide", GOOD.replace('"6h"', '"7h"'), 'streams.s.key.bucket: "7h" does not divide 1d'),
@@ -191,7 +191,7 @@ CASES = [
         (
             f"the origin {origin}",
             f'[api]\ncors = ["{origin}"]\n' + GOOD,
-            f'api.cors: "{origin}" is no origin; write scheme',
+            f'api.cors: "{origin}" is not an origin; write scheme',
         )
         for origin in (
             *("app.example.com", "https://app.example.com/", "https://App.example.com", "ftp://a.example", "null", ""),

@@ -106,4 +106,4 @@ def targets() -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
 
 def queries() -> dict[str, Mapping[str, Any]]:
     """The target of each variable, in the order of the dashboard."""
-    return {one["name"]: one["query"]["infinityQuery"] for one in DASHBOARD["templating"]["list"]}
+    return {variable["name"]: variable["query"]["infinityQuery"] for variable in DASHBOARD["templating"]["list"]}

@@ -111,7 +111,7 @@ class World:
     def sleep(self, seconds: float) -> None:
         """Let time pass. A writer whose life ends meanwhile does the rest of its steps at the last moment."""
         end = self.time + timedelta(seconds=seconds)
-        for writer in sorted(self.writers, key=lambda one: one.end):
+        for writer in sorted(self.writers, key=lambda writer: writer.end):
             if writer.end <= end:
                 self.time = max(self.time, writer.end)
                 while writer.steps:
@@ -288,7 +288,7 @@ class Writer:
         getattr(self, f"_{self.steps.pop(0)}")()
 
     def _mark(self) -> None:
-        finest = min(self.world.definitions["s"], key=lambda one: one.every)
+        finest = min(self.world.definitions["s"], key=lambda definition: definition.every)
         late = [event for event in self.events if bounds.needs_mark(event.time, self.clock)]
         buckets = sorted({finest.floor(event.time) for event in late})
         self.world.rollups.put_marks("s", buckets, bounds.to_millis(self.clock), finest.every)

@@ -97,7 +97,7 @@ def test_stored_and_reported_are_all_events(fates: list[str], kinds: list[str], 
             await client.write("quakes", [event(number, kind) for number, kind in enumerate(kinds)])
 
     asyncio.run(run())
-    assert sorted(index for one in settled for index in one.indexes) == list(range(len(kinds)))
-    reported = [failure.index for one in settled for failure in one.failures]
+    assert sorted(index for outcome in settled for index in outcome.indexes) == list(range(len(kinds)))
+    reported = [failure.index for outcome in settled for failure in outcome.failures]
     assert set(server.values()) | set(reported) == set(range(len(kinds)))
     assert len(reported) == len(set(reported))

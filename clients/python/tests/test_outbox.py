@@ -77,10 +77,10 @@ class World:
         self.outbox.close_batches(self.now)
 
     def note(self, many: list[Settled]) -> None:
-        for one in many:
-            self.settled.update(one.indexes)
-            self.failed.update(failure.index for failure in one.failures)
-            assert all(failure.event == {"n": failure.index} for failure in one.failures)
+        for outcome in many:
+            self.settled.update(outcome.indexes)
+            self.failed.update(failure.index for failure in outcome.failures)
+            assert all(failure.event == {"n": failure.index} for failure in outcome.failures)
 
     def finish(self, *, patient: bool) -> None:
         """Either the API takes what is left, or the client gives up."""
@@ -188,7 +188,7 @@ def test_a_request_that_always_fails_does_not_stop_the_others() -> None:
         if not poison:
             order.append(batch.indexes[0])
         verdict: Verdict = Later("500 broken", wide=False, status=500) if poison else Stored(1, 0)
-        failures += [failure for one in outbox.settle(batch, verdict, now) for failure in one.failures]
+        failures += [failure for outcome in outbox.settle(batch, verdict, now) for failure in outcome.failures]
     assert order == [1, 2, 3]
     assert [(failure.index, failure.code, failure.status) for failure in failures] == [(0, "unsent", 500)]
     assert 30 <= now <= 60
@@ -205,7 +205,7 @@ def test_an_outage_longer_than_retry_for_gives_up_all_that_are_too_old_at_once()
             now += outbox.find_wait(now) or 0
         else:
             settled = outbox.settle(batch, Later("no answer"), now)
-    assert [one.indexes for one in settled] == [[0], [1], [2]]
+    assert [outcome.indexes for outcome in settled] == [[0], [1], [2]]
     assert 40 <= now <= 60
     assert settled[0].failures[0].detail == "not acknowledged within 60 s; the last answer: no answer"
 
@@ -229,8 +229,8 @@ def test_failures_that_nobody_collects_take_room() -> None:
     batch = outbox.take(0.0)
     assert batch is not None
     before = outbox.weight
-    for one in outbox.settle(batch, Rejected(403, "forbidden", "no"), 0.0):
-        outbox.keep(one.failures)
+    for outcome in outbox.settle(batch, Rejected(403, "forbidden", "no"), 0.0):
+        outbox.keep(outcome.failures)
     assert outbox.weight == before
     assert [failure.index for failure in outbox.collect_failures()] == [0, 1, 2, 3]
     assert outbox.weight == 0

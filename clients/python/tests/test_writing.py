@@ -280,7 +280,7 @@ def test_settled_events_are_reported_with_their_indexes(server: Server, clock: M
     client.write("stations", event(2))
     with pytest.raises(WriteFailed):
         client.close()
-    assert [(one.stream, list(one.indexes), len(one.failures)) for one in settled] == [
+    assert [(outcome.stream, list(outcome.indexes), len(outcome.failures)) for outcome in settled] == [
         ("quakes", [0, 1], 1),
         ("stations", [2], 0),
     ]
@@ -313,9 +313,9 @@ def test_stored_and_reported_are_all_events_and_an_acknowledged_one_is_not_repor
     settled: Counter[int] = Counter()
     reported: list[int] = []
 
-    def note(one: Settled) -> None:
-        settled.update(one.indexes)
-        reported.extend(failure.index for failure in one.failures)
+    def note(outcome: Settled) -> None:
+        settled.update(outcome.indexes)
+        reported.extend(failure.index for failure in outcome.failures)
 
     policy = Policy(batch_events=size, retry_for=3600 if patient else 5, buffer_bytes=2000, block_for=None)
     client = connect(server, clock, policy=policy, on_settled=note, on_refused=lambda _: None)

@@ -80,7 +80,7 @@ class Provider:
             raise ValueError("neither AWS_ACCESS_KEY_ID nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set")
         parts = urlsplit(url)
         if parts.scheme != "https" and parts.hostname not in _KNOWN:
-            raise ValueError(f"{parts.hostname} is no address of a container's credentials")
+            raise ValueError(f"{parts.hostname} is not an address of a container's credentials")
         token = variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE" in variables:
             token = Path(variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text(encoding="utf-8").strip()

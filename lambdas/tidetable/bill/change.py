@@ -59,7 +59,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
     """Read the query string; ProblemError says what to change."""
     for name, values in parameters.items():
         if name not in KNOWN:
-            raise bad_parameter(f"{name[:64]} is no parameter of this route; it has {', '.join(KNOWN)}")
+            raise bad_parameter(f"{name[:64]} is not a parameter of this route; it has {', '.join(KNOWN)}")
         if len(values) > 1 and name != "in_index":
             raise bad_parameter(f"{name} must be there once")
     single = {name: values[0] for name, values in parameters.items()}
@@ -117,7 +117,7 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise bad_parameter(f"change is no TOML: {error}") from error
+        raise bad_parameter(f"change is not TOML: {error}") from error
     if "streams" not in document:
         return document
     streams = document.pop("streams")

@@ -86,7 +86,7 @@ def _provision(workload: Workload) -> str:
         ]
         if own:
             each = {name: (index_write if age == "0" else 1, units[1]) for name, (index_write, _) in own.items()}
-            tables = [f"{name} = {{ write = {one[0]}, read = {one[1]} }}" for name, one in each.items()]
+            tables = [f"{name} = {{ write = {writes}, read = {reads} }}" for name, (writes, reads) in each.items()]
             lines.append(f"index = {{ {', '.join(tables)} }}")
         if age == "1":
             lines.append('class = "infrequent-access"')

@@ -171,5 +171,5 @@ def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[st
 
 
 def _round(value: float) -> float:
-    """Four digits: the figures are no better, and they travel in addresses."""
+    """Round to four digits: the figures are not more exact, and they travel in addresses."""
     return float(f"{value:.4g}")

@@ -210,7 +210,7 @@ def _bill_of_table(
         write, read = (price / 1e6 for price in ON_DEMAND[table.table_class])
         own = consumed.get((name, ""), ConsumedUnits())
         indexes = [consumed.get((name, index), ConsumedUnits()) for index in period.on_demand[name]]
-        index_writes, index_reads = sum(one.write for one in indexes), sum(one.read for one in indexes)
+        index_writes, index_reads = sum(index.write for index in indexes), sum(index.read for index in indexes)
         return Bill(
             own.write * write, own.read * read, storage[0], index_writes * write, index_reads * read, storage[1]
         )

@@ -31,7 +31,7 @@ def _check_mappings(stream: Stream) -> Iterator[str]:
     path = f"streams.{stream.name}"
     if not _TEMPLATE.fullmatch(stream.influx.series):
         yield (
-            f'{path}.influx.series: "{stream.influx.series}" is no template; write names of tags in braces, such as'
+            f'{path}.influx.series: "{stream.influx.series}" is not a template; write names of tags in braces, such as'
             ' "{measurement}/{host}"'
         )
     if len(set(stream.otlp.series)) < len(stream.otlp.series) or not all(stream.otlp.series):

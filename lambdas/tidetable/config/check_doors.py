@@ -30,7 +30,7 @@ def _check_origins(origins: tuple[str, ...]) -> Iterator[str]:
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             yield (
-                f'api.cors: "{origin}" is no origin; write scheme, host and port as browsers send them, in lower case and'
+                f'api.cors: "{origin}" is not an origin; write scheme, host and port as browsers send them, in lower case and'
                 ' without a path, such as "https://app.example.com" or "http://localhost:3000"'
             )
     if "*" in origins and len(origins) > 1:

@@ -62,7 +62,7 @@ def parse(text: str, *, checked: bool = False) -> Config:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"the file is no TOML: {error}"]) from error
+        raise ConfigError([f"the file is not TOML: {error}"]) from error
     problems: list[str] = []
     groups = {name: _convert(document.pop(name, {}), kind, name, problems) for name, kind in _GROUPS.items()}
     tables = document.pop("streams", {})

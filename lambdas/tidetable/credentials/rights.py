@@ -30,7 +30,7 @@ def check_rights(
         if len(streams) > MOST_STREAMS:
             problems.append(f"--stream: at most {MOST_STREAMS}; use --all-streams, or several keys")
         wrong = [stream for stream in streams if not STREAM.fullmatch(stream)]
-        problems += [f"--stream {stream[:64]!r} is no name of a stream" for stream in wrong]
+        problems += [f"--stream {stream[:64]!r} is not the name of a stream" for stream in wrong]
     unknown = [scope for scope in can if scope not in SCOPES]
     if unknown or not can:
         problems.append(f"--can is a list such as write,read of {', '.join(SCOPES)}")

@@ -57,7 +57,7 @@ def read_events(
         reading.add(_read_event(_read_binary(body, kind, content_type, headers), policy), 0)
     else:
         detail = (
-            f"this is no CloudEvent: send {_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
+            f"this is not a CloudEvent: send {_STRUCTURED}, {_BATCH}, or the headers of the binary mode, such as ce-id"
         )
         raise refuse(415, "unsupported_media_type", detail)
     return reading

@@ -43,7 +43,7 @@ def decode_delivery(body: bytes) -> Delivery:
     try:
         return _DELIVERY.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise refuse(400, "unparseable", f"the body is no request of Firehose: {error}") from error
+        raise refuse(400, "unparseable", f"the body is not a request of Firehose: {error}") from error
 
 
 def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Reading:

@@ -122,7 +122,7 @@ def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
 def whole(value: types.Whole) -> int:
     if isinstance(value, str):
         if len(value) > _LONGEST_WHOLE or not value.removeprefix("-").isdecimal():
-            raise ValueError(f"{value[:32]!r} is no whole number")
+            raise ValueError(f"{value[:32]!r} is not a whole number")
         value = int(value)
     if not -(2**63) <= value < 2**64:
         raise ValueError(f"{str(value)[:32]} does not fit into 64 bits")
@@ -133,4 +133,4 @@ def _double(value: types.Double) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{str(value)[:32]!r} is no number") from error
+        raise ValueError(f"{str(value)[:32]!r} is not a number") from error

@@ -21,9 +21,9 @@ class _Trip:
 
 
 class Circuit:
-    """Remembers, within one process, which tables could not take what they were given in time.
+    """Remembers, within one process, which tables could not take their writes in time.
 
-    A table is left alone for 2 s, then 4, up to 30, while each trial fails; one that succeeds closes the circuit.
+    A table is left alone for 2 s, then 4, up to 30, while each trial fails; a trial that succeeds closes the circuit.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -35,14 +35,14 @@ class Circuit:
         trip = self._trips.get(table)
         return trip is None or self._clock.now() >= trip.until
 
-    def tripped(self, tables: Iterable[str]) -> None:
-        """These were throttled for as long as a request could wait."""
+    def trip(self, tables: Iterable[str]) -> None:
+        """Leave tables alone that were throttled for as long as a request could wait."""
         for table in tables:
             before = self._trips.get(table)
             length = before.next if before is not None else _FIRST
             self._trips[table] = _Trip(self._clock.now() + length, min(2 * length, _LONGEST))
 
-    def closed(self, tables: Iterable[str]) -> None:
-        """These took all that they were given."""
+    def close(self, tables: Iterable[str]) -> None:
+        """Forget the failures of tables that took all of their writes."""
         for table in tables:
             self._trips.pop(table, None)

@@ -253,8 +253,8 @@ def _store(
     # A put with parts or an object may wait for those, and says nothing of the table. Nor does a full item collection.
     unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
-    ports.circuit.tripped(throttled)
-    ports.circuit.closed(routed.tables - shut - throttled)
+    ports.circuit.trip(throttled)
+    ports.circuit.close(routed.tables - shut - throttled)
     unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
     unwritten |= unmarked
     routed.packs -= unwritten

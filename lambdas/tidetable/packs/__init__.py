@@ -5,7 +5,7 @@ in ``keys/pack.py``.
 """
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.items import Opened, open_item, opened_event, pack_item, places_of
+from tidetable.packs.items import Opened, open_item, pack_item, places_of
 from tidetable.packs.making import Made, PackedItem, Rows, make_packs, pack_rows
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
@@ -24,7 +24,6 @@ __all__ = [
     "encode_body",
     "make_packs",
     "open_item",
-    "opened_event",
     "pack_item",
     "pack_rows",
     "places_of",

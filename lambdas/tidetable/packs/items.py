@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidetable.events import Event, Item
-from tidetable.exact import decode_json
+from tidetable.events import Item
 from tidetable.keys import Key, Layout, escape
 from tidetable.keys.pack import address, is_pack, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settled_text
 from tidetable.ports import Compressor
-from tidetable.times import from_text
 
 
 class Opened(NamedTuple):
@@ -80,15 +78,6 @@ def places_of(columns: Columns, layout: Layout) -> list[str]:
     if _escapes(series):
         series = list(map(escape, series))
     return list(map("#".join, zip(times, series, ids, strict=True)))
-
-
-def opened_event(opened: Opened, index: int, layout: Layout) -> Event:
-    """One of the events of an item, whose data must be there as text."""
-    time, series, id = layout.names(opened.address, opened.places[index])
-    value = opened.values[index]
-    if not isinstance(value, str):
-        raise DamagedPack("the data is kept in another form; make the item whole first")
-    return Event(series, from_text(time), id, decode_json(value))
 
 
 def _escapes(names: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ Span = tuple[datetime, datetime]
 
 
 class Mark(NamedTuple):
-    """A bucket whose events changed, or are about to, and when (epoch milliseconds) the last writer of it put the mark.
+    """A bucket whose events changed or will change, and when (epoch milliseconds) its last writer put the mark.
 
     ``length`` is that of the bucket: the finest ``every`` of the stream's rollups, as the writer's configuration has them. In the
     moments of a deploy that may differ from what other functions know.
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
     length: timedelta
 
     def meets(self, start: datetime, end: datetime) -> bool:
-        """Whether its bucket has a part of ``[start, end)``."""
+        """Whether its bucket overlaps ``[start, end)``."""
         return self.bucket < end and start < self.bucket + self.length
 
 
@@ -110,10 +110,10 @@ class Rollups(Protocol):
         """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """Say since when series are noted, where ``expected`` is said, or nothing; says whether that was so."""
+        """Record since when series are noted, if the record is ``expected`` (None: no record); returns whether it was."""
 
     def stop_noting(self, stream: str, at: datetime) -> None:
-        """Say that series are noted no more, whatever was said before."""
+        """Record that series are no longer noted, whatever the record says."""
 
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
         """Note series, each once, of events in a period by its label; it raises if any note may not be written."""

@@ -25,9 +25,9 @@ GATHERED_SHARE = 0.1
 class Access:
     """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
-    ``conditions`` are those that the way itself does not answer. ``heads`` are the beginnings of the sort keys of an index that
-    is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do not name all
-    levels, and whoever wants an order must read all of a range.
+    ``conditions`` are the conditions that the way itself does not answer. ``heads`` are the beginnings of the sort keys of an
+    index that is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do
+    not name all levels, and a query that needs an order must read all of a range.
     """
 
     index: Index | None
@@ -42,11 +42,11 @@ def access_to(
 ) -> Access | None:
     """The cheapest way into a period that is not a scan; None if there is none.
 
-    A table partitioned by series is read by series, if any are named; else the index over what is asked for; a table
-    partitioned by time as it is. DynamoDB reads global indexes eventually, so a ``consistent`` query takes none; one of ``low``
-    priority takes the read replica where it would take the table. A local index is the table's own partitions, in an order that
-    answers a condition. ``share`` is how much of a bucket, or of a period without buckets, the query is of: of a small one a
-    table costs less than a range that must be gathered.
+    A table partitioned by series is read by series, if any are named; else by the index over the fields of its conditions; a
+    table partitioned by time as it is. DynamoDB reads global indexes eventually, so a ``consistent`` query takes none; a query
+    of ``low`` priority takes the read replica where it would take the table. A local index is the table's own partitions, in an
+    order that answers a condition. ``share`` is the part of a bucket, or of a period without buckets, that the query reads:
+    of a small share a table costs less than a range that must be gathered.
     """
     by_series = layout.partition_by == "series"
     readable = not by_series or bool(names.series)

@@ -28,7 +28,7 @@ _MAC_BYTES = 16
 # AWS: API Gateway takes 10,240 bytes of request line and headers. A cursor takes four thirds of its content, and a position in it
 # up to 1,000 bytes: so much of a query leaves 2 KB for the rest of the request.
 MAX_QUERY_BYTES = 5_000
-_INVALID = "this is no cursor: use one that the API answered, whole and unchanged"
+_INVALID = "this is not a cursor: use one that the API answered, whole and unchanged"
 
 _OF_PAGES = frozenset({"cursor", "limit", "explain", "format", "flat", "escape"})
 

@@ -44,7 +44,7 @@ class Latest:
     losses: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The answer's body, in the order of the series asked for."""
+        """The answer's body, in the order of the series in the request."""
         return {
             "latest": [
                 {"series": name, "event": self.events.get(name)}
@@ -62,7 +62,7 @@ def find_latest(
     now: datetime,
     remaining: Remaining,
 ) -> Latest:
-    """The latest event of each series asked for, up to the newest time that the stream accepts; archives are not searched.
+    """The latest event of each series of the request, up to the newest time that the stream accepts; archives are not searched.
 
     ProblemError says what to change.
     """

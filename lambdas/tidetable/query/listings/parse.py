@@ -106,7 +106,7 @@ def parse_values(
     path = parse_path(field)
     if path == SERIES or not all(path.split(".")):
         other = f"GET /v1/streams/{stream.name}/series lists series"
-        raise bad_parameter(f"{path[:64]!r} is no path of a field of data, such as mag or place.state; {other}")
+        raise bad_parameter(f"{path[:64]!r} is not the path of a field of data, such as mag or place.state; {other}")
     refuse_cold(stream, [path])
     return _parse(stream, parameters, now, seal, "values", path)
 

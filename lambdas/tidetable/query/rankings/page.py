@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Top(Table):
     """The first events of a ranking, with their rank in the page and the number that they are ranked by.
 
-    ``tied`` says that others share the last event's number, of which not all were compared: then no cursor goes on after it.
-    ``keys`` are the positions of the events; ``unread`` is the number of which ties were left unread, if there is one.
+    ``tied`` says that other events have the last event's number, and not all of them were compared: then there is no cursor.
+    ``keys`` are the positions of the events; ``unread`` is the number whose ties
+    were left unread, or None.
     """
 
     ranking: Ranking
