@@ -53,7 +53,7 @@ REFUSED = [
     ("too many steps", {"step": "1s", "from": "2026-01-01T00:00:00Z"}, "longer"),
     ("a filling that there is not", {"fill": "linear", "step": "1h"}, "previous"),
     ("a filling of no steps", {"fill": "zero"}, "add step="),
-    ("a cursor that is none", {"cursor": "abc"}, "no cursor"),
+    ("a cursor that is none", {"cursor": "abc"}, "not a cursor"),
 ]
 
 

@@ -170,7 +170,7 @@ def test_a_cursor_of_another_pipeline_is_refused(stage: Stage) -> None:
     assert following
     other = Stage(START, CONFIG.format(bucket="15m", shards=3))
     settle(other)
-    with pytest.raises(ProblemError, match="no cursor"):
+    with pytest.raises(ProblemError, match="not a cursor"):
         parse_query(policy, {"cursor": [following]}, now, other.seal)
 
 

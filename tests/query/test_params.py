@@ -66,14 +66,14 @@ REFUSED = [
     ("a time that is none", {"from": ["tomorrow"]}, "bad_parameter", "today or yesterday"),
     ("edges the wrong way round", {"from": ["-1h"], "to": ["-2h"]}, "bad_parameter", "before to"),
     ("an empty series", {"series": [""]}, "bad_parameter", "series"),
-    ("a cursor that is none", {"cursor": ["abc"]}, "invalid_cursor", "no cursor"),
+    ("a cursor that is none", {"cursor": ["abc"]}, "invalid_cursor", "not a cursor"),
     (
         "a cursor of which a letter was changed",
         {"cursor": [TOUCHED]},
         "invalid_cursor",
-        "no cursor",
+        "not a cursor",
     ),
-    ("a cursor that somebody made", {"cursor": [FORGED]}, "invalid_cursor", "no cursor"),
+    ("a cursor that somebody made", {"cursor": [FORGED]}, "invalid_cursor", "not a cursor"),
     ("a cursor with another condition", {"cursor": [CURSOR], "where.a": ["1"]}, "invalid_cursor", "another query"),
     ("a cursor with another priority", {"cursor": [CURSOR], "priority": ["low"]}, "invalid_cursor", "another query"),
     ("a condition on no field", {"where.": ["1"]}, "unknown_parameter", "where.FIELD"),
@@ -157,11 +157,11 @@ def test_a_cursor_that_another_version_of_the_code_signed_is_none() -> None:
         if known:
             assert parse_query(STREAM, {"cursor": [text]}, NOW, SEAL).series == "a"
         else:
-            with pytest.raises(ProblemError, match="no cursor"):
+            with pytest.raises(ProblemError, match="not a cursor"):
                 parse_query(STREAM, {"cursor": [text]}, NOW, SEAL)
     # Nor one whose signature leaves the version out.
     bare = urlsafe_b64encode(hmac.digest(secret, payload, "sha256")[:16] + payload).decode().rstrip("=")
-    with pytest.raises(ProblemError, match="no cursor"):
+    with pytest.raises(ProblemError, match="not a cursor"):
         parse_query(STREAM, {"cursor": [bare]}, NOW, SEAL)
 
 

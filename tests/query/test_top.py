@@ -42,7 +42,7 @@ REFUSED = [
     ("too many", {"index": "best_of_all", "limit": "1001"}, "bad_parameter", "1000"),
     ("a series", {"index": "best_of_all", "series": "a"}, "unknown_parameter", "series"),
     ("an explanation of no kind", {"index": "best_of_all", "explain": "1"}, "bad_parameter", "explain must be true"),
-    ("a cursor that is none", {"cursor": "x"}, "invalid_cursor", "no cursor"),
+    ("a cursor that is none", {"cursor": "x"}, "invalid_cursor", "not a cursor"),
 ]
 
 
