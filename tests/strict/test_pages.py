@@ -161,7 +161,7 @@ def test_a_page_of_an_index_that_reaches_a_megabyte_goes_on_where_it_ended() -> 
     console.wait(seconds=3)
     page = of_index(console, "x")
     # Three of 300 KB are within 1 MB, four are not.
-    assert sks(page) == ["0", "1", "2"]
+    assert (sks(page), page["Count"], page["ScannedCount"]) == (["0", "1", "2"], 3, 3)
     assert page["LastEvaluatedKey"] == {"pk": {"S": "a"}, "sk": {"S": "2"}, "g": {"S": "x"}}
     assert sks(of_index(console, "x", ExclusiveStartKey=page["LastEvaluatedKey"])) == ["3", "4", "5"]
 
@@ -186,6 +186,17 @@ def test_a_local_index_fetches_what_it_does_not_hold_for_a_filter_too() -> None:
     console.put(sk="4", size=5 * KB, g={"S": "x"}, h={"S": "4"})
     strong = by_index(console, **some, ConsistentRead=True)
     assert (sks(strong), strong["ConsumedCapacity"]["CapacityUnits"]) == (["2", "3", "4"], 9.0)
+
+
+def test_what_a_local_index_fetches_is_as_old_as_its_entry() -> None:
+    console = Console()
+    console.table(LocalSecondaryIndexes=[local(ProjectionType="KEYS_ONLY")])
+    console.put(g={"S": "x"}, h={"S": "old"})
+    console.wait(seconds=3)
+    console.put(g={"S": "x"}, h={"S": "new"})
+    every: dict[str, Any] = {"Select": "ALL_ATTRIBUTES"}
+    seen = [by_index(console, ConsistentRead=strong, **every)["Items"][0]["h"]["S"] for strong in (False, True)]
+    assert seen == ["old", "new"]
 
 
 def test_an_operation_that_the_engine_does_not_know_is_an_error_and_not_an_empty_answer() -> None:
