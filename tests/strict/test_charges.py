@@ -216,10 +216,70 @@ def test_a_failed_condition_takes_the_units_of_the_item_that_is_there_and_none_o
     never = {"ConditionExpression": "attribute_not_exists(pk)"}
 
     console = filled(write=10, read=10)
-    failed = 0
-    while outcome(lambda: console("PutItem", TableName="t", Item=item(sk="2"), **never)) == (
-        "ConditionalCheckFailedException"
-    ):
-        failed += 1
+    put = {"TableName": "t", "Item": item(sk="2"), **never}
+    codes = [outcome(lambda: console("PutItem", **put)) for _ in range(130)]
     # Saved for 64 s: 640 units less the 9 of the three puts. Each failure takes the 5 of the item.
-    assert failed == 126
+    failed, refused = "ConditionalCheckFailedException", "ProvisionedThroughputExceededException"
+    assert codes == [failed] * 126 + [refused] * 4
+
+
+def test_a_transaction_pays_for_what_it_deletes_and_only_looks_at_in_its_indexes_too() -> None:
+    """The item that is only looked at has 5 KB, the deleted one 3 KB: twice as many units, and those of the index."""
+    console = filled()
+    check = {"ConditionCheck": {"TableName": "t", "Key": key(), "ConditionExpression": "attribute_exists(pk)"}}
+    actions = [check, {"Delete": {"TableName": "t", "Key": key("b", "1")}}]
+    done = console("TransactWriteItems", TransactItems=actions, ReturnConsumedCapacity="INDEXES")
+    assert done["ConsumedCapacity"] == [
+        {
+            "TableName": "t",
+            "CapacityUnits": 22.0,
+            "Table": {"CapacityUnits": 16.0},
+            "GlobalSecondaryIndexes": {"i": {"CapacityUnits": 6.0}},
+        }
+    ]
+    console.wait(hours=6)
+    described = console.describe()
+    (by_g,) = described["GlobalSecondaryIndexes"]
+    # What is left: 100 bytes and 5 KB, of which the index holds the second.
+    assert (described["ItemCount"], described["TableSizeBytes"]) == (2, 5220)
+    assert (by_g["ItemCount"], by_g["IndexSizeBytes"]) == (1, 5120)
+
+
+GROWN = {"UpdateExpression": "SET h = :h", "ExpressionAttributeValues": {":h": {"S": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_", "count"),
+    [
+        # Each takes the 5 units of the item, or twice of that.
+        ("PutItem", {"TableName": "t", "Item": item(sk="2", size=5 * KB)}, 11),
+        ("UpdateItem", {"TableName": "t", "Key": key(), "UpdateExpression": "SET f = f"}, 11),
+        ("BatchWriteItem", {"RequestItems": {"t": [{"PutRequest": {"Item": item(sk="2", size=5 * KB)}}]}}, 11),
+        ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t", "Item": item(sk="2", size=5 * KB)}}]}, 5),
+    ],
+)
+def test_writes_take_the_units_of_their_table_and_are_refused_without(
+    operation: str, request_: dict[str, Any], count: int
+) -> None:
+    console = filled(write=1, read=10)
+    # The three puts took nine of 61 units, and three seconds gave three more: 55 are left.
+    assert until_refused(lambda: console(operation, **request_), 100) == count
+    code = "TransactionCanceledException" if count == 5 else "ProvisionedThroughputExceededException"
+    assert outcome(lambda: console(operation, **request_)) == code
+
+
+def test_a_refused_update_changes_nothing() -> None:
+    console = filled(write=1, read=10)
+    until_refused(lambda: console("DeleteItem", TableName="t", Key=key(sk="9")), 100)
+    assert outcome(lambda: console("UpdateItem", TableName="t", Key=key(), **GROWN)) == (
+        "ProvisionedThroughputExceededException"
+    )
+    assert "h" not in console("GetItem", TableName="t", Key=key(), **STRONG)["Item"]
+
+
+def test_no_request_puts_an_item_above_400_kilobytes() -> None:
+    console = filled()
+    large = item(size=400 * KB + 1)
+    assert outcome(lambda: console.batch([large])) == "ValidationException"
+    assert outcome(lambda: console("PutItem", TableName="t", Item=large)) == "ValidationException"
+    assert console("GetItem", TableName="t", Key=key(sk="1"), **STRONG)["Item"] == item(sk="1", size=100)
