@@ -19,6 +19,7 @@ from strict.timings import Timings
 if TYPE_CHECKING:
     from strict.regions import Regions
 
+TABLES = 2500
 # 10 GB, in units of 1,024.
 COLLECTION_BYTES = 10 * 1024**3
 
@@ -36,6 +37,8 @@ class Account:
         self.tables: dict[str, Table] = {}
         # The times of recent creations and deletions of tables.
         self.mutations: list[datetime] = []
+        # The greatest number of tables of the Region.
+        self.most_tables = TABLES
         # The greatest number of tables with indexes that may be created at once; the service may lower it for a while.
         self.indexed_at_once = 250
         # What an item collection of a table with local indexes may hold.

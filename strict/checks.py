@@ -14,7 +14,6 @@ CHANGING_AT_ONCE = 500
 MUTATIONS_AT_ONCE = 6
 TABLE_UNITS = 40_000
 ACCOUNT_UNITS = 80_000
-TABLES = 2500
 
 
 def check_concurrency(account: Account) -> None:
@@ -27,8 +26,8 @@ def check_concurrency(account: Account) -> None:
 
 def check_table_quota(account: Account) -> None:
     """Refuse a table in a Region that has as many as it may have."""
-    if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= TABLES:
-        raise over_limit(f"Subscriber limit exceeded: There is a limit of {TABLES} tables per subscriber")
+    if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= account.most_tables:
+        raise over_limit(f"Subscriber limit exceeded: There is a limit of {account.most_tables} tables per subscriber")
 
 
 def check_protection(account: Account, table: Table) -> None:

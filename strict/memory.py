@@ -134,6 +134,7 @@ class MemoryEngine:
             "GetItem": self._get,
             "BatchGetItem": self._batch_get,
             "BatchWriteItem": self._batch_write,
+            "TransactGetItems": self._transact_get,
             "TransactWriteItems": self._transact,
             "Query": self._query,
             "Scan": self._scan,
@@ -232,6 +233,9 @@ class MemoryEngine:
             if kind != "ConditionCheck":
                 acts[kind](inner)
         return {}
+
+    def _transact_get(self, request: Request) -> Document:
+        return {"Responses": [self._get(inner) for action in request["TransactItems"] for inner in action.values()]}
 
     def _query(self, request: Request) -> Document:
         table = self._table(request["TableName"])

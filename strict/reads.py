@@ -10,6 +10,7 @@ from strict.account import Account
 from strict.engines import Document
 from strict.expressions import Parser, sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
+from strict.projections import project, project_item, projection_paths
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
@@ -39,13 +40,11 @@ class Reads:
         table = self._account.find_usable(request["TableName"])
         key = partition_key(table.keys[0], request["Key"])
         self._admit(table, table, key)
-        answer = self._account.engine.call("GetItem", omit_capacity_option(request))
-        whole = answer.get("Item")
-        if "ProjectionExpression" in request:
-            consistent = request.get("ConsistentRead", False)
-            bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
-            whole = self._account.engine.call("GetItem", bare).get("Item")
-        units = read_units(item_size(whole or {}), consistent=request.get("ConsistentRead", False))
+        consistent = request.get("ConsistentRead", False)
+        bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
+        whole = self._account.engine.call("GetItem", bare).get("Item")
+        answer = {} if whole is None else {"Item": project_item(request, whole)}
+        units = read_units(item_size(whole or {}), consistent=consistent)
         return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
@@ -78,7 +77,7 @@ class Reads:
                 self._meter.take(table, [charge])
                 paid.append((table, charge))
                 if item is not None:
-                    answers[name].append(item)
+                    answers[name].append(project_item(options, item))
         if unprocessed and not paid:
             raise self._throttled(reasons)
         consumed = self._meter.report_consumed(request, paid)
@@ -197,8 +196,8 @@ class Reads:
         if request.get("Select") == "COUNT":
             return {"Items": [], "Count": len(matching)}
         if "ProjectionExpression" in request:
-            paths = _projection_paths(request)
-            matching = [_project(item, paths) for item in matching]
+            paths = projection_paths(request)
+            matching = [project(item, paths) for item in matching]
         return {"Items": matching, "Count": len(matching)}
 
     def _admit(self, table: Table, resource: Resource, key: str) -> None:
@@ -254,8 +253,8 @@ def _show(request: Request, items: Sequence[Wire]) -> Document:
         matches = Parser(request["FilterExpression"], request).condition()
         items = [item for item in items if matches(item)]
     if "ProjectionExpression" in request:
-        paths = _projection_paths(request)
-        items = [_project(item, paths) for item in items]
+        paths = projection_paths(request)
+        items = [project(item, paths) for item in items]
     return {"Items": [] if request.get("Select") == "COUNT" else list(items), "Count": len(items)}
 
 
@@ -289,27 +288,3 @@ def _partition_value(request: Request) -> str:
     if match is None:
         raise invalid("Query condition missed key schema element")
     return str(match[2])
-
-
-def _projection_paths(request: Request) -> list[list[str]]:
-    """The paths of a projection; this double does not support elements of lists."""
-    names = request.get("ExpressionAttributeNames", {})
-    paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
-    if "[" in request["ProjectionExpression"]:
-        raise NotImplementedError(request["ProjectionExpression"])
-    return [[names.get(name, name) for name in path] for path in paths]
-
-
-def _project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
-    """The attributes of an item that a projection names; of a map only the members that it names."""
-    projected: dict[str, Any] = {}
-    for first, *rest in paths:
-        if first not in item:
-            continue
-        if not rest:
-            projected[first] = item[first]
-            continue
-        inner = _project(item[first].get("M", {}), [rest])
-        if inner:
-            projected.setdefault(first, {"M": {}})["M"].update(inner)
-    return projected

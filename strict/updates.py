@@ -45,7 +45,7 @@ class Update:
         """Check the change, send it to the engine and begin it; Refusal if the service would refuse it."""
         account = self._account
         concerns = concerns_of(request)
-        accepted = len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED)
+        accepted = bool(concerns) and (len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED))
         if account.enforces(Rule.ONE_CONCERN) and not accepted:
             raise invalid(
                 "One or more parameter values were invalid: Only one of the following can be changed in one UpdateTable "

@@ -217,6 +217,10 @@ class Writes:
         size = sum(item_size(inner["Item"]) for _, inner in actions if "Item" in inner)
         if size > TRANSACTION_BYTES:
             raise invalid("Transaction request cannot exceed 4 MB")
+        if self._account.enforces(Rule.ITEM_BYTES):
+            large = [item_size(inner.get("Item", {})) > ITEM_BYTES for _, inner in actions]
+            if any(large):
+                raise canceled(["ValidationError" if own else "None" for own in large])
 
     def _check_item(self, item: Wire) -> None:
         if item_size(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):

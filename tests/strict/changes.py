@@ -260,13 +260,15 @@ def lost_key(console: Console) -> list[str]:
     return [*seen, console("DeleteTable", TableName="t")["TableDescription"]["TableStatus"]]
 
 
-@shows(Rule.TABLE_QUOTA, 2500)
+@shows(Rule.TABLE_QUOTA, 25)
 def table_quota(console: Console) -> int:
-    for number in range(2510):
+    """25 tables stand for the service's 2,500."""
+    console.dynamo.account.most_tables = 25
+    for number in range(30):
         if outcome(lambda number=number: console.create(f"t{number}")) != "done":  # type: ignore[misc]
             return number
         console.wait(seconds=1)
-    return 2510
+    return 30
 
 
 @shows(Rule.UNIT_QUOTA, ["LimitExceededException", "done", "done", "LimitExceededException"])

@@ -1,0 +1,40 @@
+"""What a projection shows of an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strict.engines import Document
+from strict.units import Wire
+
+Request = Mapping[str, Any]
+
+
+def projection_paths(request: Request) -> list[list[str]]:
+    """The paths of a projection; this double does not support elements of lists."""
+    names = request.get("ExpressionAttributeNames", {})
+    paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
+    if "[" in request["ProjectionExpression"]:
+        raise NotImplementedError(request["ProjectionExpression"])
+    return [[names.get(name, name) for name in path] for path in paths]
+
+
+def project_item(request: Request, item: Wire) -> Wire:
+    """What a request shows of an item that it names by its key."""
+    return project(item, projection_paths(request)) if "ProjectionExpression" in request else item
+
+
+def project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
+    """The attributes of an item that a projection names; of a map only the members that it names."""
+    projected: dict[str, Any] = {}
+    for first, *rest in paths:
+        if first not in item:
+            continue
+        if not rest:
+            projected[first] = item[first]
+            continue
+        inner = project(item[first].get("M", {}), [rest])
+        if inner:
+            projected.setdefault(first, {"M": {}})["M"].update(inner)
+    return projected

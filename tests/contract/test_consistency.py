@@ -1,0 +1,129 @@
+"""What must be read strongly consistent is, on an engine whose other reads lag; and every member of an entry comes back."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aws import catalog_items
+from aws.catalog import DynamoCatalog
+from aws.keys import DynamoKeys
+from aws.tables import DynamoTables
+from strict import ManualClock, StrictDynamo, Timings
+from strict.client import StrictClient
+from strict.memory import MemoryEngine
+from tests.credentials.records import record
+from tests.lifecycle.world import NOON
+from tidetable.catalog import Backfill, Entry, Opened, RecordedPolicy, State
+from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable
+from tidetable.keys import Index, Layout, Packing
+from tidetable.periods import Kind, containing
+from tidetable.ports import TableSpec
+
+HOUR = timedelta(hours=1)
+DAY = containing(NOON, Kind.DAY)
+INDEXES = (
+    Index("all", "status", 4),
+    Index("keys", "status", 2, project=()),
+    Index("some", "*", sort_by="mag", project=("a", "b")),
+    Index("kinds", kind="kind", kinds=(("click", "page"), ("sale", "shop"))),
+    Index("tree", "site", levels=("floor", "room")),
+    Index("copy", "site", replica=True),
+    Index("order", local=True, sort_by="mag"),
+)
+LAYOUT = Layout("time", 4, "id", 3600, INDEXES, versioned=True, parts=True, pack=Packing(60, 200_000))
+
+
+@pytest.fixture
+def client() -> StrictClient:
+    """An empty catalog; what was written in the last second is seen by strongly consistent reads alone."""
+    clock = ManualClock(NOON)
+    service = StrictDynamo(MemoryEngine(), clock, timings=Timings(seen=0, tagged=0), stale_seconds=2)
+    client = StrictClient(service)
+    DynamoTables(client).create(TableSpec("catalog", None, None, TableClass.STANDARD, {}))  # type: ignore[arg-type]
+    clock.sleep(60)
+    return client
+
+
+@pytest.fixture
+def catalog(client: StrictClient) -> DynamoCatalog:
+    return DynamoCatalog(client, "catalog")  # type: ignore[arg-type]
+
+
+def entry(**more: Any) -> Entry:
+    return Entry("s", DAY, "table", LAYOUT, State.OPEN, NOON, **more)
+
+
+def test_entries_are_current_where_that_is_demanded(catalog: DynamoCatalog) -> None:
+    catalog.add(entry())
+    starts = (None, DAY.start - HOUR, DAY.start, DAY.start + HOUR)
+    assert [list(catalog.entries("s", start, consistent=True)) for start in starts] == [[entry()]] * 4
+    assert [list(catalog.entries("s", start)) for start in starts] == [[]] * 4, "the engine lags"
+
+
+def test_policies_backfills_horizon_and_standing_are_current(catalog: DynamoCatalog) -> None:
+    backfill, policy = Backfill("s", NOON, NOON + HOUR, Opened(NOON, 1, 2)), RecordedPolicy("s", "text")
+    assert not catalog.stands()
+    catalog.put_backfill(backfill)
+    catalog.put_policy(policy)
+    catalog.set_horizon("s", NOON)
+    catalog.mark_standing()
+    assert list(catalog.backfills("s")) == [backfill]
+    assert list(catalog.policies()) == [policy]
+    assert catalog.horizon("s") == NOON
+    assert catalog.stands()
+
+
+def test_a_callers_key_is_current(client: StrictClient) -> None:
+    keys = DynamoKeys(client, "catalog")  # type: ignore[arg-type]
+    sent = record("tt_0123456789_abcdefghijklmnopqrstuvwxyz012345")
+    keys.add(sent)
+    assert keys.find("0123456789") == sent
+    assert keys.all() == [sent]
+
+
+def test_the_secret_of_cursors_is_made_once_of_32_bytes(
+    catalog: DynamoCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoreUnavailable):
+        catalog.secret()
+    catalog.ensure_secret()
+    first = catalog.secret()
+    assert len(first) == 32
+    catalog.ensure_secret()
+    # Another function made it after this one looked.
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog, "_get", lambda _: None)
+        catalog.ensure_secret()
+    assert catalog.secret() == first
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"opened": Opened(NOON, None, None)},
+        {"copies": ("eu-west-1",), "replicas": ("us-west-2",), "copying": ("us-west-2", NOON)},
+        {"deleted_at": NOON, "keep_until": NOON + HOUR},
+    ],
+)
+def test_every_member_of_an_entry_comes_back(catalog: DynamoCatalog, more: dict[str, Any]) -> None:
+    catalog.add(entry(**more))
+    assert list(catalog.entries("s", consistent=True)) == [entry(**more)]
+
+
+@pytest.mark.parametrize(("stored", "regions"), [(["a", 1, "b"], ("a", "b")), ("a", ()), (None, ()), ({"a": 1}, ())])
+def test_what_is_no_list_of_regions_names_none(stored: Any, regions: tuple[str, ...]) -> None:
+    item = catalog_items.period_key("s", DAY) | catalog_items.attributes(entry()) | {"copies": stored}
+    assert catalog_items.entry_of(item).copies == regions
+
+
+def test_a_range_before_1970_is_empty_and_no_error(catalog: DynamoCatalog) -> None:
+    """DynamoDB refuses a range of keys that ends before it begins."""
+    early, later = datetime(1960, 1, 1, tzinfo=UTC), datetime(1961, 1, 1, tzinfo=UTC)
+    catalog.add(entry())
+    assert list(catalog.entries("s", early, later)) == []
+    assert list(catalog.entries("s", None, later)) == []
+    assert list(catalog.entries("s", early, NOON, consistent=True)) == [entry()]
+    assert list(catalog.entries_before("s", early, 5)) == []

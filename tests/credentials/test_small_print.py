@@ -1,0 +1,89 @@
+"""What a ring drops, what a refusal still says, and the rights that no other test reaches."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.credentials.records import NOW, record
+from tidetable.access import Access, scopes_of
+from tidetable.credentials import Call, KeyRecord, KeyRing, decide
+from tidetable.credentials import decide as package_decide
+from tidetable.credentials import ring as ring_module
+from tidetable.credentials.first import dismiss_first
+from tidetable.credentials.rights import check_rights
+
+SECOND = timedelta(seconds=1)
+TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
+EVENTS = "/v1/streams/{stream}/events"
+
+
+def test_a_ring_holds_5000_keys_of_each_kind() -> None:
+    assert ring_module.MOST == 5_000
+
+
+def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring_module, "MOST", 3)
+    read: list[str] = []
+
+    def find(id: str) -> KeyRecord:
+        read.append(id)
+        return record(TEXT)
+
+    ring = KeyRing(find)
+    # "a" is read again after its minute, and is then the youngest.
+    for id, second in (("a", 0), ("b", 30), ("c", 31), ("a", 60), ("d", 61)):
+        ring.find(id, NOW + second * SECOND)
+    assert read == ["a", "b", "c", "a", "d"]
+    read.clear()
+    for id in ("a", "c", "d", "b"):
+        ring.find(id, NOW + 62 * SECOND)
+    assert read == ["b"]
+
+
+@pytest.mark.parametrize("facts", [{"expires": NOW}, {"revoked": NOW}])
+def test_a_refusal_of_the_right_text_names_its_key(facts: dict[str, object]) -> None:
+    kept = record(TEXT, **facts)
+    decision = decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), KeyRing(lambda _: kept), NOW)
+    assert (decision.allowed, decision.record) == (False, kept)
+    assert decision.context()["key_id"] == "0123456789"
+
+
+def test_an_unknown_key_takes_the_time_of_a_wrong_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the time of the answer would tell which keys there are."""
+    hashed: list[str] = []
+    monkeypatch.setitem(package_decide.__globals__, "refuse_unknown", hashed.append)
+    decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), KeyRing(lambda _: None), NOW)
+    assert hashed == [TEXT]
+
+
+class Two:
+    """A revoked and another key of one origin, and a key of no origin."""
+
+    def all(self) -> list[KeyRecord]:
+        ids = ("tt_aaaaaaaaaa_", "tt_bbbbbbbbbb_", "tt_cccccccccc_")
+        origins = ("gk", "gk", "")
+        return [record(id + TEXT[-32:], origin=origin) for id, origin in zip(ids, origins, strict=True)]
+
+    def forget(self, id: str) -> bool:
+        return id != "aaaaaaaaaa"
+
+
+def test_the_first_key_is_dismissed_but_for_a_revoked_one() -> None:
+    assert dismiss_first(Two(), "gk") == ["bbbbbbbbbb"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "problems"), [("é" * 240, []), ("é" * 241, ["--series-prefix has at most 480 bytes"])]
+)
+def test_the_prefix_of_series_is_counted_in_bytes(prefix: str, problems: list[str]) -> None:
+    assert check_rights("n", None, ["read"], prefix)[1] == problems
+
+
+@pytest.mark.parametrize("route", ["/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"])
+def test_the_routes_of_operators_need_their_scope(route: str) -> None:
+    assert scopes_of("GET", route, Access()) == frozenset({"operate"})
+
+
+def test_a_prefix_begins_the_series() -> None:
+    access = Access("k", series_prefix="a.")
+    assert [access.covers(series) for series in ("a.b", "a.", "b.a.", "a")] == [True, True, False, False]

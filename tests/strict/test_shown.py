@@ -1,0 +1,97 @@
+"""What the service shows of a table, of its indexes and of its tags, and when."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from strict.refusals import Refusal
+from tests.strict.console import Console, index, outcome
+from tests.strict.settings import DEFINED, KEY, MAXIMA, STREAM
+
+
+def test_sizes_are_those_of_six_hours_ago_of_an_index_too() -> None:
+    console = Console()
+    console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")])
+    console.put(size=100, g={"S": "x"})
+    console.put(sk="2", size=50)
+
+    def shown() -> tuple[int, ...]:
+        described = console.describe()
+        (one,) = described["GlobalSecondaryIndexes"]
+        return described["TableSizeBytes"], described["ItemCount"], one["IndexSizeBytes"], one["ItemCount"]
+
+    console.wait(hours=5, minutes=58, seconds=59)
+    assert shown() == (0, 0, 0, 0)
+    console.wait(seconds=1)
+    # The index holds pk, sk and g: 2 + 1, 2 + 1 and 1 + 1 bytes.
+    assert shown() == (150, 2, 8, 1)
+    console("DeleteItem", TableName="t", Key={"pk": {"S": "a"}, "sk": {"S": "1"}})
+    console.wait(hours=5, minutes=59)
+    assert shown() == (150, 2, 8, 1)
+    console.wait(minutes=1)
+    assert shown() == (50, 1, 0, 0)
+
+
+def test_an_index_is_made_and_deleted_in_its_time() -> None:
+    console = Console()
+    console.table()
+    console.update(GlobalSecondaryIndexUpdates=[{"Create": index()}], **DEFINED)
+    (made,) = console.describe()["GlobalSecondaryIndexes"]
+    assert (made["IndexStatus"], made["Projection"]) == ("CREATING", {"ProjectionType": "ALL"})
+    console.wait(minutes=1)
+    described = console.describe()
+    assert described["GlobalSecondaryIndexes"][0]["IndexStatus"] == "ACTIVE"
+    assert [defined["AttributeName"] for defined in described["AttributeDefinitions"]] == ["pk", "sk", "g"]
+    console.update(GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "i"}}])
+    assert console.describe()["GlobalSecondaryIndexes"][0]["IndexStatus"] == "DELETING"
+    console.wait(minutes=1)
+    assert "GlobalSecondaryIndexes" not in console.describe()
+
+
+def test_a_table_is_described_as_it_was_made() -> None:
+    console = Console(now=datetime(2026, 3, 15, 12, tzinfo=UTC))
+    console.table("plain")
+    plain = console.describe("plain")
+    assert plain["TableArn"] == "arn:aws:dynamodb:us-east-1:000000000000:table/plain"
+    assert plain["CreationDateTime"] == 1_773_576_000.0
+    assert plain["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
+    assert plain["TableClassSummary"] == {"TableClass": "STANDARD"}
+    assert plain["DeletionProtectionEnabled"] is False
+    assert {"OnDemandThroughput", "SSEDescription", "StreamSpecification", "LatestStreamArn"}.isdisjoint(plain)
+    every = {**STREAM, **KEY, **MAXIMA, "DeletionProtectionEnabled": True, "TableClass": "STANDARD_INFREQUENT_ACCESS"}
+    console.table("full", **every)
+    full = console.describe("full")
+    assert full["OnDemandThroughput"] == {"MaxWriteRequestUnits": 70, "MaxReadRequestUnits": 80}
+    assert full["SSEDescription"] == {"Status": "ENABLED", "SSEType": "KMS"}
+    assert full["LatestStreamArn"] == f"{full['TableArn']}/stream/2026-03-15T12:01:00.000"
+    assert (full["DeletionProtectionEnabled"], full["TableClassSummary"]["TableClass"]) == (
+        True,
+        "STANDARD_INFREQUENT_ACCESS",
+    )
+
+
+def test_tags_are_added_replaced_and_taken_away() -> None:
+    console = Console()
+    console.table(Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])
+    arn = {"ResourceArn": console.describe()["TableArn"]}
+    console("TagResource", **arn, Tags=[{"Key": "b", "Value": "3"}, {"Key": "c", "Value": "4"}])
+    console("UntagResource", **arn, TagKeys=["a", "none"])
+    assert console("ListTagsOfResource", **arn)["Tags"] == [{"Key": "b", "Value": "3"}, {"Key": "c", "Value": "4"}]
+    assert outcome(lambda: console("TagResource", ResourceArn="x/none", Tags=[])) == "ResourceNotFoundException"
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.9, "done"), (1, "ResourceNotFoundException")])
+def test_a_table_that_is_deleted_answers_for_a_second(seconds: float, expected: str) -> None:
+    console = Console()
+    console.table()
+    console("DeleteTable", TableName="t")
+    console.wait(seconds=seconds)
+    assert outcome(console.put) == expected
+
+
+def test_a_creation_that_is_refused_leaves_no_table() -> None:
+    console = Console()
+    with pytest.raises(Refusal):
+        console.create("t", 40_001, 5)
+    assert outcome(console.describe) == "ResourceNotFoundException"
+    assert outcome(console.create) == "done"
