@@ -97,5 +97,5 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def own(file: Path) -> Iterator[Deployed]:
-    with Emulator() as emulator:
+    with Emulator(long=False) as emulator:
         yield deploy(emulator, config=file, engine="dynamodb-local")
