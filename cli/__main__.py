@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lambdas", "clients/python/src")]
 
-from cli.app import app
+from cli.start import load_app
 
 if __name__ == "__main__":
-    app(prog_name="tidetable")
+    load_app(sys.argv[1:])(prog_name="tidetable")

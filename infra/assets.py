@@ -33,6 +33,8 @@ _CLUTTER = (
 # The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
 # files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
+# The only file in an asset for the emulator (local/bundles.py has the name, too): the path of the asset's folder.
+FOLDER_ENTRY = "tidetable-asset-folder"
 _NO_BYTECODE = (
     f"There is no python{RUNTIME} on this machine: the functions go without bytecode, which makes their cold starts slower, and a"
     f" deploy from a machine that has it replaces them all. Install it, or deploy from the same kind of machine always."
@@ -123,7 +125,7 @@ class Assets:
 
     def _code(self, requirements: str) -> lambda_.Code:
         folder = self.build(requirements)
-        asset = self.pack(folder, requirements) if self._local else folder
+        asset = self.link(folder) if self._local else folder
         return lambda_.Code.from_asset(str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build(self, requirements: str) -> Path:
@@ -159,29 +161,17 @@ class Assets:
                 _make_readable(partial)
         return folder
 
-    def pack(self, folder: Path, requirements: str) -> Path:
-        """The ZIP file of an asset for the emulator.
+    def link(self, folder: Path) -> Path:
+        """The ZIP file of an asset for the emulator: it names the asset's folder, to which local/bundles.py links functions.
 
-        The CDK would compress the same packages again for each configuration, which takes ten seconds per deployment.
-        Here they are compressed once, and the project's files are added to a copy.
+        A whole asset has up to 72 MB. The emulator writes a function's file to the disk for each process that it starts, some
+        hundred times per run of the tests, and the CDK would compress it for each configuration.
         """
-        packages = self._packages(requirements)
-        file, common = folder.with_suffix(".zip"), packages.with_suffix(".zip")
-        if not common.exists():
-            with _building(common) as partial:
-                partial.rmdir()
-                shutil.make_archive(str(partial), "zip", packages)
-                partial.with_suffix(".zip").rename(partial)
-        if not file.exists():
-            with _building(file) as partial:
-                partial.rmdir()
-                shutil.copy(common, partial)
-                with zipfile.ZipFile(partial, "a", zipfile.ZIP_DEFLATED) as packed:
-                    present = set(packed.namelist())
-                    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                        name = path.relative_to(folder).as_posix()
-                        if name not in present:
-                            packed.write(path, name)
+        file = folder.with_name(f"{folder.name}.link.zip")
+        with _building(file) as partial:
+            partial.rmdir()
+            with zipfile.ZipFile(partial, "w") as packed:
+                packed.writestr(FOLDER_ENTRY, str(folder.resolve()))
         return file
 
     def _packages(self, requirements: str) -> Path:

@@ -1,4 +1,4 @@
-"""Starts the emulator, or the program that is its argument, with functions that share one unpacked copy of each bundle.
+"""Starts the emulator, or the program that is its argument, with functions that share one copy of each bundle's files.
 
 For each process of a function the emulator unpacks the bundle anew: some 4,000 files, 1.2 s of CPU time, during which it
 answers nobody. A stage has a dozen functions, several processes of each, and two bundles. Functions do not write to their code.
@@ -18,16 +18,29 @@ from ministack.app import main
 from ministack.core import lambda_runtime
 
 _EMPTY = ("", ".")
+# infra/assets.py writes a bundle for this machine as the path of its folder in a file of this name.
+FOLDER_ENTRY = "tidetable-asset-folder"
 
 
 class SharedZip(zipfile.ZipFile):
-    """A ZIP file that is unpacked once per content: the target becomes a link to the shared copy."""
+    """A ZIP file that is unpacked once per content, or not at all if it names a folder: the target becomes a link."""
 
     def extractall(self, path: Any = None, members: Any = None, pwd: Any = None) -> None:
         target = Path(path or "")
         if members is not None or pwd is not None or str(path or "") in _EMPTY:
             super().extractall(path, members, pwd)
             return
+        shared = self._named_folder() if self.namelist() == [FOLDER_ENTRY] else self._unpack_once()
+        target.rmdir()
+        target.symlink_to(shared, target_is_directory=True)
+
+    def _named_folder(self) -> Path:
+        folder = Path(self.read(FOLDER_ENTRY).decode())
+        if not folder.is_dir():
+            raise RuntimeError(f"{folder}, the code of a function, was removed: deploy the stage again")
+        return folder
+
+    def _unpack_once(self) -> Path:
         # Names, sizes and checksums of all files: to hash 70 MB would take longer than needed.
         entries = [f"{entry.filename} {entry.file_size} {entry.CRC}" for entry in self.infolist()]
         shared = Path(tempfile.gettempdir()) / f"bundle-{sha256(chr(10).join(entries).encode()).hexdigest()}"
@@ -39,8 +52,7 @@ class SharedZip(zipfile.ZipFile):
             except OSError:
                 # Another thread was first.
                 shutil.rmtree(partial)
-        target.rmdir()
-        target.symlink_to(shared, target_is_directory=True)
+        return shared
 
 
 def share_bundles() -> None:

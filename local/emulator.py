@@ -44,8 +44,9 @@ class Emulator:
     """A ministack on a free port of the loopback interface, with its state in a temporary folder.
 
     ``clock`` makes its time movable (on Linux for x86-64 only, with libfaketime's library). With the ``engine``
-    dynamodb-local its functions use DynamoDB Local, and other clients reach that at ``dynamodb``. A ``program`` is a
-    Python file to start instead of ministack, and ``variables`` are added to its environment.
+    dynamodb-local its functions use DynamoDB Local, and other clients reach that at ``dynamodb``; ``long`` is for a stage
+    that lives longer than some minutes (see DynamoDBLocal). A ``program`` is a Python file to start instead of ministack,
+    and ``variables`` are added to its environment.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Emulator:
         *,
         clock: bool = False,
         engine: Engine = "emulator",
+        long: bool = True,
         program: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class Emulator:
         self.port = 0
         self.log = self.folder / "emulator.log"
         self.engine = engine
+        self._long = long
         self._clock = self.folder / "clock" if clock else None
         # -P: Python must not look for modules in the program's folder.
         self._command = [sys.executable, "-P", str(Path(__file__).with_name("bundles.py"))]
@@ -140,7 +143,7 @@ class Emulator:
         return {} if self._clock is None else _faketime_variables(self._clock)
 
     def _start_tables(self) -> None:
-        self._tables = DynamoDBLocal(long=True, folder=self.folder / "dynamodb-local")
+        self._tables = DynamoDBLocal(long=self._long, folder=self.folder / "dynamodb-local")
         self._tables.start()
         log = self.folder / "tables.log"
         self._layer, self._dynamodb = start_layer(self._tables.endpoint, self._origin, log)

@@ -32,7 +32,7 @@ def read_days(text: str) -> int:
 
 SEED = int(os.environ.get("TIDETABLE_SEED", "1"))
 DAYS = read_days(os.environ.get("TIDETABLE_DAYS", str(FULL_DAYS)))
-ALONE = ("tests/e2e/test_4_doors.py", "tests/e2e/test_4_first_deploy.py", "tests/e2e/test_4_own.py")
+ALONE = ("tests/e2e/test_4_first_deploy.py",)
 LONGEST = (
     "e2e",
     "console",
@@ -40,6 +40,7 @@ LONGEST = (
     "iam",
     "cdk",
     "infra",
+    "own",
     *ALONE,
     "query",
     "crash",

@@ -25,7 +25,7 @@ _CHANGES = (*uncomment("[[streams.quakes.rollup]]"), ('by = ["net"]', 'by = ["se
 _FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}'
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
     with Emulator(clock=clock_can_move()) as emulator:
         # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
@@ -41,17 +41,17 @@ def stage() -> Iterator[tuple[Emulator, Deployed]]:
         yield emulator, deploy(emulator, config=file)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def deployed(stage: tuple[Emulator, Deployed]) -> Deployed:
     return stage[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(deployed: Deployed) -> Api:
     return Api(deployed)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hour(stage: tuple[Emulator, Deployed], api: Api) -> Any:
     """An hour that the refresher has sealed, for which the clock is moved; None if it cannot be moved."""
     from tests.e2e.rollups import seal_hour

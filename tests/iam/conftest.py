@@ -34,6 +34,8 @@ _FEED = (
 )
 # A read replica, for callers who read the tables themselves.
 _REPLICA = ('name = "by_status"', 'name = "reports"\nreplica = true\n[[streams.stations.index]]\nname = "by_status"')
+# By the hour, the month that the tests let pass would have 744 buckets to seal, each as the one before.
+_ROLLUP = (*uncomment("[[streams.quakes.rollup]]"), ('every = "1h"', 'every = "1d"'))
 # Changes of the example configuration: every feature whose tables keep it for life, and a key for the tables of a stream.
 FEATURES = (
     # Keys and signatures side by side.
@@ -45,7 +47,7 @@ FEATURES = (
     ('encryption = "aws-owned"', 'encryption = "{first}"'),
     _FEED,
     _REPLICA,
-    *uncomment("[[streams.quakes.rollup]]"),
+    *_ROLLUP,
 )
 # The same stage later: of that only the rollup and the feed are still on, and new tables have another key.
 PLAIN = (
@@ -61,7 +63,7 @@ PLAIN = (
     ('cold = ["raw"]', "cold = []"),
     ('beyond = "s3"', 'beyond = "refuse"'),
     ('beyond = "chunks"', 'beyond = "refuse"'),
-    *uncomment("[[streams.quakes.rollup]]"),
+    *_ROLLUP,
 )
 # The name of sessions of a role in which the tests try what it may not do.
 PROBE = "probe"

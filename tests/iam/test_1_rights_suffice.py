@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from local.emulator import ROOT, clean_environment, clock_can_move
-from local.http import Api
+from local.http import Api, invoke_refresher
 from tests.e2e.clock import NOW, TODAY
 from tests.e2e.conftest import eventually
 from tests.iam import flows
@@ -84,6 +84,13 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
 
     eventually(states, lambda found: found.get(TODAY) == "deleted" and str(later) in found)
     assert key_of(str(later)) == stage.keys["second"]
+
+    def sealed() -> str | None:
+        rollup = invoke_refresher(stage.deployed, status="quakes")["rollups"][0]
+        return None if rollup["sealed"] is None else str(rollup["sealed"])[:10]
+
+    # By its schedule the refresher seals each day, those of deleted tables, too.
+    assert eventually(sealed, lambda day: day == str(later)) == str(later)
     assert f"SCALING DeregisterScalableTarget table/tidetable-local.quakes.{TODAY}" in stage.log()
     for series in ("on", "off"):
         assert len(flows.find_data(api, "quakes", series)) == 3

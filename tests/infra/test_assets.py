@@ -55,21 +55,16 @@ def test_the_configuration_travels_under_the_name_that_settings_read(small: Asse
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"settings.py", "tidetable.toml"}
 
 
-def test_the_emulators_zip_file_holds_the_asset_whole_and_the_same_asset_is_packed_once() -> None:
-    assets = Assets(ROOT, CONFIG, "local")
-    folder = assets.build("requirements.txt")
-    file = assets.pack(folder, "requirements.txt")
-    with zipfile.ZipFile(file) as packed:
-        assert packed.testzip() is None
-        names = [name for name in packed.namelist() if not name.endswith("/")]
-        assert sorted(names) == sorted(
-            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-        )
-        for name in ("tidetable.toml", "handlers/ingest.py", "msgspec/__init__.py"):
-            assert packed.read(name) == (folder / name).read_bytes()
-    before = file.stat().st_mtime_ns
-    assert assets.pack(folder, "requirements.txt") == file
-    assert file.stat().st_mtime_ns == before
+def test_the_emulators_zip_file_names_the_folder_of_the_asset(tmp_path: Path) -> None:
+    """tests/local/test_bundles.py links functions to a folder of such a file."""
+    asset = tmp_path / "asset-1"
+    asset.mkdir()
+    for _ in range(2):
+        file = Assets(tmp_path, None, "local").link(asset)
+        assert file == tmp_path / "asset-1.link.zip"
+        with zipfile.ZipFile(file) as packed:
+            assert packed.namelist() == ["tidetable-asset-folder"]
+            assert packed.read("tidetable-asset-folder").decode() == str(asset)
 
 
 def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""A user's configuration on DynamoDB Local, as `make local CONFIG=... ENGINE=dynamodb-local` deploys it."""
+"""A user's streams on DynamoDB Local: what is sent, what is packed, what expires, and the command line."""
 
 import json
 import random
 import subprocess
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -14,61 +13,17 @@ import duckdb
 import pytest
 
 from examples.python.send import send_events
-from local import Deployed, Emulator, deploy
+from local import Deployed
 from local.emulator import ROOT, clean_environment
 from local.http import Api, invoke_lifecycle
 from strict.units import item_size
 
-CONFIG = """
-[lifecycle]
-delete_expired = true
-delete_grace = "0s"
-[streams.access]
-period = "day"
-late = "1d"
-retention = 2
-[streams.access.key]
-partition_by = "time"
-bucket = "6h"
-[streams.access.table]
-deletion_protection = true
-tags = { team = "shop" }
-[[streams.access.index]]
-name = "by_error"
-partition_by = "error"
-# The same events three times: an item each, in packs by time, and in packs by series.
-[streams.plain]
-period = "day"
-late = "2d"
-retention = 14
-key = { partition_by = "time", bucket = "6h", shards = 2 }
-[streams.packed]
-period = "day"
-late = "2d"
-retention = 14
-key = { partition_by = "time", bucket = "6h", shards = 2 }
-pack = { span = "10m" }
-[streams.by_series]
-period = "day"
-late = "2d"
-retention = 14
-key = { partition_by = "series" }
-pack = { span = "10m" }
-"""
 EVENTS = 1200
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("own") / "shop.toml"
-    path.write_text(CONFIG)
-    return path
-
-
-@pytest.fixture(scope="module")
-def own(file: Path) -> Iterator[Deployed]:
-    with Emulator() as emulator:
-        yield deploy(emulator, config=file, engine="dynamodb-local")
+STREAMS = {
+    *("access", "plain", "packed", "by_series"),
+    *("sensors", "metrics", "logs", "orders", "batches"),
+    *("quakes", "quakes-grafana"),
+}
 
 
 def day_of(own: Deployed) -> str:
@@ -101,7 +56,7 @@ def test_the_command_line_reaches_it_with_the_printed_variables(own: Deployed, f
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert {row["stream"] for row in json.loads(done.stdout)} == {"access", "plain", "packed", "by_series"}
+    assert {row["stream"] for row in json.loads(done.stdout)} == STREAMS
 
 
 SETTLED = """
