@@ -80,6 +80,19 @@ def test_a_run_waits_only_if_the_units_cost_more_than_the_function(rate: float, 
     assert Pacer(rate, FakeClock(NOW), free=NOW + timedelta(seconds=10)).pause() == pause
 
 
+@pytest.mark.parametrize(("seconds", "pause"), [(0.5, 0.5), (0.51, None)])
+def test_a_run_of_a_slow_table_waits_half_a_second_at_the_most(seconds: float, pause: float | None) -> None:
+    assert Pacer(10.0, FakeClock(NOW), free=NOW + timedelta(seconds=seconds)).pause() == pause
+
+
+def test_a_run_does_not_wait_so_long_that_no_time_is_left_for_its_part() -> None:
+    """12,000 units a page, half of 12,000 per second: two seconds each. 33 seconds are there, 30 must be left."""
+    world = World(some(100))
+    world.read, world.units, world.seconds = None, 12_000.0, 33
+    assert not world.run().done
+    assert world.slept == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(("rate", "items"), [(256.0, None), (255.0, 255), (25.0, 25), (0.4, 1)])
 def test_a_page_takes_no_more_than_the_rate_grants_in_a_second(rate: float, items: int | None) -> None:
     """Without a limit a page may take 256 units. An item counts as one unit until a page was read."""
@@ -92,9 +105,29 @@ def test_a_page_of_large_items_has_fewer() -> None:
     assert pacer.limit() == 5
     pacer.account(units=50, items=100)
     assert pacer.limit() == 50
+    pacer.account(units=5, items=1)
+    assert pacer.limit() == 5
+    pacer.account(units=1, items=0)
+    assert pacer.limit() == 5, "a page without items says nothing of their size"
 
 
-@pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
+def test_a_page_of_items_that_took_no_units_has_a_limit_all_the_same() -> None:
+    """An item has 4 KB at the most per unit, and one byte at the least: 25 units are 102,400 bytes."""
+    pacer = Pacer(25.0, FakeClock(NOW), free=NOW)
+    pacer.account(units=0, items=10)
+    assert pacer.limit() == 102_400
+
+
+def test_units_that_were_unused_for_longer_than_the_table_keeps_them_are_lost() -> None:
+    """10 units per second for 10 seconds are 100, though nothing was read for 1,000 seconds."""
+    pacer = Pacer(10.0, FakeClock(NOW), burst=10, free=NOW - timedelta(seconds=1000))
+    assert pacer.limit() == 100
+    pacer = Pacer(10.0, FakeClock(NOW), burst=10, free=NOW - timedelta(seconds=1000))
+    pacer.account(units=20, items=20)
+    assert pacer.free == NOW - timedelta(seconds=8)
+
+
+@pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (255.9, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
 def test_each_segment_has_a_page_every_two_seconds(rate: float, segments: int) -> None:
     """A page of 1 MB takes 256 units, so 1,024 units per second are four pages per second."""
     assert segments_of(rate, ArchivePolicy(segments=16)) == segments

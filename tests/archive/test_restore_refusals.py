@@ -1,0 +1,194 @@
+"""What a restore refuses, and what it waits for: nothing is opened that is not complete."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import sha256
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aws.archive.scan import RawScan
+from tests.fakes.stage import Stage
+from tests.worlds.killed import CONFIG, IDS, ids
+from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
+from tidetable.archive import restore
+from tidetable.archive.ports import RawPage
+from tidetable.catalog import Seen, State
+from tidetable.config import TableClass, parse
+from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch, TableRefused, TableThrottled
+from tidetable.keys import Layout
+from tidetable.lifecycle.reconcile import LEASE
+from tidetable.ports import Put, Written
+
+
+@pytest.fixture(scope="module")
+def archived() -> Stage:
+    """A stage that no test changes for another: none of these restores gets as far as its table."""
+    return delete_first_tables()
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING])
+def test_a_period_that_has_its_table_is_not_restored(
+    archived: Stage, monkeypatch: pytest.MonkeyPatch, state: State
+) -> None:
+    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), state=state))
+    with pytest.raises(ArchiveFailed, match=f"is {state}: it has its table"):
+        archived.restore("s", LABEL)
+
+
+def test_a_period_that_was_deleted_without_an_archive_says_so(archived: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "find_entry", lambda *_: replace(entry(archived), archive=None))
+    with pytest.raises(ArchiveFailed, match="was deleted without an archive"):
+        archived.restore("s", LABEL)
+
+
+def test_an_archive_that_has_expired_is_not_restored_from_what_may_be_left_of_it(
+    archived: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = entry(archived)
+    assert found.archive is not None
+    gone = replace(found, archive=replace(found.archive, expired_at=found.period.end))
+    monkeypatch.setattr(restore, "find_entry", lambda *_: gone)
+    with pytest.raises(ArchiveFailed, match=r"expired at 2026-03-16T00:00:00\.000000Z$"):
+        archived.restore("s", LABEL)
+
+
+def test_two_runs_on_a_period_are_one(archived: Stage) -> None:
+    lease = f"archive#s#{LABEL}"
+    assert archived.catalog.acquire(lease, "another", archived.clock.now(), timedelta(minutes=1))
+    with pytest.raises(ArchiveBusy, match="archived or restored by another run"):
+        archived.restore("s", LABEL)
+    archived.catalog.release(lease, "another")
+    assert TABLE not in archived.dynamo.account.tables
+
+
+def test_one_changed_byte_of_a_part_is_seen_before_anything_of_it_is_written() -> None:
+    stage = delete_first_tables()
+    part = next(key for key in stage.bucket.objects if LABEL in key and "part" in key)
+    body = stage.bucket.objects[part]
+    stage.bucket.objects[part] = bytes([*body[:50], body[50] ^ 1, *body[51:]])
+    with pytest.raises(ArchiveMismatch, match="differs from the bytes that were written"):
+        stage.restore("s", LABEL)
+
+
+def test_events_that_the_table_does_not_take_in_time_are_for_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = delete_first_tables()
+    store = type(stage.pipeline.restorer.store)
+
+    def take_nothing(self: object, puts: Sequence[Put], **_: object) -> Written:
+        return Written(unwritten=list(puts))
+
+    monkeypatch.setattr(store, "write", take_nothing)
+    with pytest.raises(ArchiveBusy, match=r"events of \S+ could not be written in time; restore again$"):
+        stage.restore("s", LABEL, within=120)
+    assert ids(stage) == IDS, "it is still read from its archive"
+    monkeypatch.undo()
+    stage.clock.sleep(900)
+    assert stage.restore("s", LABEL).next is None
+
+
+def with_recovery() -> Stage:
+    stage = delete_first_tables()
+    recovery = "table = { point_in_time_recovery = true }\n[streams.s.key]"
+    stage.config = parse(CONFIG.replace("[streams.s.key]", recovery))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("transient", "error", "message"),
+    [
+        (True, ArchiveBusy, f"^table {TABLE} is complete, but .*; restore again$"),
+        (False, ArchiveFailed, f"^point-in-time recovery of {TABLE} is refused: "),
+    ],
+)
+def test_a_table_without_the_recovery_of_its_stream_is_not_opened(
+    transient: bool, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = with_recovery()
+
+    def refuse(name: str) -> None:
+        raise TableRefused("no backups", transient=transient)
+
+    monkeypatch.setattr(stage.tables, "enable_recovery", refuse)
+    begun = stage.clock.now()
+    with pytest.raises(error, match=message):
+        stage.restore("s", LABEL)
+    assert entry(stage).state is State.RESTORING
+    assert transient == (stage.clock.now() - begun > timedelta(seconds=700)), (
+        "it waits for what may pass, and only that"
+    )
+
+
+def test_a_comparison_that_is_throttled_goes_on_a_second_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = delete_first_tables()
+    page, throttled = RawScan.page, list[Any]()
+
+    def throttle_twice(*arguments: Any, **options: Any) -> RawPage:
+        if len(throttled) < 2:
+            throttled.append(stage.clock.now())
+            raise TableThrottled(TABLE)
+        return page(*arguments, **options)
+
+    monkeypatch.setattr(RawScan, "page", throttle_twice)
+    assert stage.restore("s", LABEL).next is None
+    assert throttled[1] - throttled[0] == timedelta(seconds=1)
+
+
+def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> None:
+    """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
+    stage = delete_first_tables()
+    stage.catalog.acquire(LEASE, "lifecycle", stage.clock.now(), timedelta(hours=1))
+    with pytest.raises(ArchiveBusy, match=r"^the lifecycle is at work; restore again$"):
+        stage.restore("s", LABEL)
+    assert entry(stage).state is State.RESTORING
+    stage.catalog.release(LEASE, "lifecycle")
+    stage.clock.sleep(900)
+    stage.catalog.note(entry(stage), Seen(9, 9, TableClass.STANDARD))
+    assert stage.restore("s", LABEL).next is None
+    assert entry(stage).seen == Seen(None, None, TableClass.INFREQUENT)
+
+
+def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
+    """Rollups read the period by its noted series: an event of another series would be left out of them."""
+    noted: list[Any] = []
+
+    class Notes:
+        def note(self, stream: str, series: Any, now: Any) -> bool:
+            noted.append((stream, series))
+            return False
+
+    layout = Layout("series", 1, "id", 0)
+    items = [{"pk": "a#0", "sk": f"{LABEL}T00:00:00.000000Z#1", "data": {}}]
+    archive: Any = SimpleNamespace(
+        objects=SimpleNamespace(get=lambda _: b"part"),
+        format=SimpleNamespace(items=lambda *_: items),
+        config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=["hourly"])}),
+        clock=SimpleNamespace(now=lambda: None),
+    )
+    large = SimpleNamespace(compressor=None, unique=None, values=None)
+    restorer: Any = SimpleNamespace(archive=archive, notes=Notes(), large=large, jitter=None, store=None)
+    part: Any = SimpleNamespace(key="part", sha256=sha256(b"part").hexdigest())
+    period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), table=TABLE, layout=layout)
+    with pytest.raises(ArchiveBusy, match="series of s could not be noted"):
+        restore._write(part, period, restorer, lambda: 100.0)
+    assert noted == [("s", {LABEL: {"a"}})]
+
+
+def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
+    return ({"pk": "a#0", "sk": str(number), "data": {"x": "y" * size}} for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("packed", "count", "size", "portions"),
+    [
+        (False, 800, 1, [400, 400]),
+        (False, 801, 1, [400, 400, 1]),
+        (True, 20_001, 1, [20_000, 1]),
+        # Two are 14 MB, and a third makes more than 16 MB.
+        (True, 4, 7_000_000, [3, 1]),
+    ],
+)
+def test_events_are_written_in_portions(packed: bool, count: int, size: int, portions: list[int]) -> None:
+    assert [len(some) for some in restore._split_items(some_items(count, size), packed=packed)] == portions
