@@ -151,6 +151,50 @@ def test_the_first_record_that_fails_is_answered() -> None:
     assert stage.taken(ONE) == ["a", "b"]
 
 
+def test_a_batch_that_comes_again_goes_to_the_target_alone_that_did_not_take_it() -> None:
+    stage = Stage()
+    stage.targets[TWO].shut = True
+    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    for _ in range(2):
+        assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert stage.taken(ONE) == ["a"]
+
+
+def test_a_run_is_counted_and_its_lag_is_that_of_its_oldest_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    from handlers import feed
+
+    counted: dict[str, tuple[str, float]] = {}
+    monkeypatch.setattr(
+        feed.metrics, "add_metric", lambda name, unit, value: counted.update({name: (unit.value, value)})
+    )
+    stage = Stage()
+    records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]
+    records[1]["dynamodb"]["ApproximateCreationDateTime"] += 30
+    stage.clock.sleep(90)
+    call(stage, {"Records": records})
+    assert counted == {"ChangesDelivered": ("Count", 4), "FeedLag": ("Seconds", 90.0)}
+    stage.targets[TWO].shut = True
+    call(stage, {"Records": records})
+    assert counted["FeedFailures"] == ("Count", 1)
+    monkeypatch.setattr(Letters, "bury", lambda *_: None)
+    stage.clock.sleep(3_600)
+    call(stage, {"Records": records})
+    assert counted["ChangesBuried"] == ("Count", 2)
+    # A clock of Lambda that is behind that of DynamoDB is no negative lag.
+    stage.clock.sleep(-3_700)
+    call(stage, {"Records": records[:1]})
+    assert counted["FeedLag"] == ("Seconds", 0.0)
+
+
+def test_five_seconds_of_an_invocation_are_kept_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 seconds are left, of which sending keeps 5 for dead letters: another try would have less than that."""
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda _: 9_999)
+    stage = Stage()
+    stage.targets[TWO].shut = True
+    call(stage, {"Records": [as_sent(LAYOUT.item_of(event("a"), at=1))]})
+    assert stage.targets[TWO].requests == [1]
+
+
 def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> None:
     """Two hours: neither the default of one, nor the day of late events."""
     stage = Stage()

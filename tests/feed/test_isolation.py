@@ -13,6 +13,7 @@ from tidetable.catalog import Entry, State
 from tidetable.events import Event
 from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
 from tidetable.feed.deliver import Message
+from tidetable.feed.memory import Memory
 from tidetable.keys import Layout
 from tidetable.periods import Kind, containing
 
@@ -41,6 +42,7 @@ class Shut:
     clock: FakeClock
     shut: bool = True
     seconds: float = 0.0
+    refused: set[int] = field(default_factory=set)
     most_bytes: int = 1_000
     most_messages: int = 3
     most_together: int = 10_000
@@ -53,8 +55,8 @@ class Shut:
         self.clock.time += timedelta(seconds=self.seconds)
         if self.shut:
             raise TimeoutError("no answer in time")
-        self.taken += numbers
-        return ()
+        self.taken += [number for number in numbers if number not in self.refused]
+        return [place for place, number in enumerate(numbers) if number in self.refused]
 
 
 class World:
@@ -169,6 +171,64 @@ def test_a_batch_that_comes_again_is_not_sent_again_to_a_target_that_took_it() -
     assert world.well.taken == [1, 2, 3, 4]
     world.send(1)
     assert world.well.taken == [1, 2, 3, 4]
+
+
+def test_a_batch_that_comes_again_from_its_middle_is_not_sent_again_to_a_target_that_took_it() -> None:
+    world = World()
+    world.gone.shut, world.gone.refused = False, {2}
+    assert world.send(1, 2, 3).first_failure == "2"
+    assert world.send(2, 3).first_failure == "2"
+    assert world.well.taken == [1, 2, 3]
+
+
+def test_a_target_that_took_one_change_of_a_request_is_not_out_of_order_any_more() -> None:
+    world = World()
+    world.send(1, age=3_700)
+    world.gone.shut, world.gone.refused = False, {3}
+    assert world.send(2, 3).first_failure == "3"
+    world.gone.shut = True
+    assert world.send(3).first_failure == "3", "it is waited for again"
+    assert world.letters_of_gone == [1]
+
+
+def test_a_target_that_recovered_is_served_before_a_target_that_fails() -> None:
+    world = World()
+    world.gone.shut, world.well.shut = False, True
+    world.send(1)
+    world.well.shut = False
+    assert world.send(1).first_failure is None
+    world.gone.shut, world.gone.seconds = True, 60.0
+    world.send(2)
+    begun = world.clock.now()
+    seen: list[Any] = []
+    take = world.well.send
+
+    def send(messages: Sequence[Message]) -> Sequence[int]:
+        seen.append(world.clock.now())
+        return take(messages)
+
+    world.well.send = send  # type: ignore[method-assign]
+    world.send(2, 3)
+    assert seen == [begun]
+
+
+def record(sequence: int, table: str = "one") -> Record:
+    return Record(str(sequence), "insert", table, None, NOW)
+
+
+def test_a_batch_of_another_table_does_not_end_the_memory_of_a_batch() -> None:
+    memory = Memory()
+    memory.note_taken("t", [record(5), record(6)])
+    assert memory.count_taken("t", [record(3, "two")]) == 0
+    assert memory.count_taken("t", [record(5), record(6), record(7)]) == 2
+
+
+def test_a_thousand_batches_are_remembered_at_the_most() -> None:
+    memory = Memory()
+    for number in range(1_001):
+        memory.note_taken("t", [record(number)])
+    assert memory.count_taken("t", [record(1_000)]) == 1
+    assert memory.count_taken("t", [record(999)]) == 0
 
 
 def test_after_an_earlier_record_came_again_everything_behind_it_does() -> None:

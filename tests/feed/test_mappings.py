@@ -217,7 +217,7 @@ def test_the_mapping_of_a_closed_table_is_put_back_while_its_records_stay(state:
     world.clock.time = datetime(2026, 3, 8, 0, 14, 59, tzinfo=UTC)
     assert world.follow() == [("map", "s.2026-03-05", "done")]
     assert world.mappings.changes == ["create tidetable-t.s.2026-03-05"]
-    world.clock.time = datetime(2026, 3, 8, 0, 15, 1, tzinfo=UTC)
+    world.clock.time = datetime(2026, 3, 8, 0, 15, tzinfo=UTC)
     world.mappings.remove("tidetable-t.s.2026-03-05")
     assert world.follow() == []
 
@@ -267,6 +267,21 @@ def test_mappings_of_a_stream_whose_periods_could_not_be_read_stay() -> None:
     world = World()
     world.settle()
     world.unread.add("s")
+    assert world.follow() == []
+
+
+def test_a_dry_run_says_which_mappings_it_would_remove_and_removes_none() -> None:
+    world = World(days=1)
+    world.settle()
+    world.config = WITHOUT
+    assert world.follow(dry_run=True) == [("unmap", "s.2026-03-05", "planned")]
+    assert world.mapped["s.2026-03-05"].state == "Enabled"
+
+
+def test_the_mapping_of_a_table_whose_creation_is_not_confirmed_yet_stays() -> None:
+    world = World(days=1)
+    world.settle()
+    world.entries[0] = replace(world.entries[0], state=State.CREATING)
     assert world.follow() == []
 
 
