@@ -1,0 +1,317 @@
+"""The order of an action's steps, and what an action finds that the plan could not know."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.lifecycle.world import INDEXED, NOON, World, outcomes
+from tidetable.catalog import Entry, Opened, State
+from tidetable.config import Autoscaling, parse
+from tidetable.config.capacity import Range
+from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
+from tidetable.lifecycle.actions import Copy, Create, Delete, DeleteCopy, Unscale
+from tidetable.lifecycle.apply import apply
+from tidetable.lifecycle.expiry import settled_at
+from tidetable.lifecycle.known import Known
+from tidetable.lifecycle.ladder import level_of
+from tidetable.lifecycle.observe import Observation, Observed, remember_copies
+from tidetable.lifecycle.reconcile import reconcile
+from tidetable.lifecycle.removal import remove
+from tidetable.lifecycle.specs import filling_spec, table_spec
+from tidetable.lifecycle.standing import take_back
+from tidetable.period_tables import PeriodTables, table_tags
+from tidetable.ports import TableSpec
+
+TODAY = "2026-03-15"
+TABLE = f"tidetable-t.s.{TODAY}"
+IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
+COLD = 'cold = ["raw"]'
+
+
+def lived(**changes: Any) -> World:
+    world = World(**changes)
+    world.run()
+    world.clock.sleep(60)
+    return world
+
+
+def entry(world: World, **changes: Any) -> Entry:
+    """Today's entry; with changes, as the catalog holds it from now on."""
+    held = next(entry for entry in world.catalog.entries("s") if entry.period.label == TODAY)
+    if changes:
+        held = replace(held, **changes)
+        world.catalog.items["s", held.period] = held
+    return held
+
+
+def act(world: World, action: Any) -> None:
+    apply(action, world.reconciler().world(lambda: 1000.0), world.clock.now())
+
+
+def show(world: World, name: str, **changes: Any) -> None:
+    """Describe a table with these changes."""
+    describe = world.tables.describe
+
+    def described(asked: str) -> Any:
+        table = describe(asked)
+        return replace(table, **changes) if table is not None and asked == name else table
+
+    world.tables.describe = described  # type: ignore[method-assign]
+
+
+def note(world: World, method: str, what: Callable[[], Any]) -> list[Any]:
+    """What is so at the time of each call of a method of the tables."""
+    seen: list[Any] = []
+    call = getattr(world.tables, method)
+
+    def noting(*members: Any) -> Any:
+        seen.append(what())
+        return call(*members)
+
+    setattr(world.tables, method, noting)
+    return seen
+
+
+def test_a_table_of_the_name_that_is_a_strangers_is_never_opened() -> None:
+    world = World()
+    tags = {**table_tags("t", "s", TODAY), "tidetable:stage": "other"}
+    period = next(action for action in world.run(dry_run=True).done if action.action.entry.period.label == TODAY)
+    created = period.action
+    assert isinstance(created, Create)
+    world.tables.create(replace(created.spec, tags=tags))
+    world.clock.sleep(120)
+    with pytest.raises(NotOurs, match="not tagged as ours"):
+        act(world, created)
+    assert entry(world).state is State.CREATING
+
+
+def test_the_copy_of_the_period_table_waits_for_a_copy_that_is_of_use_beside_it() -> None:
+    world = lived(more=COLD)
+    held = entry(world, replicas=(IRELAND,))
+    show(world, f"{TABLE}.parts", copies={IRELAND: "INACCESSIBLE_ENCRYPTION_CREDENTIALS"})
+    with pytest.raises(TableUnusable, match=f"INACCESSIBLE_ENCRYPTION_CREDENTIALS in {IRELAND}"):
+        act(world, Copy(held, "", IRELAND))
+    assert not [change for change in world.tables.changes if change.startswith("copy")]
+
+
+@pytest.mark.parametrize("status", ["CREATING", "DELETING"])
+def test_no_copy_is_begun_while_one_of_another_region_changes(status: str) -> None:
+    """AWS refuses every change of such a table, though it is ACTIVE."""
+    world = lived()
+    held = entry(world, replicas=(IRELAND, TOKYO))
+    show(world, TABLE, copies={TOKYO: status})
+    with pytest.raises(NotReady, match=f"is changing: {TOKYO} {status}"):
+        act(world, Copy(held, "", IRELAND))
+    assert entry(world).copying is None
+
+
+def test_before_a_copy_goes_no_reader_is_sent_to_it_and_nothing_scales_it() -> None:
+    world = lived()
+    held = entry(world, replicas=(IRELAND,), copies=(IRELAND,), state=State.ARCHIVED, scaled=True)
+    show(world, TABLE, copies={IRELAND: "ACTIVE"})
+    seen = note(world, "delete_copy", lambda: (entry(world).copies, entry(world).scaled, world.scaling.elsewhere[:]))
+    act(world, DeleteCopy(held, "", unarchived=False))
+    assert seen == [((), False, [(TABLE, IRELAND)])]
+
+
+def test_a_copy_of_a_table_that_is_not_ours_is_not_deleted() -> None:
+    world = lived()
+    held = entry(world, replicas=(IRELAND,), state=State.ARCHIVED)
+    show(world, TABLE, copies={IRELAND: "ACTIVE"})
+    world.tables.tags = lambda _: {"project": "another"}  # type: ignore[method-assign]
+    seen = note(world, "delete_copy", lambda: None)
+    with pytest.raises(NotOurs):
+        act(world, DeleteCopy(held, "", unarchived=False))
+    assert seen == []
+
+
+def test_indexes_leave_auto_scaling_with_their_table() -> None:
+    world = lived(capacity=INDEXED)
+    policy = Autoscaling(write=Range(min=5, max=100))
+    world.scaling.register(TABLE, ["status"], policy)
+    act(world, Unscale(entry(world, scaled=True), ""))
+    assert (world.scaling.scaled, entry(world).scaled) == (set(), False)
+
+
+def test_a_period_that_is_restored_while_its_table_goes_is_not_marked_deleted() -> None:
+    world = lived()
+    held = entry(world, state=State.ARCHIVED)
+    note(world, "delete", lambda: world.catalog.move(entry(world), State.RESTORING, expected=State))
+    with pytest.raises(StaleEntry):
+        act(world, Delete(held, "", unarchived=False))
+    assert entry(world).state is State.RESTORING
+
+
+def test_a_table_that_somebody_else_deletes_meanwhile_is_gone_all_the_same() -> None:
+    world = lived()
+    held = entry(world, state=State.ARCHIVED)
+    note(world, "delete", lambda: world.tables.vanish(TABLE))
+    act(world, Delete(held, "", unarchived=False))
+    assert entry(world).state is State.DELETED
+
+
+def test_an_archive_that_another_run_writes_is_waited_for_and_no_failure() -> None:
+    world = lived()
+
+    def busy(*_: Any, **__: Any) -> None:
+        raise ArchiveBusy("another archive is under way")
+
+    world.archiver.archive = busy  # type: ignore[method-assign, assignment]
+    report = world.after(days=6)
+    assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"deferred"}
+
+
+def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_scheduled_run() -> None:
+    world = lived()
+    world.catalog.standing = True
+    world.config = parse(
+        """
+        [streams.s]
+        period = "day"
+        late = "1h"
+        retention = 5
+        replicas = ["eu-west-1"]
+        [streams.s.key]
+        partition_by = "series"
+        """
+    )
+    reconciler = world.reconciler()
+    reconciler.find_catalog_table = lambda: TABLE
+    assert reconcile(reconciler, "o", lambda: 1000.0, only="s").catalog_copies == []
+    assert [step.action for step in reconcile(reconciler, "o", lambda: 1000.0).catalog_copies] == ["stream"]
+
+
+def test_the_report_no_longer_counts_a_table_beside_a_table_that_was_deleted() -> None:
+    world = lived(more=COLD)
+    for _ in range(6):
+        report = world.after(days=1)
+        report = world.after(minutes=5)
+        assert report.tables == len(world.tables.names)
+
+
+def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() -> None:
+    world = lived(more='removal = "delete"')
+    begun: list[Any] = []
+
+    def close_once() -> None:
+        if not begun:
+            world.catalog.move(entry(world), State.CLOSED, expected=State)
+        begun.append(None)
+
+    note(world, "delete", close_once)
+    removed = remove(world.config, world.reconciler().world(lambda: 1000.0), world.clock.now(), "me")
+    assert (len(removed.tables), removed.failed) == (4, {})
+    assert set(world.states().values()) == {State.DELETED}
+
+
+def test_a_table_is_deleted_before_its_entry_when_a_stage_is_taken_back() -> None:
+    """Without its entry nobody would know whose table it is, if the function ends in between."""
+    world = World()
+    world.clock.time = NOON - timedelta(seconds=30)
+    world.tables.create(TableSpec("catalog", None, None, world.config.streams["s"].capacity.ladder[0].table_class, {}))
+    # The catalog is as young as its stage's tables, by a clock that is up to a minute ahead.
+    world.clock.time = NOON - timedelta(seconds=70)
+    world.run()
+    seen = note(world, "delete", lambda: len(world.catalog.items))
+    world.clock.time = NOON + timedelta(minutes=2)
+    assert len(take_back(world.config, world.reconciler().world(lambda: 1000.0), "catalog")) == 4
+    assert (seen[0], world.catalog.items) == (4, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "waits"),
+    [(State.CREATING, 10), (State.RESTORING, 10), (State.OPEN, 0), (State.ARCHIVED, 0)],
+)
+def test_a_table_that_may_have_been_made_a_moment_ago_is_waited_for(state: State, waits: int) -> None:
+    """A description may lag behind for some seconds; without the wait the table would stay for ever."""
+    world = lived()
+    held = entry(world, state=state)
+    world.tables.vanish(TABLE)
+    began = world.clock.now()
+    tables = PeriodTables("t", world.tables, world.clock, lambda: 1000.0)
+    assert tables.delete(held) is False
+    assert (world.clock.now() - began).total_seconds() == waits
+
+
+def test_nothing_is_deleted_while_a_copy_changes() -> None:
+    world = lived()
+    held = entry(world, replicas=(IRELAND, TOKYO), state=State.ARCHIVED)
+    show(world, TABLE, copies={IRELAND: "DELETING", TOKYO: "ACTIVE"})
+    seen = note(world, "delete_copy", lambda: None)
+    tables = PeriodTables("t", world.tables, world.clock, lambda: 0.0)
+    with pytest.raises(NotReady):
+        tables.delete(held)
+    assert seen == []
+
+
+@pytest.mark.parametrize(("hours", "ends"), [(1, 24), (40, 40)])
+def test_a_tables_writes_have_settled_a_quarter_of_an_hour_after_window_and_backfill(hours: int, ends: int) -> None:
+    """A period of the window may be open for a backfill that ends before the window does."""
+    world = lived()
+    held = entry(world)
+    held = replace(held, opened=Opened(held.period.end + timedelta(hours=hours), None, None))
+    assert settled_at(held, timedelta(days=1)) == held.period.end + timedelta(hours=ends, minutes=15)
+
+
+def test_copies_are_marked_only_once_the_tags_of_their_table_can_be_seen() -> None:
+    world = lived()
+    held = entry(world, replicas=(IRELAND,))
+    table = world.tables.describe(TABLE)
+    assert table is not None
+    seen = Observation(
+        Known(world.config), {"s": Observed([held], {TABLE: replace(table, copies={IRELAND: "ACTIVE"})})}
+    )
+    tagged: list[Any] = []
+    world.tables.tag_copy = lambda *members: tagged.append(members)  # type: ignore[method-assign, assignment]
+    tags, world.tables.tags = world.tables.tags, lambda _: {}  # type: ignore[method-assign]
+    remember_copies(world.catalog, world.tables, seen, NOON)
+    assert (entry(world).copies, tagged, seen.troubles) == ((), [], [])
+    world.tables.tags = tags  # type: ignore[method-assign]
+    remember_copies(world.catalog, world.tables, seen, NOON)
+    assert (entry(world).copies, tagged) == ((IRELAND,), [(TABLE, IRELAND, tags(TABLE))])
+
+
+def test_a_streams_tags_never_replace_those_that_prove_a_table_ours() -> None:
+    """The configuration refuses such tags; a table must not depend on that."""
+    world = lived()
+    stream = world.config.streams["s"]
+    tags = {"project": "mine", "team": "sea"}
+    stream = msgspec.structs.replace(stream, table=msgspec.structs.replace(stream.table, tags=tags))
+    held, own = entry(world), table_tags("t", "s", TODAY)
+    spec = table_spec(held, stream, level_of(held.period, stream, NOON), own, young=True)
+    assert spec.tags == {**own, "team": "sea"}
+
+
+def test_a_table_that_is_filled_from_its_archive_is_on_demand_with_no_units_of_indexes() -> None:
+    world = lived(capacity=INDEXED)
+    stream = world.config.streams["s"]
+    held = replace(entry(world), replicas=(IRELAND,))
+    spec = filling_spec(held, stream, level_of(held.period, stream, NOON), {})
+    assert (spec.write, spec.read, spec.index_units, spec.copied, spec.warm) == (None, None, {}, False, None)
+
+
+def test_only_an_on_demand_table_is_made_with_maxima() -> None:
+    text = """
+    [streams.s]
+    period = "day"
+    late = "1d"
+    retention = 5
+    [streams.s.key]
+    partition_by = "series"
+    [streams.s.capacity]
+    mode = "on-demand"
+    max = { write = 400, read = 500 }
+    ladder = [{ age = 0 }, { age = 1, mode = "provisioned", write = 10, read = 10 }]
+    """
+    stream = parse(text).streams["s"]
+    world = lived()
+    held = entry(world)
+    made = [
+        table_spec(held, stream, level_of(held.period, stream, now), {}, young=False)
+        for now in (NOON, held.period.end + timedelta(days=1, minutes=1))
+    ]
+    assert [(spec.write, spec.most) for spec in made] == [(None, (400, 500)), (10, None)]
