@@ -8,6 +8,8 @@ import puppeteer from "puppeteer-core";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 // Without WebGL, which the console does not use.
 chromium.setGraphicsMode = false;
+// A busy machine is no failure: a page that never comes to what a test waits for is one.
+const PATIENCE = 180_000;
 const browser = await puppeteer.launch({
   executablePath: process.argv[2], headless: "shell",
   // Of its own arguments not the single process, in which a second session cannot be opened.
@@ -21,6 +23,7 @@ const commands = {
     await context?.close();
     context = await browser.createBrowserContext();
     page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE);
     await page.bringToFront();
     log = { errors: [], requests: [], bytes: 0 };
     await page.setViewport({ width, height, deviceScaleFactor: 1 });
@@ -45,10 +48,10 @@ const commands = {
   },
   async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
   async evaluate({ expression }) { return page.evaluate(expression); },
-  async wait({ expression }) { await page.waitForFunction(expression, { timeout: 20000 }); },
-  async settle() { await page.waitForNetworkIdle({ idleTime: 300, timeout: 20000 }); },
-  async click({ selector }) { await page.locator(selector).setTimeout(20000).click(); },
-  async type({ selector, text }) { await page.locator(selector).setTimeout(20000).fill(text); },
+  async wait({ expression }) { await page.waitForFunction(expression); },
+  async settle() { await page.waitForNetworkIdle({ idleTime: 300 }); },
+  async click({ selector }) { await page.locator(selector).setTimeout(PATIENCE).click(); },
+  async type({ selector, text }) { await page.locator(selector).setTimeout(PATIENCE).fill(text); },
   async select({ selector, value }) { await page.select(selector, value); },
   /** A key, also with others held before it: `Control+Enter`. */
   async press({ key }) {

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from boto3.dynamodb.types import Binary, TypeDeserializer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-
 class _Deserializer(TypeDeserializer):
     def _deserialize_n(self, value: str) -> Decimal:
         return Decimal(value)
@@ -40,7 +39,7 @@ _deserializer = _Deserializer()
 def from_wire(attributes: Mapping[str, Any]) -> Item:
     """The item of attribute values by boto3's own reader; the deployed store has another."""
     read = {name: _deserializer.deserialize(value) for name, value in attributes.items()}
-    return {name: value.value if isinstance(value, Binary) else value for name, value in read.items()}
+    return {name: cast("Any", value).value if isinstance(value, Binary) else value for name, value in read.items()}
 
 
 # AWS: BatchWriteItem takes 25 puts.

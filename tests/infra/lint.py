@@ -15,8 +15,26 @@ IGNORED = {
 }
 
 
-def problems(made: Template, region: str = "us-east-1") -> list[str]:
-    """The problems that cfn-lint finds in a template for a Region, as lines."""
+# A resource of a type of its own may have any attribute, and needs nothing but the function that makes it.
+STAND_IN = {
+    "Type": "Custom::Checked",
+    "Properties": {"ServiceToken": "arn:aws:lambda:us-east-1:000000000000:function:checked"},
+}
+
+
+def problems(made: Template, region: str = "us-east-1", *, checked: Template | None = None) -> list[str]:
+    """The problems that cfn-lint finds in a template for a Region, as lines.
+
+    A resource that is the same in the ``checked`` template was looked at there. A stand-in takes its place, to which the
+    other resources may refer: a template has 190 resources, and an example differs in four.
+    """
+    document = made.document
+    if checked is not None:
+        resources = {
+            id: STAND_IN if resource == checked.resources.get(id) else resource
+            for id, resource in made.resources.items()
+        }
+        document = document | {"Resources": resources}
     settings = ManualArgs(ignore_checks=list(IGNORED), regions=[region])
-    found = lint(json.dumps(made.document), config=settings)
+    found = lint(json.dumps(document), config=settings)
     return [f"{finding.rule.id} {'/'.join(map(str, finding.path or []))}: {finding.message}" for finding in found]
