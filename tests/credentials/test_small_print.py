@@ -1,6 +1,7 @@
 """What a ring drops, what a refusal still says, and the rights that no other test reaches."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("facts", [{"expires": NOW}, {"revoked": NOW}])
-def test_a_refusal_of_the_right_text_names_its_key(facts: dict[str, object]) -> None:
+def test_a_refusal_of_the_right_text_names_its_key(facts: dict[str, Any]) -> None:
     kept = record(TEXT, **facts)
     decision = decide(Call("GET", EVENTS, "quakes", {"x-api-key": [TEXT]}), KeyRing(lambda _: kept), NOW)
     assert (decision.allowed, decision.record) == (False, kept)

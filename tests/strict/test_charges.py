@@ -18,7 +18,7 @@ def key(pk: str = "a", sk: str = "2") -> dict[str, Any]:
 def filled(write: int | None = None, read: int | None = None, index_read: int = 1000, **more: Any) -> Console:
     """A table with its three items, which every read sees."""
     console = Console()
-    own = {} if write is None else {"write": 1000, "read": index_read}
+    own: dict[str, Any] = {} if write is None else {"write": 1000, "read": index_read}
     console.table(write=write, read=read, GlobalSecondaryIndexes=[index(**own)], **more)
     console.put(sk="1", size=100)
     console.put(sk="2", size=5 * KB, g={"S": "x"})
@@ -130,7 +130,7 @@ def test_a_read_shows_what_its_projection_names() -> None:
     inner = {"M": {"a": {"S": "1"}, "b": {"S": "2"}, "c": {"S": "3"}}}
     console("PutItem", TableName="t", Item={**key(), "d": inner, "e": {"S": "x"}})
     console.wait(seconds=3)
-    part = {"ProjectionExpression": "sk, #d.a, #d.c, none", "ExpressionAttributeNames": {"#d": "d"}}
+    part: dict[str, Any] = {"ProjectionExpression": "sk, #d.a, #d.c, none", "ExpressionAttributeNames": {"#d": "d"}}
     expected = {"sk": {"S": "2"}, "d": {"M": {"a": {"S": "1"}, "c": {"S": "3"}}}}
     assert console("GetItem", TableName="t", Key=key(), **part)["Item"] == expected
     assert console("BatchGetItem", **batch([key()], **part))["Responses"]["t"] == [expected]

@@ -1,5 +1,6 @@
 """Each operation that names a key, a value or an expression is checked, not only those of the rules' scenarios."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -105,14 +106,11 @@ def test_a_value_is_checked_in_every_write(value: Any, expected: str) -> None:
     requests = [requests_of(full)[name] for name in ("put", "batch put", "transact put")]
     update = {"UpdateExpression": "SET v = :v", "ExpressionAttributeValues": {":v": value}}
     requests.append(("UpdateItem", {"TableName": "t", "Key": RIGHT, **update}))
-    seen = [
-        outcome(lambda operation=operation, request=request: console(operation, **request))
-        for operation, request in requests
-    ]  # type: ignore[misc]
+    seen = [outcome(partial(console, operation, **request)) for operation, request in requests]
     assert seen == [expected] * 4
 
 
-UNUSED = {"ExpressionAttributeNames": {"#unused": "f"}}
+UNUSED: dict[str, Any] = {"ExpressionAttributeNames": {"#unused": "f"}}
 
 
 @pytest.mark.parametrize("name", [name for name in requests_of(RIGHT) if name not in ("batch put", "batch delete")])

@@ -39,7 +39,7 @@ def console() -> Console:
 def test_a_range_of_sort_keys(console: Console, condition: str, expected: list[str]) -> None:
     values = {":v": {"S": "20"}, ":p": {"S": "1"}, ":u": {"S": "12"}}
     used = {name: value for name, value in values.items() if name in condition} | {":pk": {"S": "a"}}
-    request = {"KeyConditionExpression": f"pk = :pk AND {condition}", "ExpressionAttributeValues": used}
+    request: dict[str, Any] = {"KeyConditionExpression": f"pk = :pk AND {condition}", "ExpressionAttributeValues": used}
     assert sks(console.query(**request)) == expected
     assert sks(console.query(**request, ScanIndexForward=False)) == expected[::-1]
 
@@ -56,7 +56,7 @@ def test_a_page_that_ends_with_the_last_item_says_that_there_may_be_more(console
 @pytest.mark.parametrize(("ascending", "expected"), [(True, ["20", "21"]), (False, ["12", "11"])])
 def test_a_page_begins_after_its_start_key(console: Console, ascending: bool, expected: list[str]) -> None:
     """Also after a key that no item has."""
-    order = {"ScanIndexForward": ascending, "Limit": 2}
+    order: dict[str, Any] = {"ScanIndexForward": ascending, "Limit": 2}
     start = {"pk": {"S": "a"}, "sk": {"S": "13"}}
     assert sks(console.query(ExclusiveStartKey=start, **order)) == expected
     first, last = ("12", "21") if ascending else ("20", "11")

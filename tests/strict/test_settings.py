@@ -141,7 +141,7 @@ def test_the_fifth_decrease_comes_an_hour_after_the_fourth(seconds: int, expecte
 def test_what_changes_one_of_table_and_index_is_a_change() -> None:
     console = Console()
     console.table(write=5, read=5, GlobalSecondaryIndexes=[index(write=5, read=5)])
-    same = {"ProvisionedThroughput": provisioned(5, 5)}
+    same: dict[str, Any] = {"ProvisionedThroughput": provisioned(5, 5)}
     assert outcome(lambda: console.update(**same, **index_units(5, 5))) == REFUSED
     assert outcome(lambda: console.update(**index_units(5, 5))) == REFUSED
     assert outcome(lambda: console.update(**same, **index_units(5, 6))) == "done"
