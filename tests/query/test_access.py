@@ -81,6 +81,15 @@ def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: st
     assert (None if access.index is None else access.index.name, len(access.heads)) == ("places", heads)
 
 
+@pytest.mark.parametrize(("values", "index"), [(30, "places"), (31, None)])
+def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: str | None) -> None:
+    layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 1, levels=("state",)),))
+    states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
+    access = access_to(layout, Names(), (states,), consistent=False, low=False)
+    assert access is not None
+    assert (None if access.index is None else access.index.name) == index
+
+
 def test_no_global_index_answers_a_consistent_query() -> None:
     """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
     layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))

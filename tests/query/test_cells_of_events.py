@@ -1,0 +1,123 @@
+"""Statistics of a cell, the limit of groups among events in no order, and an aggregate that is cut between two steps."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aws.sketches import DDSketches
+from tests.fakes import SEAL
+from tests.worlds.days import NOW, STREAM
+from tidetable.problems import ProblemError
+from tidetable.query.aggregates import parse_aggregation, unordered
+from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.aggregates.stats import Cell, adder
+from tidetable.query.scans import Gap
+from tidetable.query.settle import gap_of_damaged
+from tidetable.times import to_text
+
+
+def cell_of(*numbers: int) -> Cell:
+    sketches, cell = DDSketches(), Cell()
+    add = adder(["p50"], sketches)
+    for number in numbers:
+        add(cell, number)
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("numbers", "stat", "value"),
+    [
+        ((1, 1, 2), "avg", Decimal("1.3333333333333333")),
+        ((3, 7, 1000), "p0", 3),
+        ((3, 7, 1000), "p100", 1000),
+        # The estimate of a percentile lies beyond the one number that there is.
+        ((1001,), "p50", 1001.0),
+        ((-1001,), "p50", -1001.0),
+        ((), "count", 0),
+        ((), "sum", None),
+    ],
+)
+def test_a_statistic_of_a_cell(numbers: tuple[int, ...], stat: str, value: Any) -> None:
+    assert cell_of(*numbers).stat(stat) == value
+
+
+def test_cells_are_joined_in_the_order_of_time() -> None:
+    """The earlier cell has the first, the later cell the last; a cell of no numbers changes nothing."""
+    cell = cell_of(5, 2)
+    cell.join(Cell(), DDSketches())
+    assert (cell.first, cell.last, cell.min, cell.max, cell.count) == (5, 2, 2, 5, 2)
+    cell.join(cell_of(9, 4), DDSketches())
+    assert (cell.first, cell.last, cell.min, cell.max, cell.stat("sum"), cell.stat("p100")) == (5, 4, 2, 9, 20, 9)
+    empty = Cell()
+    empty.join(cell_of(9, 4), DDSketches())
+    assert (empty.first, empty.last, empty.stat("p0")) == (9, 4, 4)
+
+
+@pytest.mark.parametrize(("stat", "limit"), [("count", "MAX_CELLS"), ("p50", "MAX_SKETCHES")])
+def test_groups_of_all_steps_are_limited_together(stat: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unordered, limit, 5)
+    monkeypatch.setattr(unordered, "_events", lambda batch: batch)
+    parameters = {"step": ["1h"], "by": ["series"], "stat": [stat], "from": ["-1d"], "to": ["now"]}
+    if stat != "count":
+        parameters["field"] = ["mag"]
+    cells = unordered.Unordered(parse_aggregation(STREAM, parameters, NOW, SEAL), DDSketches())
+
+    def batch(*events: tuple[int, str]) -> Any:
+        """Events so many hours before now, of a series."""
+        return [
+            (to_text(NOW - timedelta(hours=hours) + timedelta(minutes=1)), series, "1", {"mag": 1})
+            for hours, series in events
+        ]
+
+    cells.take(batch((5, "a"), (5, "b"), (4, "a"), (4, "b")))
+    # Of groups that are known there may be any number of events.
+    cells.take(batch((5, "a"), (4, "b"), (3, "a")))
+    assert len(list(cells.cells())) == 5
+    with pytest.raises(ProblemError, match="422 too_many_groups: there are more than 5 groups times steps"):
+        cells.take(batch((3, "b")))
+
+
+@pytest.mark.parametrize(
+    ("top", "count", "kept"),
+    [(None, 3, ["a", "b"]), (None, 4, ["a", "b", "a", "b"]), (None, 2, ["a", "b"]), (None, 1, None), ("1", 3, None)],
+)
+def test_an_aggregate_is_cut_between_two_steps_alone(top: str | None, count: int, kept: list[str] | None) -> None:
+    parameters = {"step": ["1h"], "by": ["series"]} | ({} if top is None else {"top": [top]})
+    starts = [to_text(NOW - timedelta(minutes=minutes)) for minutes in (180, 180, 120, 120, 60)]
+    rows = [{"start": start, "group": {"series": name}} for start, name in zip(starts, "ababa", strict=True)]
+    reader: Any = SimpleNamespace(seal=SEAL)
+    cost: Any = None
+    aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
+    answer = Aggregate(next=None, gaps=(), cost=cost, sources=(), rows=rows, aggregation=aggregation, reader=reader)
+    cut = answer.first(count)
+    assert (None if cut is None else [row["group"]["series"] for row in cut.rows]) == kept
+    assert cut is None or cut.next is not None
+
+
+def at(hour: int, minute: int = 0, microsecond: int = 0) -> datetime:
+    return datetime(2026, 3, 1, hour, minute, 0, microsecond, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "gap"),
+    [
+        (at(10), at(11, 30), (at(11), at(11, 30))),
+        (at(11, 30), at(13), (at(11, 30), at(12, 0, 1))),
+        (at(10), at(10, 30), None),
+        (at(10), at(11), None),
+        (at(12, 0, 1), at(13), None),
+    ],
+    ids=["its beginning", "its end", "before it", "up to it", "behind it"],
+)
+def test_a_damaged_pack_leaves_a_gap_where_it_and_the_range_overlap(
+    start: datetime, end: datetime, gap: tuple[datetime, datetime] | None
+) -> None:
+    """The pack has events from 11:00 to 12:00, both included."""
+    item = {"pk": "p#0", "sk": f"{to_text(at(12))}#a#1", "oldest": to_text(at(11))}
+    scan: Any = SimpleNamespace(start=start, end=end)
+    found = gap_of_damaged(scan, item)
+    assert (None if found is None else (found.start, found.end)) == gap
+    assert found is None or isinstance(found, Gap)

@@ -1,0 +1,119 @@
+"""The edges of what a query's parameters mean: equal ones, the first and the last that count, and ends of the calendar."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.worlds.days import NOW, STREAM
+from tidetable.config import parse
+from tidetable.problems import ProblemError
+from tidetable.query import parse_query
+from tidetable.query.aggregates import parse_aggregation
+from tidetable.query.cursor import refuse_long
+from tidetable.query.latest import _series
+from tidetable.times import to_text
+
+BY_SERIES = parse(
+    """
+    [streams.d]
+    period = "day"
+    late = "1d"
+    retention = 3
+    key = { partition_by = "series" }
+    [[streams.d.index]]
+    name = "by_kind"
+    partition_by = "kind"
+    """
+).streams["d"]
+NOON = to_text(NOW)
+
+
+@pytest.mark.parametrize(
+    ("to", "start"),
+    [
+        (to_text(NOW - timedelta(hours=2)), NOW - timedelta(hours=3)),
+        ("1970-01-01T00:30:00Z", datetime(1970, 1, 1, tzinfo=UTC)),
+    ],
+    ids=["before now", "at the beginning of time"],
+)
+def test_without_from_the_range_is_the_hour_before_its_end(to: str, start: datetime) -> None:
+    assert parse_query(STREAM, {"to": [to]}, NOW, SEAL).start == start
+
+
+BYTES = [
+    ("conditions", {"where.a": ["x" * 1023], "where.b": ["x" * 1023]}, {"where.c": [""]}, "at most 2048 bytes"),
+    ("a series", {"series": ["é" * 240]}, {"series": ["é" * 241]}, "series must have 1 to 480 bytes"),
+    ("a prefix", {"id:prefix": ["é" * 240]}, {"id:prefix": ["é" * 241]}, "id:prefix must have 1 to 480 bytes"),
+]
+
+
+@pytest.mark.parametrize(("most", "more", "refusal"), [row[1:] for row in BYTES], ids=[row[0] for row in BYTES])
+def test_lengths_are_counted_in_bytes(most: dict[str, list[str]], more: dict[str, list[str]], refusal: str) -> None:
+    parse_query(STREAM, most, NOW, SEAL)
+    with pytest.raises(ProblemError, match=f"400 bad_parameter: .*{refusal}"):
+        parse_query(STREAM, most | more, NOW, SEAL)
+
+
+REFUSED = [
+    ("a range of nothing", STREAM, {"from": [NOON], "to": [NOON]}, "bad_parameter: from must lie before to"),
+    ("an explanation that is refused", STREAM, {"explain": ["false"]}, "bad_parameter: explain must be true"),
+    ("an equality without an index", BY_SERIES, {"where.other": ["a"]}, "needs_index: "),
+    ("an order without an index", BY_SERIES, {"where.other:gt": ["1"]}, "needs_series: "),
+    (
+        "an index read consistently",
+        BY_SERIES,
+        {"where.kind": ["a"], "consistent": ["true"]},
+        "bad_parameter: only an index answers this, and DynamoDB reads indexes eventually",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("stream", "parameters", "refusal"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_a_query_at_an_edge_is_refused(stream: Any, parameters: dict[str, list[str]], refusal: str) -> None:
+    with pytest.raises(ProblemError, match=f"400 {refusal}"):
+        parse_query(stream, parameters, NOW, SEAL)
+
+
+def test_a_value_that_is_named_twice_is_one_value() -> None:
+    """30 values are the most, however often they are written."""
+    (condition,) = parse_query(STREAM, {"where.a:in": [",".join(["1", "2", "1"] * 30)]}, NOW, SEAL).conditions
+    assert condition.values == ("1", "2")
+
+
+def test_a_cursor_may_have_5000_bytes() -> None:
+    """A text of more than 255 bytes has three bytes before it in MessagePack."""
+    text: Any = "x" * 4997
+    refuse_long(text)
+    with pytest.raises(ProblemError, match="are 1 bytes too long"):
+        refuse_long(text + "x")
+
+
+def test_the_latest_of_a_hundred_series_are_found_at_once_and_of_no_more() -> None:
+    names = [f"s{number}" for number in range(100)]
+    assert _series({"series": [*names, "s0"]}) == names
+    with pytest.raises(ProblemError, match=r"400 bad_parameter: .*1 to 100 series"):
+        _series({"series": [*names, "more"]})
+
+
+@pytest.mark.parametrize(("repeated", "fits"), [("false", True), ("true", False)])
+def test_a_cursor_of_an_aggregate_goes_on_with_or_without_rollups_as_it_began(repeated: str, fits: bool) -> None:
+    begun = parse_aggregation(STREAM, {"step": ["5m"], "rollups": ["false"]}, NOW, SEAL)
+    parameters = {"cursor": [SEAL.seal(begun.cursor(NOW))], "rollups": [repeated]}
+    if fits:
+        assert parse_aggregation(STREAM, parameters, NOW, SEAL).rollups is False
+        return
+    with pytest.raises(ProblemError, match=r"400 invalid_cursor: .*repeat its rollups"):
+        parse_aggregation(STREAM, parameters, NOW, SEAL)
+
+
+@pytest.mark.parametrize(
+    ("fill", "by", "filled"),
+    [("previous", None, True), ("null", None, False), ("null", "series", True), ("none", "series", False)],
+)
+def test_rows_that_depend_on_earlier_steps_are_answered_in_one_page(fill: str, by: str | None, filled: bool) -> None:
+    parameters = {"step": ["5m"], "fill": [fill]} | ({} if by is None else {"by": [by]})
+    assert parse_aggregation(STREAM, parameters, NOW, SEAL).filled is filled
