@@ -1,0 +1,289 @@
+"""The instants, states and orders that decide in a run, in a deploy and in a backfill."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from tests.lifecycle.world import NOON, World, configuration
+from tests.worlds.copied import text
+from tidetable.catalog import Backfill, Entry, Opened, State
+from tidetable.config import TableClass, parse
+from tidetable.errors import BadBackfill, NotReady, TableRefused
+from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCapacity
+from tidetable.lifecycle.backfill import open_backfill
+from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
+from tidetable.lifecycle.copies import fit_copies
+from tidetable.lifecycle.known import known_streams
+from tidetable.lifecycle.ladder import Level
+from tidetable.lifecycle.observe import Observed, observe
+from tidetable.lifecycle.plan import plan
+from tidetable.periods import from_label
+from tidetable.ports import Table
+
+IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
+COPIED = parse(text(IRELAND, TOKYO))
+STREAM = COPIED.streams["s"]
+LABEL = "2026-03-15"
+MIDNIGHT = NOON.replace(hour=0)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+
+
+def table(**changes: Any) -> Table:
+    held = Table(f"tidetable-t.s.{LABEL}", "ACTIVE", None, None, TableClass.STANDARD)
+    return replace(held, **changes)
+
+
+def copied(**changes: Any) -> Entry:
+    held = Entry("s", from_label(LABEL), table().name, STREAM.layout, State.OPEN, NOON, replicas=(IRELAND, TOKYO))
+    return replace(held, **changes)
+
+
+def fitted(entry: Entry, there: Table, now: datetime, planned: Any = ()) -> list[tuple[type, str]]:
+    """The kinds of the actions beside those that were planned, and the Region that each is about."""
+    actions = [action for action in fit_copies(planned, entry, STREAM, there, now, makes=True) if action not in planned]
+    return [
+        (type(action), next((region for region in (IRELAND, TOKYO) if region in action.reason), ""))
+        for action in actions
+    ]
+
+
+RAISE = SetCapacity(copied(), "", Level(None, None, TableClass.STANDARD, ""))
+BEGUN = (IRELAND, NOON)
+MINUTES = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "there", "now", "planned", "expected"),
+    [
+        (copied(), table(), NOON, [], [(Copy, IRELAND)]),
+        # AWS takes one change of a table at a time.
+        (copied(), table(), NOON, [RAISE], []),
+        (copied(), table(status="UPDATING"), NOON, [], []),
+        # Its run is still making it, and marks it open at the end.
+        (copied(state=State.CREATING), table(), NOON, [], []),
+        # A copy is listed within four minutes of its beginning.
+        (copied(copying=BEGUN), table(), NOON + 4 * MINUTES - SECOND, [], [(Deferred, IRELAND)]),
+        (copied(copying=BEGUN), table(), NOON + 4 * MINUTES, [], [(Copy, TOKYO)]),
+        # A copy that is not listed two hours after the table was made needs somebody, unless one is being made.
+        (copied(copying=BEGUN), table(), NOON + 2 * 60 * MINUTES, [], [(CopyTrouble, IRELAND), (Copy, TOKYO)]),
+        (copied(copying=BEGUN), table(copies={TOKYO: "CREATING"}), NOON + 2 * 60 * MINUTES, [], []),
+        # Somebody else's copy is no trouble of the stage.
+        (
+            copied(),
+            table(copies={IRELAND: "ACTIVE", TOKYO: "ACTIVE", "us-east-1": "REGION_DISABLED"}),
+            NOON, [], [],
+        ),
+        (copied(), table(copies={IRELAND: "REGION_DISABLED", TOKYO: "ACTIVE"}), NOON, [], [(CopyTrouble, IRELAND)]),
+    ],
+)  # fmt: skip
+def test_a_copy_is_begun_when_its_table_takes_it_and_reported_when_it_does_not_come(
+    entry: Entry, there: Table, now: datetime, planned: Any, expected: list[tuple[type, str]]
+) -> None:
+    assert fitted(entry, there, now, planned) == expected
+
+
+class Service:
+    """The catalog's table, as its description says it is, and the requests for it."""
+
+    def __init__(self, there: Table, error: TableRefused | None = None) -> None:
+        self.there, self.error = there, error
+        self.requests: list[str] = []
+
+    def describe(self, _: str) -> Table:
+        return self.there
+
+    def _do(self, what: str) -> None:
+        self.requests.append(what)
+        if self.error is not None:
+            raise self.error
+
+    def set_stream(self, _: str, shows: str) -> None:
+        self._do(f"stream {shows}")
+
+    def create_copy(self, _: str, region: str) -> None:
+        self._do(f"copy {region}")
+
+    def delete_copy(self, _: str, region: str) -> None:
+        self._do(f"delete {region}")
+
+
+def followed(service: Service, now: datetime = NOON, catalog: Any = None) -> list[tuple[str, str, str]]:
+    world = World()
+    world.catalog.standing = True
+    steps: list[CatalogCopy] = follow_catalog(COPIED, "catalog", catalog or world.catalog, cast("Any", service), now)
+    return [(step.action, step.region, step.outcome) for step in steps]
+
+
+SHOWN = {"stream_arn": "arn"}
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (table(), ("stream", "done")),
+        (table(**SHOWN), ("copy", "done")),
+        (table(status="UPDATING"), None),
+        (table(**SHOWN, copies={IRELAND: "CREATING"}), None),
+    ],
+)
+def test_the_catalog_gets_a_stream_and_then_copies_one_at_a_time(
+    there: Table, expected: tuple[str, str] | None
+) -> None:
+    assert [(action, outcome) for action, _, outcome in followed(Service(there))] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(("transient", "outcome"), [(True, "deferred"), (False, "failed")])
+def test_a_copy_of_the_catalog_that_is_refused_for_a_moment_is_no_failure(transient: bool, outcome: str) -> None:
+    refusal = TableRefused("LimitExceededException: too many", transient=transient)
+    ((_, _, found),) = followed(Service(table(**SHOWN), refusal))
+    assert found == outcome
+
+
+def test_a_copy_of_the_catalog_in_a_region_that_no_stream_names_is_no_trouble() -> None:
+    there = table(**SHOWN, copies={IRELAND: "ACTIVE", TOKYO: "ACTIVE", "us-east-1": "CREATION_FAILED"})
+    assert followed(Service(there)) == []
+
+
+def test_no_copy_of_the_catalog_is_begun_within_four_minutes_of_another() -> None:
+    world = World()
+    world.catalog.standing = True
+    service = Service(table(**SHOWN))
+    instants = (NOON, NOON + 4 * MINUTES - SECOND, NOON + 4 * MINUTES)
+    assert [followed(service, now, world.catalog)[0][2] for now in instants] == ["done", "deferred", "done"]
+
+
+def test_a_copy_of_the_catalog_that_may_not_be_deleted_stops_its_removal() -> None:
+    world = World()
+    applied = world.reconciler().world(lambda: 1000.0)
+    refusal = TableRefused("AccessDeniedException: no", transient=False)
+    applied.tables = cast("Any", Service(table(copies={IRELAND: "ACTIVE"}), refusal))
+    with pytest.raises(TableRefused):
+        remove_catalog_copies(applied, "catalog")
+
+
+def test_a_copy_of_the_catalog_that_is_going_is_not_deleted_again() -> None:
+    world = World()
+    seconds = iter([10.0, 10.0, 0.0])
+    applied = world.reconciler().world(lambda: next(seconds))
+    service = Service(table(copies={IRELAND: "DELETING"}))
+    applied.tables = cast("Any", service)
+    with pytest.raises(NotReady, match="still has copies in eu-west-1"):
+        remove_catalog_copies(applied, "catalog")
+    assert service.requests == []
+
+
+def asked(world: World, start: datetime, end: datetime, *, hours: float = 24) -> None:
+    until = world.clock.now() + timedelta(hours=hours)
+    open_backfill(Backfill("s", start, end, Opened(until, None, None)), world.reconciler(), "me", lambda: 300.0)
+
+
+def test_a_backfill_may_reach_up_to_now_and_no_further() -> None:
+    world = World()
+    asked(world, MIDNIGHT - 3 * DAY, world.clock.now())
+    with pytest.raises(BadBackfill, match="is in the future"):
+        asked(world, MIDNIGHT - 3 * DAY, world.clock.now() + SECOND)
+
+
+def test_a_backfill_opens_no_more_than_two_hundred_tables() -> None:
+    world = World()
+    with pytest.raises(BadBackfill, match="more than 200 tables; import the history in pieces"):
+        asked(world, MIDNIGHT - 201 * DAY, MIDNIGHT)
+    asked(world, MIDNIGHT - 200 * DAY, MIDNIGHT)
+
+
+@pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
+def test_a_backfill_of_a_period_that_takes_no_writes_is_refused_by_what_the_catalog_holds_now(state: State) -> None:
+    world = World()
+    world.run()
+    held = next(entry for entry in world.catalog.entries("s") if entry.period.label == LABEL)
+    world.catalog.stale = dict(world.catalog.items)
+    world.catalog.items["s", held.period] = replace(held, state=state)
+    with pytest.raises(BadBackfill, match=f"{LABEL} of s are archived or gone: restore them first"):
+        asked(world, MIDNIGHT, NOON)
+
+
+def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
+    """A run that reads the request in between makes its tables, and must still look at them afterwards."""
+    world = World()
+    world.catalog.set_horizon("s", MIDNIGHT - DAY)
+    seen: list[datetime | None] = []
+    put = world.catalog.put_backfill
+
+    def noting(backfill: Backfill) -> None:
+        seen.append(world.catalog.horizon("s"))
+        put(backfill)
+
+    world.catalog.put_backfill = noting  # type: ignore[method-assign]
+    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
+    assert seen == [MIDNIGHT - 3 * DAY]
+
+
+def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:
+    """Once the stream takes events, the marks of their buckets can be cleared."""
+    world = World(more='rollup = [{ name = "hours", every = "1h", retention = "730d" }]', capacity='mode = "on-demand"')
+    order: list[str] = []
+    put = world.catalog.put_backfill
+
+    def noting(backfill: Backfill) -> None:
+        order.append(backfill.stream)
+        put(backfill)
+
+    world.catalog.put_backfill = noting  # type: ignore[method-assign]
+    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
+    assert order == ["s-hours", "s"]
+
+
+@pytest.mark.parametrize(("after", "kinds"), [(-SECOND, [Lost]), (timedelta(0), [Lost]), (SECOND, [])])
+def test_a_table_that_is_missing_is_lost_unless_its_time_was_over(after: timedelta, kinds: list[type]) -> None:
+    """Of a stream that deletes its tables without an archive. Kept for five days after its end, and then deleted."""
+    config = configuration(on_expiry="delete")
+    period = from_label(LABEL)
+    entry = Entry("s", period, table().name, config.streams["s"].layout, State.CLOSED, NOON)
+    now = period.end + 5 * DAY + after
+    planned = plan(config, "t", now, {"s": Observed([entry], {})})
+    assert [type(action) for action in planned if action.entry.period == period and isinstance(action, Lost)] == kinds
+
+
+@pytest.mark.parametrize(("after", "writes"), [(DAY - SECOND, 10), (DAY, 1)])
+def test_a_removed_streams_tables_keep_their_units_for_a_day(after: timedelta, writes: int) -> None:
+    """So long the drain may try to write what waited in the queue."""
+    world = World()
+    world.run()
+    removed = msgspec.structs.replace(world.config, streams={})
+    world.catalog.recorded["s"] = world.catalog.recorded["s"]._replace(removed=NOON)
+    policy = known_streams(removed, world.catalog, NOON + after).config.streams["s"]
+    assert policy.capacity.ladder[0].write == writes
+
+
+def test_periods_that_were_deleted_are_read_as_far_as_a_window_that_became_longer() -> None:
+    """Their instants are theirs for ever: a second table for them would hide what is in the archive of the first."""
+    world = World()
+    world.run()
+    for entry in list(world.catalog.items.values()):
+        world.catalog.items["s", entry.period] = replace(entry, state=State.DELETED)
+    world.catalog.set_horizon("s", MIDNIGHT + 3 * DAY)
+    seen = observe(world.config, world.catalog, world.tables, world.pools, NOON)
+    assert [entry.period.label for entry in seen.streams["s"].entries][:2] == ["2026-03-14", LABEL]
+
+
+def test_a_table_with_copies_whose_time_is_over_is_looked_at_in_every_run() -> None:
+    world = World()
+    world.config = parse(text(IRELAND))
+    world.run()
+    world.clock.sleep(60)
+    held = next(entry for entry in world.catalog.entries("s") if entry.period.label == LABEL)
+    described = world.tables.describe(held.table)
+    assert described is not None
+    closed = replace(held, state=State.CLOSED, copies=(IRELAND,), seen=described.seen)
+    closed = replace(closed, seen=closed.seen and closed.seen._replace(table_class=TableClass.INFREQUENT))
+    world.catalog.items["s", held.period] = closed
+    looked: list[str] = []
+    world.tables.describe = lambda name: looked.append(name)  # type: ignore[method-assign, func-returns-value]
+    # It is kept for two days after its end; twelve runs are an hour.
+    expired = held.period.end + 2 * DAY + SECOND
+    for runs in range(12):
+        observe(world.config, world.catalog, world.tables, world.pools, expired + runs * 5 * MINUTES)
+    assert looked.count(held.table) == 12
