@@ -161,11 +161,11 @@ def test_a_batch_that_comes_again_goes_to_the_target_alone_that_did_not_take_it(
 
 
 def test_a_run_is_counted_and_its_lag_is_that_of_its_oldest_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    from handlers import feed
 
     counted: dict[str, tuple[str, float]] = {}
     monkeypatch.setattr(
-        feed.metrics, "add_metric", lambda name, unit, value: counted.update({name: (unit.value, value)})
+        "handlers.feed.metrics.add_metric",
+        lambda name, unit, value: counted.update({name: (unit.value, value)}),
     )
     stage = Stage()
     records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]

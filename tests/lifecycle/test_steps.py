@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -60,7 +60,7 @@ def show(world: World, name: str, **changes: Any) -> None:
         table = describe(asked)
         return replace(table, **changes) if table is not None and asked == name else table
 
-    world.tables.describe = described  # type: ignore[method-assign]
+    cast("Any", world.tables).describe = described
 
 
 def note(world: World, method: str, what: Callable[[], Any]) -> list[Any]:
@@ -122,7 +122,7 @@ def test_a_copy_of_a_table_that_is_not_ours_is_not_deleted() -> None:
     world = lived()
     held = entry(world, replicas=(IRELAND,), state=State.ARCHIVED)
     show(world, TABLE, copies={IRELAND: "ACTIVE"})
-    world.tables.tags = lambda _: {"project": "another"}  # type: ignore[method-assign]
+    cast("Any", world.tables).tags = lambda _: {"project": "another"}
     seen = note(world, "delete_copy", lambda: None)
     with pytest.raises(NotOurs):
         act(world, DeleteCopy(held, "", unarchived=False))
@@ -160,7 +160,7 @@ def test_an_archive_that_another_run_writes_is_waited_for_and_no_failure() -> No
     def busy(*_: Any, **__: Any) -> None:
         raise ArchiveBusy("another archive is under way")
 
-    world.archiver.archive = busy  # type: ignore[method-assign, assignment]
+    cast("Any", world.archiver).archive = busy
     report = world.after(days=6)
     assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"deferred"}
 
@@ -266,11 +266,12 @@ def test_copies_are_marked_only_once_the_tags_of_their_table_can_be_seen() -> No
         Known(world.config), {"s": Observed([held], {TABLE: replace(table, copies={IRELAND: "ACTIVE"})})}
     )
     tagged: list[Any] = []
-    world.tables.tag_copy = lambda *members: tagged.append(members)  # type: ignore[method-assign, assignment]
-    tags, world.tables.tags = world.tables.tags, lambda _: {}  # type: ignore[method-assign]
+    tables: Any = world.tables
+    tables.tag_copy = lambda *members: tagged.append(members)
+    tags, tables.tags = tables.tags, lambda _: {}
     remember_copies(world.catalog, world.tables, seen, NOON)
     assert (entry(world).copies, tagged, seen.troubles) == ((), [], [])
-    world.tables.tags = tags  # type: ignore[method-assign]
+    tables.tags = tags
     remember_copies(world.catalog, world.tables, seen, NOON)
     assert (entry(world).copies, tagged) == ((IRELAND,), [(TABLE, IRELAND, tags(TABLE))])
 

@@ -14,7 +14,6 @@ from tidetable.exact import decode_json
 from tidetable.keys import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.body import DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.items import Opened, opened_event
 from tidetable.packs.numbers import encode_lines, sent_lines
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -84,12 +83,6 @@ def test_of_two_events_with_one_key_the_last_is_in_the_pack() -> None:
     items = [LAYOUT.item_of(Event("a", NOW, "id", {"n": n}), at=1) for n in (1, 2)]
     (pack,) = make_packs(items, LAYOUT, Zstd()).packs
     assert (pack.members, list(open_item(pack.item, LAYOUT, Zstd()).values)) == ([1], ['{"n":2}'])
-
-
-def test_an_item_whose_data_is_elsewhere_is_no_event_yet() -> None:
-    item = {"pk": "a#0", "sk": f"{TIME}#id", "z": b""}
-    with pytest.raises(DamagedPack, match="make the item whole first"):
-        opened_event(Opened("a#0", TIME, TIME, "", 1, [item["sk"]], [item]), 0, LAYOUT)
 
 
 LINES: list[list[str]] = [
