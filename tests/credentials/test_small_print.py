@@ -23,7 +23,7 @@ def test_a_ring_holds_5000_keys_of_each_kind() -> None:
 
 
 def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_module, "MOST", 3)
+    monkeypatch.setattr(ring_module, "MOST", 4)
     read: list[str] = []
 
     def find(id: str) -> KeyRecord:
@@ -32,11 +32,11 @@ def test_a_full_ring_drops_the_key_that_was_read_first(monkeypatch: pytest.Monke
 
     ring = KeyRing(find)
     # "a" is read again after its minute, and is then the youngest.
-    for id, second in (("a", 0), ("b", 30), ("c", 31), ("a", 60), ("d", 61)):
+    for id, second in (("a", 0), ("b", 30), ("c", 31), ("a", 60), ("d", 61), ("e", 61)):
         ring.find(id, NOW + second * SECOND)
-    assert read == ["a", "b", "c", "a", "d"]
+    assert read == ["a", "b", "c", "a", "d", "e"]
     read.clear()
-    for id in ("a", "c", "d", "b"):
+    for id in ("a", "c", "d", "e", "b"):
         ring.find(id, NOW + 62 * SECOND)
     assert read == ["b"]
 
