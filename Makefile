@@ -33,6 +33,10 @@ WITH_ROLE = $(if $(ROLE),-c role=$(ROLE)) $(if $(ORIGIN),-c origin=$(ORIGIN))
 LOCALLY = $(if $(CONFIG),--config $(CONFIG)) --engine $(ENGINE)
 NEEDS_JAR := $(if $(filter dynamodb-local,$(ENGINE)),$(JAR))
 
+# Compiled modules are kept, also where the machine says otherwise, as most images of containers do: each command of the tests
+# would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup wheel pictures demo local stop dynamodb test quick check bench synth bootstrap deploy adopt destroy clean
 
 help: ## list the commands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from strict.tables import keys_of
 from strict.units import Stored, Wire
 
 Request = Mapping[str, Any]
+_RANGE = re.compile(r"#?\w+ = :\w+ AND #?\w+ BETWEEN :\w+ AND :\w+")
 _Item = dict[str, Wire]
 # The position of an item within its partition: its sort value and, in an index, the table's own key.
 _Position = tuple[Any, ...]
@@ -238,7 +240,7 @@ class MemoryEngine:
         ascending = request.get("ScanIndexForward", True)
         after = request.get("ExclusiveStartKey")
         items = index.between(partition, low, high, after, ascending=ascending)
-        if len(index.keys) > 1:
+        if len(index.keys) > 1 and not _is_range(request):
             matches = Parser(request["KeyConditionExpression"], request).condition()
             items = (item for item in items if matches(item))
         return _page(index.project(items), request, {*table.main.keys, *index.keys})
@@ -255,6 +257,11 @@ class MemoryEngine:
             last = next(number for number, item in enumerate(items) if all(item[name] == after[name] for name in after))
             items = items[last + 1 :]
         return _page(index.project(iter(items)), request, {*table.main.keys, *index.keys})
+
+
+def _is_range(request: Request) -> bool:
+    """Whether a key condition is a BETWEEN of the sort key, whose bounds are all that there is to check."""
+    return _RANGE.fullmatch(request["KeyConditionExpression"]) is not None
 
 
 def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:

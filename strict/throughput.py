@@ -129,6 +129,8 @@ class Throughput:
         """The physical partition of a partition key; each partition has an equal share of the hash's range."""
         if on_demand:
             self._split(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))
+        if self._partitions == 1:
+            return 0
         hashed = int.from_bytes(md5(key.encode(), usedforsecurity=False).digest()[:8])
         return hashed * self._partitions >> 64
 

@@ -14,8 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from aws import catalog_items
-from aws.codec import from_wire, to_wire
+from aws.codec import to_wire
 from aws.errors import write_if
+from aws.wire import item_of
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
@@ -66,12 +67,12 @@ class DynamoCatalog:
             ExpressionAttributeValues=to_wire(values),
             **options,
         )
-        return (from_wire(item) for page in pages for item in page["Items"])
+        return (item_of(item) for page in pages for item in page["Items"])
 
     def _get(self, key: Item) -> Item | None:
         """A GetItem, consistent."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(key), ConsistentRead=True)
-        return from_wire(answer["Item"]) if "Item" in answer else None
+        return item_of(answer["Item"]) if "Item" in answer else None
 
     def _put(self, item: Item) -> None:
         self._client.put_item(TableName=self._table, Item=to_wire(item))

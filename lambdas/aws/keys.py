@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from aws.codec import from_wire, to_wire
+from aws.codec import to_wire
 from aws.errors import write_if
 from aws.key_items import PARTITION, item_of_record, key_of_record, record_of_item
+from aws.wire import item_of
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
 
@@ -31,12 +32,12 @@ class DynamoKeys:
             ExpressionAttributeValues=to_wire({":pk": PARTITION}),
             ConsistentRead=True,
         )
-        return [record_of_item(from_wire(item)) for page in pages for item in page["Items"]]
+        return [record_of_item(item_of(item)) for page in pages for item in page["Items"]]
 
     def find(self, id: str) -> KeyRecord | None:
         """A GetItem, consistent."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(key_of_record(id)), ConsistentRead=True)
-        return record_of_item(from_wire(answer["Item"])) if "Item" in answer else None
+        return record_of_item(item_of(answer["Item"])) if "Item" in answer else None
 
     def add(self, record: KeyRecord) -> bool:
         """A put that is refused (False) if there is a key of this id."""

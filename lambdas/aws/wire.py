@@ -127,7 +127,9 @@ def _interleave(queues: list[list[Any]]) -> list[Any]:
 
 
 def item_of(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
-    """The item of attribute values as they stand in an answer; numbers become Decimal, binary values bytes."""
+    """The item of attribute values, as they stand in an answer or in a record of a stream; numbers become Decimal, binary
+    values bytes.
+    """
     return {name: value_of(value) for name, value in attributes.items()}
 
 
@@ -149,6 +151,11 @@ def plain(value: Mapping[str, Any]) -> Any:
     return inner if letter in ("B", "SS", "BS") else _READ[letter](inner)
 
 
+def _bytes_of(value: str | bytes) -> bytes:
+    """A binary value, which is Base64 in JSON, and bytes in an answer that boto3 has read."""
+    return b64decode(value) if isinstance(value, str) else value
+
+
 _READ: dict[str, Callable[[Any], Any]] = {
     "S": lambda inner: inner,
     "N": Decimal,
@@ -156,10 +163,10 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "BOOL": lambda inner: inner,
     "NULL": lambda _: None,
     "L": lambda inner: [value_of(element) for element in inner],
-    "B": b64decode,
+    "B": _bytes_of,
     "SS": set,
     "NS": lambda inner: {Decimal(number) for number in inner},
-    "BS": lambda inner: {b64decode(text) for text in inner},
+    "BS": lambda inner: set(map(_bytes_of, inner)),
 }
 
 

@@ -6,10 +6,12 @@ import chromium from "@sparticuz/chromium";
 import puppeteer from "puppeteer-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// Without WebGL, which the console does not use.
+chromium.setGraphicsMode = false;
 const browser = await puppeteer.launch({
   executablePath: process.argv[2], headless: "shell",
   // Of its own arguments not the single process, in which a second session cannot be opened.
-  args: [...chromium.args.filter((argument) => !["--single-process", "--no-zygote"].includes(argument)), "--lang=en-US"],
+  args: [...chromium.args.filter((argument) => !["--single-process", "--no-zygote"].includes(argument)), "--lang=en-US", "--disable-gpu"],
 });
 let context, page, log;
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from boto3.dynamodb.types import Binary, TypeDeserializer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from aws.catalog_items import period_key
 from aws.clients import CONCURRENCY
-from aws.codec import from_wire, to_wire
+from aws.codec import to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.errors import error_code, naming_table
 from aws.guards import condition_of
@@ -24,6 +26,22 @@ from tidetable.ports import Columns, Guard, Guarded, Page, Put, RangeRead, Trans
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+
+
+class _Deserializer(TypeDeserializer):
+    def _deserialize_n(self, value: str) -> Decimal:
+        return Decimal(value)
+
+
+_deserializer = _Deserializer()
+
+
+def from_wire(attributes: Mapping[str, Any]) -> Item:
+    """The item of attribute values by boto3's own reader; the deployed store has another."""
+    read = {name: _deserializer.deserialize(value) for name, value in attributes.items()}
+    return {name: value.value if isinstance(value, Binary) else value for name, value in read.items()}
+
 
 # AWS: BatchWriteItem takes 25 puts.
 _BATCH = 25

@@ -1,10 +1,11 @@
 """A stand-in for the lean client before the strict service: requests and answers are JSON, as in a function."""
 
-import json
 import random
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from aws.lean.client import NoAnswer, Refused, Reply, Request
 from strict.faults import NoAnswer as Lost
@@ -33,25 +34,21 @@ class StrictTransport:
         try:
             answer = self._service.call(request.operation, _read_body(request.body))
         except Refusal as refusal:
-            body = json.dumps(refusal.document(), default=_text_of).encode()
+            body = msgspec.json.encode(refusal.document())
             reply: Reply = Refused(refusal.code, refusal.message, body)
         except Lost as lost:
             reply = NoAnswer(str(lost))
         else:
-            # The engine in memory keeps binary values as bytes; the wire has Base64.
-            body = json.dumps(answer, default=_text_of).encode()
+            # The engine in memory keeps binary values as bytes; the wire has Base64, which msgspec writes.
+            body = msgspec.json.encode(answer)
             reply = body if request.decode is None else request.decode(body)
         self._count()
         return reply
 
 
-def _text_of(value: bytes) -> str:
-    return b64encode(value).decode()
-
-
 def _read_body(body: bytes) -> Any:
     """A request with its binary values as bytes. Most requests have none."""
-    request = json.loads(body)
+    request = msgspec.json.decode(body)
     return _decode_binary(request) if b'"B"' in body else request
 
 
