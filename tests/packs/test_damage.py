@@ -89,7 +89,7 @@ def test_of_two_events_with_one_key_the_last_is_in_the_pack() -> None:
 def test_an_item_whose_data_is_elsewhere_is_no_event_yet() -> None:
     item = {"pk": "a#0", "sk": f"{TIME}#id", "z": b""}
     with pytest.raises(DamagedPack, match="make the item whole first"):
-        opened_event(Opened("a#0", TIME, TIME, "", 1, [item["sk"]], [item]), 0, LAYOUT)
+        opened_event(Opened("a#0", TIME, TIME, "", 1, [f"{TIME}#id"], [item]), 0, LAYOUT)
 
 
 LINES: list[list[str]] = [
