@@ -19,7 +19,6 @@ from tidetable.lifecycle.expiry import settled_at
 from tidetable.lifecycle.known import Known
 from tidetable.lifecycle.ladder import level_of
 from tidetable.lifecycle.observe import Observation, Observed, remember_copies
-from tidetable.lifecycle.reconcile import reconcile
 from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.specs import filling_spec, table_spec
 from tidetable.lifecycle.standing import take_back
@@ -163,34 +162,6 @@ def test_an_archive_that_another_run_writes_is_waited_for_and_no_failure() -> No
     cast("Any", world.archiver).archive = busy
     report = world.after(days=6)
     assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"deferred"}
-
-
-def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_scheduled_run() -> None:
-    world = lived()
-    world.catalog.standing = True
-    world.config = parse(
-        """
-        [streams.s]
-        period = "day"
-        late = "1h"
-        retention = 5
-        replicas = ["eu-west-1"]
-        [streams.s.key]
-        partition_by = "series"
-        """
-    )
-    reconciler = world.reconciler()
-    reconciler.find_catalog_table = lambda: TABLE
-    assert reconcile(reconciler, "o", lambda: 1000.0, only="s").catalog_copies == []
-    assert [step.action for step in reconcile(reconciler, "o", lambda: 1000.0).catalog_copies] == ["stream"]
-
-
-def test_the_report_no_longer_counts_a_table_beside_a_table_that_was_deleted() -> None:
-    world = lived(more=COLD)
-    for _ in range(6):
-        report = world.after(days=1)
-        report = world.after(minutes=5)
-        assert report.tables == len(world.tables.names)
 
 
 def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() -> None:
