@@ -10,7 +10,7 @@ import pytest
 
 from tests.lifecycle.world import INDEXED, NOON, World, outcomes
 from tidetable.catalog import Entry, Opened, State
-from tidetable.config import Autoscaling, parse
+from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
 from tidetable.lifecycle.actions import Copy, Create, Delete, DeleteCopy, Unscale
@@ -143,6 +143,16 @@ def test_a_period_that_is_restored_while_its_table_goes_is_not_marked_deleted() 
     with pytest.raises(StaleEntry):
         act(world, Delete(held, "", unarchived=False))
     assert entry(world).state is State.RESTORING
+
+
+def test_an_infrequent_table_stays_so_though_nobody_noted_its_change() -> None:
+    """A run may be stopped between the change and its note. To put the table back would be the second change of the two that
+    AWS allows in 30 days, and the ladder's own change would be refused as the third.
+    """
+    world = lived()
+    show(world, TABLE, table_class=TableClass.INFREQUENT)
+    names = {name for name, _, _ in outcomes(world.after(minutes=5))}
+    assert "class" not in names
 
 
 def test_a_table_that_somebody_else_deletes_meanwhile_is_gone_all_the_same() -> None:

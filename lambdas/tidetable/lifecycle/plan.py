@@ -181,7 +181,7 @@ def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[
             yield actions.SetCapacity(entry, f"{_units(table)} to {_units(level)}; {_why(entry, level)}", level, lowers)
     elif level.caps(table):
         yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
-    stays = entry.seen is not None and entry.seen.table_class is table.table_class is TableClass.INFREQUENT
+    stays = table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
         yield actions.SetClass(
             entry, f"{table.table_class} to {level.table_class}; {_why(entry, level)}", level.table_class
