@@ -23,8 +23,10 @@ from tidetable.config import Stream, parse
 from tidetable.errors import ArchiveMismatch, BadBackfill
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 
-# Half as often as the schedule: a stage must tolerate missing runs, and the simulation takes half the time.
 STEP = timedelta(minutes=10)
+# After a healthy run the lifecycle rests for two steps, a quarter as often as its schedule: a stage must tolerate missing
+# runs, and the simulation takes much less time.
+REST = 2 * STEP
 # Errors of the code; no fault of the service looks like these.
 BUGS = ("AssertionError", "AttributeError", "KeyError", "NotImplementedError", "TypeError", "ValueError")
 BACKFILL_SECONDS = 280.0
@@ -88,7 +90,8 @@ class Life:
             self.traffic.send_all(self.settings)
             self._scale()
             if stage.clock.now() >= self._asleep_until:
-                self._lifecycle()
+                rest = REST if self._lifecycle() else STEP
+                self._asleep_until = max(self._asleep_until, due + rest)
             self._work()
             stage.drain()
             self._refresh()
@@ -169,8 +172,8 @@ class Life:
             # A number of requests, not a duration: the clock stands still while a request is served.
             stage.dynamo.faults.add(Fault(Kind.GONE, times=chance.randint(5, 60)))
         if chance.random() < 0.02:
-            # Shorter than the time by which tables are made ahead.
-            self._asleep_until = now + timedelta(minutes=chance.randint(10, 75))
+            # With a rest, shorter than the time by which tables are made ahead.
+            self._asleep_until = now + timedelta(minutes=chance.randint(10, 60))
 
     def _strike_scaling(self) -> None:
         self.stage.client.count()
@@ -195,7 +198,8 @@ class Life:
                 self.checks.call("UpdateTable", {"TableName": name, "ProvisionedThroughput": units})
                 self.outcomes["scaled"] += 1
 
-    def _lifecycle(self) -> None:
+    def _lifecycle(self) -> bool:
+        """Run the lifecycle once; whether the run was healthy."""
         stage = self.stage
         killed = stage.chance.random() < 0.01
         stage.client.calls, stage.client.allowance = 0, stage.chance.randint(1, 40) if killed else None
@@ -204,10 +208,9 @@ class Life:
             report = stage.run_lifecycle()
         except Killed:
             self.outcomes["lifecycle killed"] += 1
-            return
+            return False
         except Exception as error:  # The catalog is out of reach; the next run reads it.
-            self._count_failure("lifecycle", error)
-            return
+            return self._count_failure("lifecycle", error)
         finally:
             stage.client.allowance = None
         for done in report.done:
@@ -221,6 +224,7 @@ class Life:
         if report.healthy and not report.count("deferred") and not stage.dynamo.faults.active:
             self.checks.check_ladder()
             self.checks.check_feeds()
+        return bool(report.healthy)
 
     def _work(self) -> None:
         """Do the work of operators and schedules; a failed task is repeated at the next step."""
