@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -122,10 +123,19 @@ class StoredEvents:
             }
             for event in self.events
         ]
-        with duckdb.connect() as base:
-            base.execute("SET TimeZone = 'UTC'")
-            base.execute(f"CREATE TABLE e ({COLUMNS})")
-            if rows:
-                base.register("given", pa.Table.from_pylist([json.loads(encode_json(row)) for row in rows]))
-                base.execute("INSERT INTO e BY NAME SELECT * FROM given")
-            return base.execute(query).fetchall()
+        base = _connect()
+        base.execute(f"CREATE OR REPLACE TABLE e ({COLUMNS})")
+        if rows:
+            base.register("given", pa.Table.from_pylist([json.loads(encode_json(row)) for row in rows]))
+            base.execute("INSERT INTO e BY NAME SELECT * FROM given")
+            base.unregister("given")
+        return base.execute(query).fetchall()
+
+
+@cache
+def _connect() -> duckdb.DuckDBPyConnection:
+    """One database per process: to make one takes longer than to ask it."""
+    base = duckdb.connect()
+    base.execute("SET TimeZone = 'UTC'")
+    base.execute("SET threads = 1")
+    return base
