@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from local.processes import HOST, ROOT, clean_environment, end_process, start_server
+from local.processes import HOST, ROOT, clean_environment, clock_variables, end_process, start_server
 
 FOLDER = ROOT / ".dynamodb-local"
 _SERVER = Path(__file__).parent / "dynamodb-local.xml"
@@ -58,6 +58,8 @@ class DynamoDBLocal:
             raise RuntimeError(f"{FOLDER / 'DynamoDBLocal.jar'} is missing: run `make dynamodb`, which fetches it")
         self._folder.mkdir(exist_ok=True)
         log = self._folder / "log"
+        # libfaketime would have Java wait actively for each of its timers; no test looks at the engine's own time.
+        variables = {name: value for name, value in clean_environment().items() if name not in clock_variables()}
         self._process = start_server(
             "DynamoDB Local",
             [
@@ -73,7 +75,7 @@ class DynamoDBLocal:
             log,
             lambda text: _LISTENING.search(text) is not None,
             folder=FOLDER,
-            environment=clean_environment() | {"DDB_LOCAL_TELEMETRY": "0"},
+            environment=variables | {"DDB_LOCAL_TELEMETRY": "0"},
         )
         match = _LISTENING.search(log.read_text(errors="replace"))
         self.port = int(match[1]) if match is not None else 0

@@ -29,6 +29,11 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
+def clock_variables() -> dict[str, str]:
+    """The variables with which libfaketime moves this process's clock; none unless the tests run at another hour."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("FAKETIME", "LD_PRELOAD"))}
+
+
 def free_port() -> int:
     """A free port of the loopback interface. Another process may take it before the caller does."""
     with socket.socket() as probe:

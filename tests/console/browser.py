@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.infra.synth import ROOT
+from local.processes import ROOT, clock_variables
 
 
 class BrowserError(Exception):
@@ -95,7 +95,8 @@ def _browser_environment() -> dict[str, str]:
     With libfaketime Chromium needs many times as long, and ``open`` gives each page a time of its own anyway. Without a
     locale Chromium takes the machine's, which may be one that JavaScript does not know.
     """
-    real = {name: value for name, value in os.environ.items() if not name.startswith(("FAKETIME", "LD_PRELOAD"))}
+    moved = clock_variables()
+    real = {name: value for name, value in os.environ.items() if name not in moved}
     return real | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"}
 
 
