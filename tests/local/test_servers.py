@@ -3,6 +3,7 @@
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,19 @@ def dynamodb(stage: Emulator) -> Any:
     return aws_client(stage.dynamodb, "dynamodb")
 
 
+def inodes_of(groups: list[int]) -> Iterator[str]:
+    """What the open files of these process groups are; a file or a process that ends meanwhile is left out alone."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            group = int((process / "stat").read_text().rpartition(")")[2].split()[2])
+            for link in (process / "fd").iterdir() if group in groups else ():
+                with suppress(OSError):
+                    yield str(link.readlink())
+
+
 def listening_of(groups: list[int]) -> dict[str, set[str]]:
     """Addresses that the processes of these groups listen on, by port, as the system has them."""
-    inodes = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            group = int((process / "stat").read_text().rpartition(")")[2].split()[2])
-            if group in groups:
-                inodes |= {str(link.readlink()) for link in (process / "fd").iterdir()}
-        except OSError:
-            continue
+    inodes = set(inodes_of(groups))
     addresses: dict[str, set[str]] = {}
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text().splitlines()[1:]:
