@@ -48,7 +48,8 @@ const commands = {
   },
   async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
   async evaluate({ expression }) { return page.evaluate(expression); },
-  async wait({ expression }) { await page.waitForFunction(expression); },
+  /** Until an expression is true. Puppeteer stops looking, and says nothing, once an expression fails: between two views there is no h1. */
+  async wait({ expression }) { await page.waitForFunction(`(() => { try { return ${expression}; } catch { return false; } })()`); },
   async settle() { await page.waitForNetworkIdle({ idleTime: 300 }); },
   async click({ selector }) { await page.locator(selector).setTimeout(PATIENCE).click(); },
   async type({ selector, text }) { await page.locator(selector).setTimeout(PATIENCE).fill(text); },
