@@ -59,8 +59,8 @@ def hour(stage: tuple[Emulator, Deployed], api: Api) -> Any:
     return seal_hour(*stage, api) if clock_can_move() else None
 
 
-def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 180) -> _T:
-    """Repeat a request until its answer meets the condition; a failure shows the last answer."""
+def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 600) -> _T:
+    """Repeat a request until its answer meets the condition; a failure shows the last answer. A busy machine is no failure."""
     deadline = monotonic() + seconds
     while not holds(answer := probe()):
         assert monotonic() < deadline, f"not within {seconds} s; the last answer was {str(answer)[-3000:]}"

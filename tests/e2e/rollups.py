@@ -55,7 +55,7 @@ def find_start(deployed: Deployed) -> datetime:
     def look() -> Any:
         return invoke_refresher(deployed, status="quakes")["rollups"][0]["start"]
 
-    return datetime.fromisoformat(eventually(look, lambda start: start is not None, 150))
+    return datetime.fromisoformat(eventually(look, lambda start: start is not None))
 
 
 def send(api: Api, events: Iterable[dict[str, Any]]) -> None:

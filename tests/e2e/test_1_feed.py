@@ -16,7 +16,7 @@ def test_every_open_table_of_the_stream_is_mapped_and_no_other(api: Api, deploye
     periods = api.call("/v1/streams/stations/periods").body["periods"]
     tables = {f"tidetable-local.stations.{entry['period']}" for entry in periods if entry["state"] == "open"}
     assert len(tables) >= 3
-    assert eventually(partial(mapped_tables, deployed), lambda mapped: mapped >= tables, 60) == tables
+    assert eventually(partial(mapped_tables, deployed), lambda mapped: mapped >= tables) == tables
 
 
 def test_an_event_and_its_correction_reach_the_queue_in_their_order(api: Api, deployed: Deployed) -> None:
@@ -34,7 +34,7 @@ def test_an_event_and_its_correction_reach_the_queue_in_their_order(api: Api, de
     def mine() -> list[dict[str, Any]]:
         return [change for change in receive_changes(deployed, found) if change["series"] == "feed"]
 
-    changes = eventually(mine, lambda changes: len(changes) >= 3, 90)
+    changes = eventually(mine, lambda changes: len(changes) >= 3)
     first = [change for change in changes if change["id"] == "f0"]
     (second,) = (change for change in changes if change["id"] == "f1")
     assert [(change["kind"], change["data"]) for change in first] == [

@@ -52,7 +52,7 @@ def test_a_late_event_is_seen_at_once_and_its_hour_is_sealed_anew(
         rows, sources = hour.aggregate(api)
         return rows, [source.get("rollup") for source in sources]
 
-    assert eventually(look, lambda answer: answer[1] == ["quakes-hours"], 60)[0] == hour.expected()
+    assert eventually(look, lambda answer: answer[1] == ["quakes-hours"])[0] == hour.expected()
     asked = {"start": hour.start.isoformat(), "to": (hour.start + HOUR).isoformat()}
     values = api.query("quakes", "fields/status/values", **asked).body["values"]
     assert [row["value"] for row in values] == ["automatic", "reviewed"]

@@ -204,9 +204,9 @@ def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[],
             queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         return [change for change in received if (change["series"], change["id"]) == (series, "changed")]
 
-    (change, *_) = eventually(receive, bool, 90)
+    (change, *_) = eventually(receive, bool)
     assert (change["kind"], change["stream"], change["data"]) == ("insert", "stations", {"mag": 1.5})
-    eventually(log, lambda text: f"CHANGE {series} changed" in text, 90)
+    eventually(log, lambda text: f"CHANGE {series} changed" in text)
 
 
 def be_swept(deployed: Deployed) -> None:
