@@ -18,6 +18,8 @@ from tests.worlds.rolled import (
     reading,
     show_edges,
 )
+from tidetable.catalog import Seen
+from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.periods import Kind
 from tidetable.ports import Edge, Noting, RollupState
@@ -90,6 +92,9 @@ def test_cells_are_as_old_as_the_events_that_they_were_read_from(monkeypatch: py
         world.time = START + minute * MINUTE
         world.write(reading(minute, 1))
     world.time = began = START + 100 * MINUTE + 211 * SECOND
+    # Two read units per second are the refresher's, so reading takes time too.
+    entry = world.entry("s", START)
+    world.catalog.items["s", entry.period] = replace(entry, seen=Seen(5, 4, TableClass.STANDARD))
     instants: list[datetime] = []
     write_each = world.store.write_each
 
@@ -101,7 +106,7 @@ def test_cells_are_as_old_as_the_events_that_they_were_read_from(monkeypatch: py
     monkeypatch.setattr(world.store, "write_each", slow)
     report = world.refresh()
     assert report is not None
-    assert report.sealed == 9
+    assert (report.sealed, world.time > began) == (9, True)
     assert set(instants) == {to_millis(began)}
 
 
@@ -159,3 +164,53 @@ def test_a_rebuild_begins_with_the_bucket_that_holds_its_first_instant() -> None
     progress = rebuild(MINUTES, START + MINUTE, START + HOUR, [MINUTES], world.services(), "me", LENGTH)
     assert progress is not None
     assert (progress.reached, progress.buckets, progress.left) == (START, 1, 0)
+
+
+def test_marks_and_lag_are_those_of_all_streams() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1))
+    world.store.throttles = {"tidetable-t.s-m.2026-03-02"}
+    world.definitions["z"] = [replace(MINUTES, source="z", stream="z-m")]
+    world.rollups.put_marks("z", [START], to_millis(world.now()), MINUTES.every)
+    report = world.refresh()
+    assert report is not None
+    # The bucket from 00:40 on could have been sealed at 00:53:30, and it is 01:20; nothing of z is due.
+    assert (report.marks, report.lag) == (2, timedelta(minutes=26, seconds=30))
+
+
+def test_a_rollup_that_begins_anew_begins_behind_all_events_that_were_deleted() -> None:
+    """Its buckets of seven hours do not end with the day; the bucket of midnight lacks events."""
+    seven = replace(HOURS, every=7 * HOUR)
+    world = World((seven,))
+    world.refresh()
+    world.sleep(40 * 3_600)
+    world.forget("s", START)
+    world.refresh()
+    newest = max(edge.start for edge in world.rollups.read_state("s").edges)
+    assert START + timedelta(days=1) < newest <= START + timedelta(days=1, hours=7)
+    assert newest == seven.floor(newest)
+
+
+def test_a_rollup_is_not_made_of_cells_that_lack_its_groups() -> None:
+    world = begin_rollups((replace(MINUTES, by=("series",)), HOURS))
+    world.write(reading(62, 1, kind="x"), reading(75, 2, kind="y"))
+    world.sleep(2 * 3_600)
+    world.refresh()
+    answer = world.ask(step="1h", by="kind", **{"from": "2026-03-02T01:00:00Z", "to": "2026-03-02T02:00:00Z"})
+    assert [(row["group"]["kind"], row["count"]) for row in answer.rows] == [("x", 1), ("y", 1)]
+    assert [scan.entry.stream for scan in answer.sources] == ["s-h"]
+
+
+def test_every_mark_of_a_bucket_that_could_not_be_computed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer marks ten minutes, and a rebuild marks a second."""
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    for length in (MINUTES.every, SECOND):
+        world.rollups.put_marks("s", [START + 20 * MINUTE], 0, length)
+
+    def refuse(*_: Any) -> None:
+        raise BucketBlocked("later")
+
+    monkeypatch.setattr(refreshing, "compute_bucket", refuse)
+    world.refresh()
+    assert {mark.length for mark in world.rollups.read_state("s").marks} == {MINUTES.every, SECOND}
