@@ -105,3 +105,11 @@ def test_a_sweep_after_a_pause_looks_at_deletions_of_four_days_before_it() -> No
     world.time = AT + HOUR
     begun = begin_noting("s", timedelta(minutes=5), world.rollups.read_state("s"), world.services()).noting
     assert begun == Noting(AT + HOUR + timedelta(minutes=15), AT - 4 * DAY)
+
+
+def test_a_deletion_that_the_catalog_reads_late_is_not_passed_over() -> None:
+    world = world_of(AT)
+    world.catalog.stale = {}
+    world.time = AT + 3 * DAY
+    sweep(world)
+    assert left(world) == []
