@@ -95,7 +95,7 @@ def test_cells_are_as_old_as_the_events_that_they_were_read_from(monkeypatch: py
     # Two read units per second are the refresher's, so reading takes time too.
     entry = world.entry("s", START)
     world.catalog.items["s", entry.period] = replace(entry, seen=Seen(5, 4, TableClass.STANDARD))
-    instants: list[datetime] = []
+    instants: list[int] = []
     write_each = world.store.write_each
 
     def slow(puts: Any, guard: Any) -> Any:
