@@ -183,5 +183,5 @@ def test_an_object_is_put_with_a_checksum_and_sizes_are_those_of_all_pages() -> 
 def test_an_owner_that_s3_does_not_answer_for_is_unknown_and_not_nobody() -> None:
     """Nobody's objects stay; a sweep counts a request without an answer as a failure."""
     with pytest.raises(EndpointConnectionError):
-        S3Values(lambda: S3(error=UNREACHABLE), "bucket").owner(BLOB.key)  # type: ignore[arg-type, return-value]
-    assert S3Values(lambda: S3(error=refused("404")), "bucket").owner(BLOB.key) is None  # type: ignore[arg-type, return-value]
+        values(S3(error=UNREACHABLE)).owner(BLOB.key)
+    assert values(S3(error=refused("404"))).owner(BLOB.key) is None
