@@ -17,6 +17,7 @@ from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.leases import leased
 from tidetable.ports import Edge
+from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.definition import definition_of
 from tidetable.rollups.refresh import Report
 from wiring_upkeep import Upkeep
@@ -202,3 +203,19 @@ def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixt
         *("RollupMarks", "RollupLag"),
     )
     assert [lines[-1][name] for name in names] == [[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]]
+
+
+@pytest.mark.parametrize(("millis", "finished"), [(8_000, True), (7_999, False)])
+def test_a_run_keeps_three_seconds_for_a_request_and_five_for_its_report(
+    rollups: FakeRollups, monkeypatch: pytest.MonkeyPatch, millis: int, finished: bool
+) -> None:
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda _: millis)
+    rollups.put_edge("s", EDGE, None)
+    assert call({})["finished"] is finished
+
+
+def test_a_report_counts_the_marks_that_are_left(rollups: FakeRollups) -> None:
+    rollups.put_edge("s", EDGE, None)
+    rollups.put_marks("s", [NOON - 4 * HOUR, NOON - 3 * HOUR], to_millis(NOON), HOUR)
+    report = call({})
+    assert (report["marks"], report["gone"], report["resealed"]) == (2, 0, 0)

@@ -178,3 +178,10 @@ def test_an_object_is_put_with_a_checksum_and_sizes_are_those_of_all_pages() -> 
     objects(s3).put("a/4", b"four")
     assert s3.sent[0] == {"Bucket": "bucket", "Key": "a/4", "Body": b"four", "ChecksumAlgorithm": "SHA256"}
     assert objects(s3).sizes("a/") == {"a/1": 10, "a/2": 10, "a/3": 10, "a/4": 4}
+
+
+def test_an_owner_that_s3_does_not_answer_for_is_unknown_and_not_nobody() -> None:
+    """Nobody's objects stay; a sweep counts a request without an answer as a failure."""
+    with pytest.raises(EndpointConnectionError):
+        values(S3(error=UNREACHABLE)).owner(BLOB.key)
+    assert values(S3(error=refused("404"))).owner(BLOB.key) is None

@@ -9,13 +9,14 @@ import pytest
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.noise import noise
+from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.versions import first_version
 from tidetable.keys import Index, Key, Layout
 from tidetable.large.forms import blob_prefix, chunk_key
 from tidetable.large.pack import Packer, Place
-from tidetable.ports import Compressor, Put
+from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import item_bytes
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -157,3 +158,28 @@ def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group(
     items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"o": str(n), "b": 10_000_000}} for n in range(3)]
     wholes = unpacker(FakeStore(FakeCatalog()), FakeValues()).whole(items, TABLE, cold=False)
     assert sorted(wholes.missing) == [0, 1, 2]
+
+
+def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks() -> None:
+    packer = Packer(None, "refuse", (), Zstd(), lambda: "1")
+    for layout, form in ((PLAIN, "s3"), (Layout("time", 4, "id", 21_600, parts=True), "chunks")):
+        item = {**item_of(layout, {"text": "x"}), "packed": {"data": "chunks"}}
+        assert form_of(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
+
+
+def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:
+    packer = Packer(1, "s3", (), Zstd(), lambda: "1")
+    item = item_of(PLAIN, {"text": "x" * 5_000})
+    put = packer.put_again({**item, "packed": {}}, Place("s", "2026-03-01", TABLE, PLAIN))
+    assert put == Put(TABLE, item)
+
+
+def test_the_archive_notes_how_data_was_stored_and_refuses_data_of_another_length() -> None:
+    store, values, text = FakeStore(FakeCatalog()), FakeValues(), encode_json({"n": 1})
+    values.put(Blob("o", Zstd().compress(text), Key("a#0", "1")))
+    whole = unpacker(store, values)
+    item: Item = {"pk": "a#0", "sk": "1", "out": {"o": "o", "b": len(text)}}
+    assert whole.archived([item], TABLE) == [{"pk": "a#0", "sk": "1", "data": {"n": 1}, "packed": {"data": "s3"}}]
+    item = {**item, "out": {"o": "o", "b": len(text) - 1}}
+    with pytest.raises(ValueMissing, match="the data of a#0, 1 is damaged: another length"):
+        whole.archived([item], TABLE)

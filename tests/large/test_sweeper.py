@@ -11,8 +11,10 @@ import settings
 import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
-from tests.worlds.large import CONFIG, orphan
+from tests.worlds.large import CONFIG, entry_of, orphan
+from tidetable.catalog import State
 from tidetable.errors import BadInvocation
+from tidetable.ports import Blob
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 
@@ -90,3 +92,20 @@ def test_a_scheduled_sweep_that_could_not_look_at_everything_has_failed_and_the_
     with pytest.raises(sweeper.SweepIncomplete, match="could not be looked at, such as large/stream=stored/"):
         invoke(sweeper, source="schedule")
     assert counted["ObjectsSwept"] == 3
+
+
+def test_objects_of_deleted_periods_count_as_swept_and_bytes_as_bytes(
+    stage: Stage, sweeper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added: list[tuple[str, str, float]] = []
+    monkeypatch.setattr(
+        sweeper.metrics, "add_metric", lambda name, unit, value: added.append((name, unit.value, value))
+    )
+    lost = orphan(stage, "stored", 0)
+    stage.values.put(Blob(lost.key, b"x" * 100, lost.owner))
+    stage.clock.sleep(86_400)
+    entry = entry_of(stage)
+    stage.catalog.move(entry, State.DELETED, expected=(entry.state,))
+    report = invoke(sweeper, source="schedule")
+    assert (report["expired"], report["orphans"]) == (3, 0)
+    assert added == [("ObjectsSwept", "Count", 3), ("BytesSwept", "Bytes", 102)]

@@ -9,8 +9,10 @@ import pytest
 from aws.sketches import DDSketches
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, begin_rollups, reading
 from tidetable.catalog import State
+from tidetable.config import parse
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
+from tidetable.periods import Kind
 from tidetable.rollups import rebuild as rebuilding
 from tidetable.rollups.bounds import (
     NOTE_KEPT,
@@ -21,8 +23,11 @@ from tidetable.rollups.bounds import (
     needs_mark,
     to_millis,
 )
-from tidetable.rollups.cells import Bucket, parse_cell
+from tidetable.rollups.cells import Bucket, is_removed, parse_cell
 from tidetable.rollups.cover import readable_spans
+from tidetable.rollups.definition import definition_of
+from tidetable.rollups.status import plan_rebuild
+from tidetable.rollups.writing import read_present
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 MOMENT = timedelta(microseconds=1)
@@ -112,3 +117,54 @@ def test_a_rebuild_marks_every_sealed_bucket_of_a_long_range() -> None:
     assert progress is not None
     assert progress.marked == 108
     assert len(world.rollups.read_state("s").marks) == 108
+
+
+def test_an_older_definition_has_the_buckets_and_statistics_of_its_edge() -> None:
+    then = replace(MINUTES, every=HOUR, stats=("sum",), by=(), fields=()).as_of(MINUTES.text)
+    assert (then.every, then.by, then.fields) == (timedelta(minutes=10), ("series", "kind"), ("mag",))
+    assert then.text == MINUTES.text
+
+
+def test_counts_are_kept_though_no_definition_names_them() -> None:
+    assert replace(MINUTES, stats=("sum",)).feeds(replace(HOURS, stats=("count", "sum")))
+    bucket = bucket_of(replace(MINUTES, stats=("min",)))
+    event = bucket.events(START)[0]
+    cell = parse_cell(MINUTES, Event(event.series, event.time, event.id, event.data), SKETCHES, ())
+    assert cell is None, "it is of another definition"
+    cell = parse_cell(replace(MINUTES, stats=("min",)), event, SKETCHES, ("mag",))
+    assert cell is not None
+    assert (cell.state.count, cell.state.fields["mag"].min, cell.state.fields["mag"].sum) == (1, 2, 0)
+
+
+def test_a_truth_value_is_no_number_among_the_kinds_of_fields() -> None:
+    bucket = Bucket(MINUTES, SKETCHES)
+    bucket.add("a", "1#a#1", {"flag": True, "n": 1, "none": None})
+    assert bucket.events(START)[-1].data == {"names": {"flag": ["boolean"], "n": ["number"], "none": ["null"]}}
+
+
+@pytest.mark.parametrize(("key", "period"), [('"time", bucket = "6h"', None), ('"series"', Kind.DAY)])
+def test_a_definition_has_its_sources_period_only_by_series_and_always_its_lead(key: str, period: Kind | None) -> None:
+    text = f'[streams.s]\nperiod = "day"\nlate = "1d"\nahead = "7m"\nretention = 5\nkey = {{ partition_by = {key} }}\n'
+    stream = parse(text + '[[streams.s.rollup]]\nname = "m"\nevery = "10m"\nretention = "30d"').streams["s"]
+    definition = definition_of(stream, stream.rollup[0])
+    assert (definition.period, definition.ahead, definition.stream) == (period, timedelta(minutes=7), "s-m")
+
+
+def test_a_rebuild_of_a_definition_that_has_not_begun_has_no_plan() -> None:
+    world = begin_rollups((MINUTES,))
+    state, changed = world.rollups.read_state("s"), replace(MINUTES, by=())
+    plan = plan_rebuild(changed, state, START, START + HOUR)
+    assert plan == {"buckets": 0, "marked": 0, "problem": "the rollup has not begun: wait for the refresher's next run"}
+
+
+def test_the_fields_of_a_bucket_go_with_its_last_event() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x"))
+    world.refresh()
+    world.store.tables[world.entry("s", START).table].clear()
+    bucket = START + timedelta(minutes=40)
+    # The writer put a mark, which is done when the writer is dead.
+    world.sleep(200)
+    world.refresh()
+    present = read_present(world.entry("s-m", START), bucket, world.services())
+    assert [is_removed(event) for event, _ in present.events.values()] == [True, True]

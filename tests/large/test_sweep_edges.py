@@ -1,0 +1,232 @@
+"""Where the sweep begins, what it takes for granted of nobody, and what changes under its hands."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import FakeCatalog, FakeStore, FakeValues
+from tests.fakes.bucket import FakeBucket
+from tests.fakes.clock import FakeClock
+from tests.fakes.serial import Serial
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import parse
+from tidetable.keys import Key, Layout
+from tidetable.large.sweep import POSITION_KEY, Sweeper, Swept, sweep
+from tidetable.periods import from_label
+from tidetable.ports import Blob
+
+NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
+DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
+LABEL = "2026-03-12"
+STREAM = """
+[streams.%s]
+period = "day"
+late = "1d"
+retention = 50
+large = { beyond = "s3" }
+archive = { expire_after = "30d" }
+key = { partition_by = "series", shards = 1 }
+"""
+CONFIG = parse(STREAM % "b" + STREAM % "b-x")
+LAYOUT = Layout("series", 1, "id")
+OWNER = Key("a#0", "2026-03-12T00:00:00.000000Z#e")
+
+
+@dataclass
+class World:
+    """The streams ``b`` and ``b-x``, each with a period of three days ago; its table is empty."""
+
+    clock: FakeClock = field(default_factory=lambda: FakeClock(NOW - 3 * DAY))
+    catalog: FakeCatalog = field(default_factory=FakeCatalog)
+    bucket: FakeBucket = field(default_factory=FakeBucket)
+
+    def __post_init__(self) -> None:
+        self.store = FakeStore(self.catalog)
+        self.values = FakeValues(self.clock.now)
+        for stream in ("b", "b-x"):
+            self.add(stream, LABEL)
+
+    def add(self, stream: str, label: str, state: State = State.CLOSED) -> Entry:
+        entry = Entry(stream, from_label(label), f"t.{stream}.{label}", LAYOUT, state, NOW)
+        self.catalog.add(entry)
+        self.store.tables[entry.table] = {}
+        return entry
+
+    def entry(self, stream: str = "b", label: str = LABEL) -> Entry:
+        return self.catalog.items[stream, from_label(label)]
+
+    def put(self, *names: str, stream: str = "b", label: str = LABEL, size: int = 1) -> list[str]:
+        keys = [f"large/stream={stream}/period={label}/{name}" for name in names]
+        for key in keys:
+            self.values.put(Blob(key, b"x" * size, OWNER))
+        return keys
+
+    def sweep(self, *, dry_run: bool = False, remaining: float = 100.0) -> Swept:
+        clock, pools = self.clock, Serial
+        services = Sweeper(CONFIG, self.catalog, self.store, self.values, self.bucket, clock, pools)
+        return sweep(services, lambda: remaining, dry_run=dry_run)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def at_noon(world: World) -> World:
+    """Three days after the objects were written."""
+    world.clock.time = NOW
+    return world
+
+
+def test_a_sweep_goes_on_behind_its_position_and_a_dry_run_begins_anew_and_leaves_it(world: World) -> None:
+    first, second = world.put("aa/1", "bb/1")
+    other = world.put("aa/1", stream="b-x")
+    position = b'{"stream":"b","key":"%s"}' % first.encode()
+    world.bucket.objects[POSITION_KEY] = position
+    at_noon(world)
+    assert world.sweep(dry_run=True).keys == [first, second, *other]
+    assert world.bucket.objects[POSITION_KEY] == position
+    assert world.sweep().keys == [second, *other], "the keys of b-x sort before those of b"
+    assert world.bucket.objects[POSITION_KEY] == b'{"stream":"","key":""}'
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"stream": 1}', b"[]"])
+def test_a_position_that_cannot_be_read_is_the_beginning(world: World, damaged: bytes) -> None:
+    keys = world.put("aa/1")
+    world.bucket.objects[POSITION_KEY] = damaged
+    assert at_noon(world).sweep().keys == keys
+
+
+@pytest.mark.parametrize(("remaining", "finished"), [(20.0, True), (19.9, False)])
+def test_a_sweep_ends_with_less_than_twenty_seconds_left(world: World, remaining: float, finished: bool) -> None:
+    world.put("aa/1")
+    swept = at_noon(world).sweep(remaining=remaining)
+    assert (swept.finished, swept.orphans) == (finished, int(finished))
+
+
+@pytest.mark.parametrize(("age", "orphans"), [(DAY, 1), (DAY - SECOND, 0)])
+def test_an_object_is_an_orphan_at_the_age_of_a_day(world: World, age: timedelta, orphans: int) -> None:
+    world.put("aa/1")
+    world.clock.time += age
+    assert world.sweep().orphans == orphans
+
+
+def test_a_report_counts_bytes_and_names_the_first_twenty(world: World) -> None:
+    keys = world.put(*(f"{n:02}/1" for n in range(25)), size=1_000)
+    swept = at_noon(world).sweep()
+    swept.failures = [str(n) for n in range(25)]
+    assert swept.document() == {
+        "dry_run": False,
+        "seen": 25,
+        "orphans": 25,
+        "expired": 0,
+        "bytes": 25_000,
+        "unknown": 0,
+        "lapsed": 0,
+        "finished": True,
+        "keys": keys[:20],
+        "failures": [str(n) for n in range(20)],
+    }
+
+
+def test_a_table_that_is_gone_keeps_its_objects_and_is_no_failure(world: World) -> None:
+    """Its period is being deleted; the catalog says so in a moment."""
+    world.put("aa/1")
+    del world.store.tables[world.entry().table]
+    swept = at_noon(world).sweep()
+    assert (swept.orphans, swept.failures, len(world.values.blobs)) == (0, [], 1)
+
+
+def test_an_object_that_names_no_owner_stays_and_those_beside_it_are_swept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobodys, lost = world.put("aa/1", "bb/1")
+    monkeypatch.setattr(world.values, "owner", lambda key: None if key == nobodys else OWNER)
+    swept = at_noon(world).sweep()
+    assert (swept.keys, swept.failures) == ([lost], [])
+
+
+def test_every_object_of_an_unknown_period_is_counted_and_stays(world: World) -> None:
+    world.put("aa/1", "bb/1", "cc/1", label="1999-01-01")
+    swept = at_noon(world).sweep()
+    assert (swept.seen, swept.unknown, len(world.values.blobs)) == (3, 3, 3)
+
+
+def test_a_restored_period_is_not_deleted_by_a_catalog_that_reads_stale(world: World) -> None:
+    world.put("aa/1")
+    entry = world.entry()
+    world.store.tables[entry.table][OWNER] = {"out": {"o": f"large/stream=b/period={LABEL}/aa/1"}}
+    world.catalog.stale = {
+        key: replace(known, state=State.DELETED, deleted_at=NOW) for key, known in world.catalog.items.items()
+    }
+    swept = at_noon(world).sweep()
+    assert (swept.expired, swept.orphans, len(world.values.blobs)) == (0, 0, 1)
+
+
+def test_an_object_belongs_to_the_period_of_its_label_alone(world: World) -> None:
+    """A stream whose periods became days instead of months has both."""
+    world.put("aa/1")
+    month = world.add("b", "2026-03")
+    item = {"out": {"o": f"large/stream=b/period={LABEL}/aa/1"}}
+    world.store.tables[world.entry().table][OWNER] = item
+    assert at_noon(world).sweep().orphans == 0
+    world.store.tables[month.table][OWNER] = world.store.tables[world.entry().table].pop(OWNER)
+    assert world.sweep().orphans == 1
+
+
+def archived(world: World, state: State = State.ARCHIVED) -> Entry:
+    """The period of ``b``, whose archive was verified a day after it was opened and may be deleted 30 days later."""
+    facts = ArchiveFacts("archive/b/3/manifest.json", 7, 70, NOW - 30 * DAY)
+    entry = replace(world.entry(), state=state, archive=facts)
+    world.catalog.items["b", entry.period] = entry
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "left", "lapsed"),
+    [
+        (State.ARCHIVED, NOW, "", 1),
+        (State.DELETED, NOW + DAY, "", 1),
+        # While the archive is being restored, or when its table holds the events again, another archive follows.
+        (State.RESTORING, NOW, "", 0),
+        (State.CLOSED, NOW, "", 0),
+        (State.ARCHIVED, NOW - SECOND, "", 0),
+        (State.ARCHIVED, NOW, "archive/b/3/part-1", 0),
+        (State.ARCHIVED, NOW, "archive/b/30/part-1", 1),
+    ],
+)
+def test_an_archive_has_lapsed_when_its_time_is_over_and_its_folder_is_empty(
+    world: World, state: State, now: datetime, left: str, lapsed: int
+) -> None:
+    archived(world, state)
+    world.clock.time = now
+    if left:
+        world.bucket.objects[left] = b"x"
+    assert world.sweep(dry_run=True).lapsed == lapsed
+    archive = world.entry().archive
+    assert archive is not None
+    assert archive.expired_at is None, "a dry run notes nothing"
+    assert world.sweep().lapsed == lapsed
+    archive = world.entry().archive
+    assert archive is not None
+    assert archive.expired_at == (NOW if lapsed else None)
+    assert world.sweep().lapsed == 0, "it is noted once"
+    assert (archive.manifest, archive.events, world.entry().state) == ("archive/b/3/manifest.json", 7, state)
+
+
+def test_an_archive_that_is_restored_meanwhile_is_not_noted_as_gone(world: World) -> None:
+    entry = archived(at_noon(world))
+    sizes: Callable[[str], Any] = world.bucket.sizes
+
+    def restored_meanwhile(prefix: str) -> Any:
+        world.catalog.move(entry, State.RESTORING, expected=(State.ARCHIVED,))
+        return sizes(prefix)
+
+    world.bucket.sizes = restored_meanwhile  # type: ignore[method-assign]
+    swept = world.sweep()
+    archive = world.entry().archive
+    assert archive is not None
+    assert (archive.expired_at, world.entry().state, swept.failures) == (None, State.RESTORING, [])
