@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cli.advising.finding import Finding
 from cli.advising.history import History, Hour, Resource, Use
 from cli.advising.measured import Measured
 from tests.worlds.advised import BY_KIND, stream
@@ -19,6 +21,10 @@ from tidetable.periods import containing
 END = datetime(2026, 6, 15, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 DAY = 86_400
+# 14 days are 1,209,600 seconds, and a month has 730 hours: what a unit on demand in that time costs per month.
+PER_UNIT = 0.125 * 730 * 3600 / 1_209_600 / 1e6
+PROVISIONED = "{ age = 0, write = 143, read = 5 }, { age = 1, mode = 'on-demand' }"
+M = 1_000_000
 
 
 def hour(at: datetime, units: float = 0.0, reads: float = 0.0, **throttles: float) -> Hour:
@@ -69,3 +75,13 @@ def set_prices(patch: pytest.MonkeyPatch, now: float, then: float | Callable[[St
     """Let a stream cost ``now`` dollars per month, and ``then`` with any other policy."""
     patch.setattr(Measured, "dollars", now)
     patch.setattr(Measured, "price", lambda _, policy: then(policy) if callable(then) else then)
+
+
+def use(queries: float, requests: float, units: float, share: float = 1.0, *conditions: str) -> Use:
+    """Queries and requests in millions, the units of each request, and the share of what is read that is shown."""
+    return Use("events", conditions, int(queries * M), int(requests * M), units * requests * M, 10**6, int(share * M))
+
+
+def read(finding: Finding) -> Any:
+    """The lines of a finding, as they are read in a file."""
+    return tomllib.loads(finding.toml)["streams"]["s"]

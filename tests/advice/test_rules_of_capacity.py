@@ -45,6 +45,12 @@ def throttled(units: float = 8, *, capacity: str = PROVISIONED, **known: Any) ->
 HEAD = 'period = "day"\nlate = "7d"\nretention = 7'
 OWN = "{{ age = 0, write = 100, read = 10, index = {{ by_kind = {{ write = {0}, read = 5 }} }} }}"
 LATE = hour(END, 6, Write_ProvisionedThroughput=8 * 3600)
+FEW_LATE = throttled(100, throttles=WRITES, late=hour(END, 2, Write_ProvisionedThroughput=1))
+ONCE = {"Write_ProvisionedThroughput": 20}
+SAME = (
+    "{ age = 0, write = 100, read = 10, index = { by_kind = { write = 100, read = 10 } } },"
+    " { age = 1, write = 1, read = 1, index = { by_kind = { write = 1, read = 1 } } }"
+)
 OF_INDEX = hour(END, 4, Write_ProvisionedThroughput=6 * 3600)
 
 
@@ -86,6 +92,13 @@ OF_INDEX = hour(END, 4, Write_ProvisionedThroughput=6 * 3600)
                 indexes={"by_kind": OF_INDEX},
             ),
             ladder(149, 10, by_kind={"write": 15, "read": 5}),
+        ),
+        # Three throttled late events are no pattern, and the units of their step stay, although they are too many.
+        (replace(FEW_LATE, resources=FEW_LATE.resources * 3), ladder(149, 10)),
+        # Nothing is to be raised: the units of the index stand for themselves, although they are those of the table.
+        (
+            throttled(60, reads=6, capacity=SAME, throttles=ONCE, tail=BY_KIND, indexes={"by_kind": hour(END, 60, 6)}),
+            None,
         ),
         # On-demand tables have no units, whatever throttled their forerunners.
         (throttled(capacity="{ age = 0, mode = 'on-demand' }", throttles=WRITES | READS), None),
@@ -155,6 +168,22 @@ def test_a_step_for_late_events_has_no_more_units_than_the_others(
         {"age": 0, "write": 15, "read": 10},
         {"age": "late", "write": late, "read": 10},
     ]
+
+
+def test_an_index_keeps_up_to_half_more_units_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs 2.8 / 0.7 read units, and 4 / 0.7 write units."""
+    set_prices(monkeypatch, 100, lambda policy: 10.0 if policy.capacity.ladder[0].write else 90.0)
+    capacity = f"{OWN.format(8)}, {PROVISIONED.partition('}, ')[2]}"
+    own = history(stream(capacity=capacity, tail=BY_KIND), 8, indexes={"by_kind": hour(END, 4, 2.8)})
+    assert choose(own, enough=True)["ladder"][0]["index"] == {"by_kind": {"write": 8, "read": 5}}
+
+
+def test_warm_throughput_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_prices(monkeypatch, 100, 10)
+    text = stream(tail="[streams.s.capacity]\nwarm = { write = 5000, read = 13000 }")
+    measured = Measured(history(text, 8))
+    advised, _ = choose_capacity(measured, enough=True)
+    assert advised.warm == measured.stream.capacity.warm is not None
 
 
 def test_a_change_of_the_units_is_none_of_the_late_step_alone(monkeypatch: pytest.MonkeyPatch) -> None:
