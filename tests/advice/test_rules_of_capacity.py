@@ -178,6 +178,18 @@ def test_an_index_keeps_up_to_half_more_units_than_it_needs(monkeypatch: pytest.
     assert choose(own, enough=True)["ladder"][0]["index"] == {"by_kind": {"write": 8, "read": 5}}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        stream(capacity=PROVISIONED, tail="[streams.s.capacity.autoscaling]\nwrite = { min = 1, max = 100 }"),
+        stream(tail="[streams.s.capacity]\nmax = { write = 500, read = 100 }"),
+    ],
+)
+def test_auto_scaling_and_maxima_leave_the_capacity_as_it_is(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_prices(monkeypatch, 100, 10)
+    assert choose(history(text, 8), enough=True) is None
+
+
 def test_warm_throughput_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     set_prices(monkeypatch, 100, 10)
     text = stream(tail="[streams.s.capacity]\nwarm = { write = 5000, read = 13000 }")
