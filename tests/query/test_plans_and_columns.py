@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,12 +17,13 @@ from tidetable.periods import Kind, containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since
 from tidetable.query.merge import Demand, _next_limit, share
-from tidetable.query.model import EVERYTHING, Projection, Query
+from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import list_gaps
-from tidetable.query.plan import covered, fetches_from
+from tidetable.query.plan import _ahead, covered, fetches_from
+from tidetable.query.render import _escaped
 from tidetable.query.scans import DAMAGED, LOST, MISSING, Gap, PackScan, list_filters, visible_gaps
-from tidetable.query.typed import type_events, type_rows
+from tidetable.query.typed import _fitting, type_events, type_rows
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -67,6 +69,9 @@ def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
     before, after = Gap(START, NOON, DAMAGED), Gap(NOON + timedelta(microseconds=1), NOON + DAY, LOST)
     assert visible_gaps([after, now, before], NOON) == [before, now]
     assert [len(Gap(START, NOON, reason).losses) for reason in (MISSING, DAMAGED, LOST, "deleted")] == [1, 1, 1, 0]
+    short = Gap(START + HOUR, START + 2 * HOUR, LOST)
+    assert visible_gaps([short, before], NOON) == [before, short]
+    assert Gap.of_missing(entry(), START + HOUR, START + 9 * DAY) == Gap(START + HOUR, START + DAY, MISSING)
     missing = Gap.of_missing(entry(), START - DAY, NOON)
     assert list_gaps([missing]) == [
         {"from": "2026-03-01T00:00:00.000000Z", "to": "2026-03-01T12:00:00.000000Z", "reason": "table missing"}
@@ -165,6 +170,7 @@ def test_typed_columns_have_what_an_event_says_and_else_nothing() -> None:
     text = '{"series":"a","time":"2026-03-01T12:00:00Z","id":"1","ref":"r","data":{"n":1,"m":2.5}}'
     table = type_events(text, {"n": "integer", "m": "integer", "ref": "string"}, EVERYTHING)
     columns = {column.name: list(column.values) for column in table.columns}
+    assert len(table.columns) == len(columns)
     assert columns == {
         "series": ["a"],
         "time": [1772366400000000],
@@ -176,6 +182,8 @@ def test_typed_columns_have_what_an_event_says_and_else_nothing() -> None:
         "incomplete": [False],
     }
     assert table.untyped == 1
+    only = type_events(text, {"n": "integer", "m": "double"}, Projection(fields=("m",))).columns
+    assert [column.name for column in only][3:5] == ["m", "data"]
     versions = type_events(text, {}, Projection(versions=True)).columns
     assert {column.name for column in versions} >= {"version", "newest", "accepted", "versions_left_out"}
 
@@ -190,3 +198,33 @@ def test_rows_have_groups_by_their_types() -> None:
         ("group", "string", ["{}", '{"n":"x"}']),
     ]
     assert table.untyped == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "held"),
+    [
+        ("integer", 2**63 - 1, 2**63 - 1),
+        ("integer", 2**63, None),
+        ("integer", -(2**63), -(2**63)),
+        ("integer", Decimal("5.0"), 5),
+        ("integer", Decimal("5.5"), None),
+        ("decimal(3, 1)", Decimal("99.9"), 999),
+        ("decimal(3, 1)", 100, None),
+        ("decimal(3, 1)", Decimal("1.25"), None),
+        ("double", True, None),
+        ("boolean", 1, None),
+    ],
+)
+def test_a_column_holds_what_it_holds_exactly(kind: str, value: Any, held: Any) -> None:
+    assert _fitting(kind)(value) == held
+
+
+@pytest.mark.parametrize(("after", "ahead"), [(NOON, False), (NOON - HOUR, True)])
+def test_nothing_lies_ahead_of_a_place_at_the_end(after: datetime, ahead: bool) -> None:
+    query = Query("s", START, NOON, ANY, ascending=True, limit=1, after=Position(after))
+    assert _ahead(START, NOON, query) is ahead
+
+
+@pytest.mark.parametrize(("text", "cell"), [("-1+cmd", "'-1+cmd"), ("-1", "-1"), ("=1", "'=1"), ("+1e5", "+1e5")])
+def test_a_cell_that_only_begins_with_a_number_is_escaped(text: str, cell: str) -> None:
+    assert _escaped(text) == cell
