@@ -12,7 +12,6 @@ from cli.advising.indexes import advise_hot, advise_missing, advise_unused
 from cli.advising.measured import Measured
 from tests.advice.hand_made import END, PER_UNIT, PROVISIONED, M, history, hour, read, set_prices, use
 from tests.worlds.advised import BY_KIND, stream
-from tidetable.config import Stream
 
 HOURLY = 'partition_by = "time"\nbucket = "1h"'
 OWN_UNITS = (
@@ -41,7 +40,7 @@ def test_an_index_is_unused_that_is_written_and_that_no_table_read(
     written: float, then: float, days: int, is_read: bool, confidence: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads of a table to which a backfill wrote are reads, too."""
-    seen: list[Stream] = []
+    seen: Any = []
     set_prices(monkeypatch, 100, lambda policy: seen.append(policy) or then)
     used = {"own_a": hour(END, written), "own_b": hour(END, 1, 1)}
     own = history(stream(capacity=OWN_UNITS, tail=TWO_INDEXES), 1, days=days, indexes=used)

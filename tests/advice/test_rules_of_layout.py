@@ -15,7 +15,7 @@ from cli.advising.layout import _lengthen, advise_bucket, advise_packs, advise_p
 from cli.advising.measured import Measured
 from tests.advice.hand_made import PER_UNIT, PROVISIONED, M, history, read, set_prices, use
 from tests.worlds.advised import BY_KIND, BY_SERIES, BY_TIME, stream
-from tidetable.config import Capacity, Step, Stream
+from tidetable.config import Capacity, Step
 
 HOURLY = 'partition_by = "time"\nbucket = "1h"'
 BY_HOUR = 'period = "hour"\nlate = "15m"\nretention = 40'
@@ -141,7 +141,7 @@ def test_auto_scaling_keeps_the_period(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_longer_period_is_judged_with_the_advised_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
     advised = Capacity(mode="provisioned", ladder=(Step(age=0, write=7, read=7), Step(age=10, write=1, read=1)))
     prices = {"day": 100.0, "week": 10.0}
-    seen: list[Stream] = []
+    seen: Any = []
     set_prices(monkeypatch, 0, lambda policy: seen.append(policy) or prices[policy.period.value])
     (finding,) = advise_period(Measured(history(stream(), 1)), advised)
     assert [[step.age for step in policy.capacity.ladder] for policy in seen] in ([[0, 2], [0, 10]], [[0, 10], [0, 2]])
@@ -150,7 +150,8 @@ def test_a_longer_period_is_judged_with_the_advised_capacity(monkeypatch: pytest
 
 
 def test_ages_in_longer_periods_are_rounded_up_and_the_last_of_equal_ones_holds() -> None:
-    steps = [Step(age=age, write=10 - number) for number, age in enumerate((0, "late", 1, 7, 8))]
+    ages: Any = (0, "late", 1, 7, 8)
+    steps = [Step(age=age, write=10 - number) for number, age in enumerate(ages)]
     assert [(step.age, step.write) for step in _lengthen(tuple(steps), 7.0)] == [(0, 10), ("late", 9), (1, 7), (2, 6)]
 
 
@@ -182,7 +183,7 @@ def test_packs_are_for_ten_events_per_request_where_nothing_forbids_them(
 
 def test_packs_save_by_fewer_provisioned_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten events of 125 bytes in packs, and 130 bytes of it, are two units in place of ten."""
-    seen: list[Stream] = []
+    seen: Any = []
     set_prices(monkeypatch, 100, lambda policy: seen.append(policy) or 1.0)
     (finding,) = advise_packs(Measured(history(stream(capacity=PROVISIONED), 1, writing=SMALL)))
     assert [(step.write, step.read) for step in seen[0].capacity.ladder] == [(29, 5), (None, None)]

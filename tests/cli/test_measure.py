@@ -56,7 +56,7 @@ class World:
     """An account with the catalog's entries, and what was read of it."""
 
     def __init__(self, patch: pytest.MonkeyPatch, hours: Any = None) -> None:
-        self.read: list[Any] = []
+        self.read: Any = []
         self.described: list[str] = []
         self.entries = list(ENTRIES)
         self.outputs: dict[str, str] = dict(OUTPUTS)

@@ -19,7 +19,7 @@ from tidetable.query.explain import show_names, show_since
 from tidetable.query.merge import Demand, _next_limit, share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
-from tidetable.query.page import list_gaps
+from tidetable.query.page import MAX_BODY_BYTES, fitting_rows, list_gaps
 from tidetable.query.plan import _ahead, covered, fetches_from
 from tidetable.query.render import _escaped
 from tidetable.query.scans import DAMAGED, LOST, MISSING, Gap, PackScan, list_filters, visible_gaps
@@ -189,7 +189,7 @@ def test_typed_columns_have_what_an_event_says_and_else_nothing() -> None:
 
 
 def test_rows_have_groups_by_their_types() -> None:
-    rows = [{"count": 2, "group": {"series": "a", "n": 1}}, {"group": {"n": "x"}}]
+    rows: Any = [{"count": 2, "group": {"series": "a", "n": 1}}, {"group": {"n": "x"}}]
     table = type_rows(rows, ["count", "group.series", "group.n"], {"count": "integer"}, {"n": "integer"})
     assert [(column.name, column.type, list(column.values)) for column in table.columns] == [
         ("count", "integer", [2, None]),
@@ -228,3 +228,10 @@ def test_nothing_lies_ahead_of_a_place_at_the_end(after: datetime, ahead: bool) 
 @pytest.mark.parametrize(("text", "cell"), [("-1+cmd", "'-1+cmd"), ("-1", "-1"), ("=1", "'=1"), ("+1e5", "+1e5")])
 def test_a_cell_that_only_begins_with_a_number_is_escaped(text: str, cell: str) -> None:
     assert _escaped(text) == cell
+
+
+def test_a_body_that_is_a_byte_too_long_loses_a_row() -> None:
+    """Of two rows, and of many short ones whose part that fits is nearly all."""
+    assert fitting_rows("x" * MAX_BODY_BYTES, 2) == 2
+    assert fitting_rows("x" * (MAX_BODY_BYTES + 1), 2) == 1
+    assert fitting_rows("x" * (MAX_BODY_BYTES * 2), 10) == 5
