@@ -114,7 +114,7 @@ class _Segment:
             units, requests = self._cost_of_packs(each, pack)
         else:
             units, requests = _cost(each, self.size, consistent=self.consistent)
-        more = _cost_of_fetches(self.scan, self.table, shown)
+        more = _cost_of_fetches(self.scan, self.table, shown, consistent=self.consistent)
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
     def _cost_of_packs(self, events: float, pack: float) -> tuple[float, float]:
@@ -256,11 +256,11 @@ def _is_filtered(scan: Scan) -> bool:
     return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
-def _cost_of_fetches(scan: Scan, table: Table | None, events: float) -> tuple[float, int]:
+def _cost_of_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
     """Read units and requests of fetching events from the table that an index does not hold whole."""
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
-    each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / 2
+    each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
     return events * each, ceil(events / _KEYS)
 
 

@@ -33,7 +33,7 @@ def read_base_items(
         return []
     cost.requests += -(-len(index_keys) // BATCH)
     base = store.get_many(scan.entry.table, list(index_keys), consistent=consistent)
-    cost.add_items(list(base.values()))
+    cost.add_items(list(base.values()), consistent=consistent)
     current = ((base[key], index_key) for key, index_key in index_keys.items() if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
 

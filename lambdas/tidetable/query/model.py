@@ -202,10 +202,10 @@ class Cost:
         self.requests += other.requests
         self.read += other.read
 
-    def add_items(self, items: Sequence[Item]) -> None:
+    def add_items(self, items: Sequence[Item], *, consistent: bool = False) -> None:
         """Count the read units of items that were fetched by their keys."""
-        # AWS: half a unit for each 4 KB of each item.
-        self.units += sum(-(-item_bytes(item) // 4096) / 2 for item in items)
+        # AWS: half a unit for each 4 KB of each item, and a whole unit if the read is strongly consistent.
+        self.units += sum(-(-item_bytes(item) // 4096) for item in items) / (1 if consistent else 2)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,240 @@
+"""Estimates, each calculated by hand: units are 4 KB, half of one if the read is eventual, and a page is 1 MB."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.config import Stream, TableClass, parse
+from tidetable.keys import Index, Layout, Packing
+from tidetable.periods import Kind, containing
+from tidetable.ports import Table
+from tidetable.query import parse_query
+from tidetable.query.estimate import Estimate, _density, _share_of, estimate, estimate_top
+from tidetable.query.plan import plan_query
+from tidetable.query.rankings import parse_ranking
+from tidetable.query.rankings.parse import plan_ranking
+from tidetable.query.scans import IndexScan, Plan
+from tidetable.times import to_text
+
+DAY = timedelta(days=1)
+FIRST = datetime(2026, 3, 1, tzinfo=UTC)
+NOW = FIRST + 10 * DAY
+KIND, BEST = Index("by_kind", "kind", 2, project=()), Index("best", "*", 1, sort_by="n", project=())
+TIMED = Layout("time", 4, "id", 86_400, (KIND,))
+ONE = replace(TIMED, shards=1)
+SERIAL = Layout("series", 1, "id", indexes=(BEST,))
+
+
+def policy(by: str, more: str = "") -> Stream:
+    key = 'partition_by = "series"' if by == "series" else f'partition_by = "time", bucket = "24h", shards = 4{more}'
+    indexes = '[[streams.s.index]]\nname = "by_kind"\npartition_by = "kind"\nshards = 2\nproject = "keys"\n'
+    indexes += '[[streams.s.index]]\nname = "best"\npartition_by = "*"\nsort_by = "n"\nproject = "keys"'
+    return parse(f'[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 20\nkey = {{ {key} }}\n{indexes}').streams["s"]
+
+
+STREAMS = {by: policy(by) for by in ("time", "series")}
+
+
+def live(layout: Layout, day: int = 0, stream: str = "s") -> Entry:
+    return Entry(stream, containing(FIRST + day * DAY, Kind.DAY), f"t{day}", layout, State.OPEN, FIRST)
+
+
+def archived(events: int, layout: Layout = TIMED, day: int = 0) -> Entry:
+    own = live(layout, day)
+    return replace(own, state=State.DELETED, archive=ArchiveFacts("m", events, 0, NOW))
+
+
+def table(items: int, size: int = 1024, day: int = 0, **more: Any) -> Table:
+    """A table of so many items of ``size`` bytes."""
+    return Table(
+        f"t{day}", "ACTIVE", None, None, TableClass.STANDARD, item_count=items, size_bytes=items * size, **more
+    )
+
+
+def judge(
+    entries: list[Entry], *tables: Table, by: str = "time", now: datetime = NOW, days: float = 3, **parameters: str
+) -> Estimate:
+    """The estimate of a query of the first days."""
+    texts = {"from": to_text(FIRST), "to": to_text(FIRST + days * DAY)} | parameters
+    query = parse_query(STREAMS[by], {name: [text] for name, text in texts.items()}, now, SEAL)
+    found = {own.name: own for own in tables}
+    return estimate(query, plan_query(query, entries), found, now, query.limit + 1)
+
+
+def spent(estimated: Estimate) -> tuple[float, float, float, float, int]:
+    page, whole = estimated.page, estimated.all
+    return page.units, page.requests, whole.units, whole.requests, estimated.pages
+
+
+@pytest.mark.parametrize(
+    ("estimated", "expected"),
+    [
+        # Eleven events of four suffixes are four of each; a quarter of 4,000 KB is 250 units, each half.
+        (judge([live(TIMED)], table(4000), limit="4000"), (500, 4, 500, 4, 1)),
+        (judge([live(TIMED)], table(12), limit="10"), (2, 4, 4, 8, 2)),
+        (judge([live(TIMED)], table(12), limit="10", consistent="true"), (4, 4, 8, 8, 2)),
+        # The cells of a rollup are read consistently.
+        (judge([live(TIMED, stream="s-m")], table(12), limit="10"), (4, 4, 8, 8, 2)),
+        # 1.25 MB of each suffix are two pages.
+        (judge([live(TIMED)], table(5000), limit="10000"), (626, 8, 626, 8, 1)),
+        (judge([live(TIMED)], table(0)), (2, 4, 2, 4, 1)),
+        # A read of an archive costs a request and no unit.
+        (judge([archived(1000)], limit="100"), (0, 1, 0, 10, 10)),
+        (judge([archived(1000)], limit="100", days=0.5), (0, 1, 0, 5, 5)),
+        # A hundred pages are followed, and the others cost as much.
+        (judge([live(TIMED)], table(2000), limit="10"), (2, 4, 400, 800, 200)),
+        # One event more than is shown: four of 4 KB.
+        (judge([live(ONE)], table(3, 4096), limit="2"), (1.5, 1, 2.0, 2, 2)),
+        # The first period has eight of ten events; then two are begun at once, of which one suffices.
+        (
+            judge(
+                [live(ONE, day) for day in range(3)], *(table(8, day=day) for day in range(3)), limit="10"
+            ).page.document(),
+            {"read_units": 2.0, "requests": 3},
+        ),
+    ],
+)
+def test_a_query_costs(estimated: Any, expected: Any) -> None:
+    if isinstance(estimated, Estimate):
+        estimated = spent(estimated)
+    assert estimated == pytest.approx(expected)
+
+
+def test_an_archive_is_neither_of_unknown_size_nor_guessed() -> None:
+    estimated = judge([archived(1000, SERIAL)], by="series", series="a")
+    assert (estimated.unknown, estimated.guessed) == (0, 0)
+    estimated = judge([live(SERIAL)], table(0), by="series", series="a")
+    assert (estimated.unknown, estimated.guessed) == (1, 1)
+
+
+@pytest.mark.parametrize(("series", "units"), [({"series": "a"}, 125.0), ({}, None)])
+def test_what_an_archive_filters_is_taken_to_let_nothing_through(series: Any, units: float | None) -> None:
+    """A page of ten events goes on to the end then: 1,000 events of a series, of 1 KB each."""
+    entries = [live(SERIAL, 1), archived(1000, SERIAL)]
+    if units is None:
+        entries = [live(TIMED, 1), archived(1000)]
+        assert judge(entries, table(4000, day=1), limit="10").page.units == 2
+        return
+    assert judge(entries, table(100_000, day=1), by="series", limit="10", **series).page.units == units
+
+
+def test_all_pages_cost_what_the_range_costs_at_least() -> None:
+    """Of two hundred pages of an archive, which cost nothing, no page of the table is followed."""
+    estimated = judge([archived(2000), live(TIMED, 1)], table(8000, day=1), limit="10", order="asc")
+    assert estimated.pages == 1000
+    assert estimated.all.units == 4 * 500 / 2
+
+
+def test_only_what_has_passed_of_a_period_has_events() -> None:
+    """At noon the last six hours have half of the events."""
+    noon = FIRST + DAY / 2
+    query = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(noon)]}, noon, SEAL)
+    (scan,) = plan_query(query, [live(TIMED)]).scans
+    assert _density(scan, table(1000), noon) == (500, 1024)
+    assert _density(scan, table(1000), FIRST + DAY) == (250, 1024)
+    late = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(FIRST + DAY)]}, noon, SEAL)
+    (beyond,) = plan_query(late, [live(TIMED)]).scans
+    assert _density(beyond, table(1000), noon) == (500, 1024)
+    # A period that has not begun is taken whole.
+    assert _density(scan, table(1000), FIRST) == (1000, 1024)
+
+
+def scan_of_kind(layout: Layout = TIMED) -> IndexScan:
+    query = parse_query(
+        STREAMS["time"], {"where.kind": ["a"], "from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}, NOW, SEAL
+    )
+    (scan,) = plan_query(query, [live(layout)]).scans
+    assert isinstance(scan, IndexScan)
+    return scan
+
+
+def test_fetched_events_cost_their_whole_units_and_a_request_per_hundred() -> None:
+    """Events of 5 KB take two units, each half; each of the two suffixes takes half a unit for 40 events of 100 bytes."""
+    scan = scan_of_kind()
+    own = table(1000, 5000, index_sizes={"by_kind": (80, 8000)})
+    segment = Estimate().add_scan(scan, own, NOW)
+    assert (segment.events, segment.size) == (80, 100)
+    assert segment.cost(80, 101) == (2 * 0.5 + 101, 2 + 2)
+    assert segment.cost(80, 0) == (1.0, 2)
+    assert replace(segment, consistent=True).cost(80, 101) == (2 * 1.0 + 202, 2 + 2)
+    assert replace(segment, table=table(0)).cost(80, 101) == (1.0, 2)
+    held = replace(segment, scan=replace(scan, fetches=False))
+    assert held.cost(80, 101) == (1.0, 2)
+
+
+def test_shares_of_what_nobody_has_counted() -> None:
+    """A value is taken for its whole index, a series for a hundredth of its table."""
+    assert _share_of(scan_of_kind()) == 1
+    query = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}
+    shares = []
+    for by, layout, more in (
+        ("series", SERIAL, {"series": ["a", "b"]}),
+        ("series", replace(SERIAL, indexes=(), pack=Packing(60, 9_000)), {"series": ["a"]}),
+        ("time", TIMED, {"id": ["7"]}),
+        ("time", TIMED, {}),
+        ("time", TIMED, {"where.kind": ["a"], "id": ["7"]}),
+    ):
+        (scan,) = plan_query(parse_query(STREAMS[by], query | more, NOW, SEAL), [live(layout)]).scans
+        shares.append(_share_of(scan))  # type: ignore[arg-type]
+    assert shares == [0.02, 0.01, 0.25, 1, 0.5]
+
+
+def test_packs_are_read_whole_and_one_more_settles_the_last() -> None:
+    """100 packs of 10 KB hold 409.6 events of 25 bytes each; the first request takes two packs."""
+    packs = replace(TIMED, shards=1, indexes=(), pack=Packing(60, 65_536))
+    query = parse_query(STREAMS["time"], {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}, NOW, SEAL)
+    (scan,) = plan_query(query, [live(packs)]).scans
+    estimated = Estimate()
+    segment = estimated.add_scan(scan, table(100, 10_240), NOW, count=101)
+    assert (segment.events, segment.first_packs, estimated.guessed) == (40_960, 2, 1)
+    assert segment.cost(100, 100) == (2.5, 1)
+    assert segment.cost(1000, 1000) == (5.0, 2)
+    # The rest is all that there is.
+    assert replace(segment, events=500).cost(100, 100) == (2.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("days", "limit", "page", "whole"),
+    [
+        # Four events of 4 KB, each of which is a fetch, too, but for the last.
+        (1, "3", 4 * 0.5 + 3 * 0.5, 100 * 0.5 + 100 * 0.5),
+        # Half of a period is filtered: all of it is taken to be read.
+        (0.5, "3", 50 * 0.5 + 3 * 0.5, 17 * (50 * 0.5 + 3 * 0.5)),
+    ],
+)
+def test_a_ranking_reads_one_more_than_it_shows(days: float, limit: str, page: float, whole: float) -> None:
+    parameters = {"index": ["best"], "from": [to_text(FIRST)], "to": [to_text(FIRST + days * DAY)], "limit": [limit]}
+    ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
+    plan = plan_ranking(ranking, [live(STREAMS["series"].layout)])
+    own = table(100, 4096, index_sizes={"best": (100, 409_600)})
+    estimated = estimate_top(plan, ranking.limit, {"t0": own}, NOW)
+    assert estimated.page.units == page
+    assert estimated.pages == (34 if days == 1 else 17)
+    assert estimated.all.units == max(whole, estimated.pages * page)
+
+
+def test_what_a_ranking_shows_is_fetched_from_each_of_its_ranges() -> None:
+    """Of each of two days four events of 4 KB are read, and two are fetched."""
+    parameters = {"index": ["best"], "from": [to_text(FIRST)], "to": [to_text(FIRST + 2 * DAY)], "limit": ["4"]}
+    ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
+    plan = plan_ranking(ranking, [live(STREAMS["series"].layout, day) for day in range(2)])
+    tables: dict[str, Table | None] = {
+        f"t{day}": table(100, 4096, day, index_sizes={"best": (100, 409_600)}) for day in range(2)
+    }
+    assert estimate_top(plan, 4, tables, NOW).page.document() == {"read_units": 6.0, "requests": 4}
+
+
+def test_a_ranking_of_an_archive_costs_a_request_and_an_empty_range_nothing() -> None:
+    parameters = {"index": ["best"], "from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}
+    ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
+    plan = plan_ranking(ranking, [archived(35, STREAMS["series"].layout)])
+    assert spent(estimate_top(plan, 10, {}, NOW)) == (0, 1, 0, 4, 4)
+    (scan,) = plan_ranking(ranking, [live(STREAMS["series"].layout)]).scans
+    none = Plan([replace(scan, partitions=[])], ())  # type: ignore[arg-type]
+    assert spent(estimate_top(none, 10, {"t0": table(100)}, NOW))[:2] == (0, 0)

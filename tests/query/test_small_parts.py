@@ -1,0 +1,266 @@
+"""The small parts of a query's way, each at its edges: what is kept, cut, counted, shown and left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aws.zstd import Zstd
+from tests.worlds.days import STREAM, Days
+from tests.worlds.packed import items_of
+from tidetable.catalog import Entry, State
+from tidetable.conditions import Names
+from tidetable.errors import TableMissing
+from tidetable.events import Event
+from tidetable.keys import Index, Key, Layout, Packing, Ref
+from tidetable.periods import Kind, containing
+from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
+from tidetable.problems import ProblemError
+from tidetable.query import gather as gathering
+from tidetable.query.gather import Nearest, gather
+from tidetable.query.get import get_event
+from tidetable.query.hydrate import read_base_items
+from tidetable.query.model import EVERYTHING, Cost
+from tidetable.query.rows import Row, Rows, escaped_bytes, rows_of_archive
+from tidetable.query.scans import GatherScan, PackScan
+from tidetable.query.settle import count_first_packs, find_in
+from tidetable.values import item_bytes
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LAYOUT = Layout("time", 1, "id", 86_400)
+NOON = START + DAY / 2
+
+
+def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: State = State.OPEN) -> Entry:
+    return Entry("s", containing(START + day * DAY, kind), f"t{day}", layout, state, START)
+
+
+# Gathering
+
+
+def placed(place: str, id: str = "1", size: int = 0) -> Any:
+    item = {"pk": "p", "sk": id, "data": {"x": "y" * size}}
+    return place, "p", id, item
+
+
+def test_an_event_under_two_values_is_kept_once_and_takes_the_room_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    one: Any = placed("5")[3]
+    monkeypatch.setattr(gathering, "KEPT_BYTES", item_bytes(one) + 1)
+    nearest = Nearest(ascending=True)
+    for place in ("5", "6", "5", "4"):
+        nearest.add(placed(place))
+    assert [kept[0] for kept in nearest.entries()] == ["4"]
+    assert not nearest.cut
+
+
+@pytest.mark.parametrize(("ascending", "kept"), [(True, ["1"]), (False, ["3"])])
+def test_the_first_event_is_kept_whatever_it_takes(
+    ascending: bool, kept: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "KEPT_BYTES", 100)
+    nearest = Nearest(ascending=ascending)
+    for place in ("2", "1", "3"):
+        nearest.add(placed(place, place, 500))
+    assert ([own[0] for own in nearest.entries()], nearest.cut) == (kept, True)
+    alone = Nearest(ascending=ascending)
+    alone.add(placed("2", "2", 500))
+    assert ([own[0] for own in alone.entries()], alone.cut) == (["2"], False)
+
+
+def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three events, of which one fits: three passes, of two pages each. The names' event of another series is none."""
+    monkeypatch.setattr(gathering, "KEPT_BYTES", 100)
+    items = [{"pk": "p", "sk": f"{n}#a#{n}", "at": f"{n}", "data": {"x": "y" * 500}} for n in (3, 1, 2)]
+    items.append({"pk": "p", "sk": "0#b#0", "at": "0", "data": {}})
+    halves = [Page(Columns.of(items[:2]), more=True, last={"pk": "p"}), Page(Columns.of(items[2:]), more=False)]
+    calls: list[str] = []
+
+    def fetch(reads: Any) -> list[Page]:
+        calls.append("read on" if reads[0].keys.start else "read")
+        return [halves[bool(reads[0].keys.start)]]
+
+    scan: Any = SimpleNamespace(
+        index=SimpleNamespace(levels=(), sk="at"),
+        entry=SimpleNamespace(layout=SimpleNamespace(names=lambda _, sk: sk.split("#"))),
+        after=None,
+        holds=lambda place, after, *, ascending: after is None or (place > after) is ascending,
+    )
+    reads = [RangeRead(KeyRange("t", "p", None, None), 10)]
+    merged = gather(
+        scan, reads, [halves[0]], fetch, Names(series=("a",)), ascending=True, check_time=lambda: calls.append("time")
+    )
+    assert [([own[0] for own in entries], edge) for entries, edge in merged] == [
+        (["1"], "1"),
+        (["2"], "2"),
+        (["3"], None),
+    ]
+    assert calls == ["time", "read on", *["time", "read", "time", "read on"] * 2]
+
+
+@pytest.mark.parametrize(
+    ("place", "after", "ascending", "held"),
+    [
+        ("1", None, True, True),
+        ("0", None, True, False),
+        ("5", None, True, False),
+        ("2", "2", True, False),
+        ("2", "2", False, False),
+        ("3", "2", True, True),
+        ("3", "2", False, False),
+        ("1", "2", False, True),
+    ],
+)
+def test_a_gathered_event_lies_within_the_range_and_after_the_place(
+    place: str, after: str | None, ascending: bool, held: bool
+) -> None:
+    scan = GatherScan(
+        entry=entry(),
+        start=START,
+        end=START + DAY,
+        keys=KeyRange("t0", "", None, None),
+        index=Index("by_kind", "kind", 1),
+        first="1",
+        last="5",
+        after=None,
+    )
+    assert scan.holds(place, after, ascending=ascending) is held
+
+
+# Packs and refs
+
+
+PACKED = Layout("time", 1, "id", 86_400, pack=Packing(3600, 65_536))
+EVENT = Event("a", NOON, "1", {"n": 1})
+
+
+def test_an_event_is_found_in_its_pack_and_damage_is_said() -> None:
+    (pack,) = items_of([EVENT, Event("a", NOON, "2", {})], PACKED, 0)
+    place = PACKED.sort_key(NOON, "a", "1")
+    found = find_in(pack, place, PACKED, Zstd())
+    assert found.item is not None
+    assert (found.item["sk"], found.damaged) == (place, False)
+    assert find_in(pack, PACKED.sort_key(NOON, "a", "3"), PACKED, Zstd()) == (None, False)
+    damaged: Any = {name: b"x" if isinstance(value, bytes) else value for name, value in pack.items()}
+    assert find_in(damaged, place, PACKED, Zstd()) == (None, True)
+
+
+@pytest.mark.parametrize(("count", "shards", "packs"), [(1, 1, 2), (2000, 1, 2), (2001, 1, 3), (9000, 3, 5)])
+def test_of_each_range_the_packs_of_a_thousand_events_are_read_first(count: int, shards: int, packs: int) -> None:
+    layout = Layout("time", shards, "id", 86_400, pack=Packing(60, 65_536))
+    scan = PackScan.of(entry(layout=layout), START, START + DAY, ["p"])
+    assert count_first_packs(scan, count) == packs
+
+
+def ref(event: Event, kind: Kind = Kind.DAY, stream: str = "s") -> str:
+    return Ref(stream, containing(event.time, kind), LAYOUT.key_of(event)).encode()
+
+
+def test_an_event_is_looked_for_in_the_period_of_its_ref() -> None:
+    """The stream had tables by the hour, and has them by the day: the hour's is listed, too."""
+    days = Days()
+    days.add_table(containing(NOON, Kind.HOUR), LAYOUT, [])
+    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.item_of(EVENT)])
+    assert get_event(STREAM, ref(EVENT), days.reader)["data"] == {"n": 1}
+    with pytest.raises(ProblemError, match="404 unknown_event"):
+        get_event(STREAM, ref(EVENT, Kind.HOUR), days.reader)
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (ref(EVENT, stream="other"), "400 bad_ref: .*'other'"),
+        ("no ref", "400 bad_ref"),
+        (ref(EVENT._replace(id="9") if hasattr(EVENT, "_replace") else Event("a", NOON, "9", {})), "404 unknown_event"),
+        (ref(Event("a", NOON + 9 * DAY, "1", {})), "404 unknown_event"),
+    ],
+)
+def test_a_ref_of_nothing_is_refused(text: str, refusal: str) -> None:
+    days = Days()
+    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.item_of(EVENT)])
+    with pytest.raises(ProblemError, match=refusal):
+        get_event(STREAM, text, days.reader)
+
+
+def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    days = Days()
+    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [])
+
+    def gone(*_: Any) -> Any:
+        raise TableMissing("t")
+
+    monkeypatch.setattr(days.store, "get", gone)
+    with pytest.raises(ProblemError, match="404 unknown_event"):
+        get_event(STREAM, ref(EVENT), days.reader)
+
+
+# Rows
+
+
+def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
+    versions = [Version(3, 9, newest=True), Version(2, 8, newest=False), Version(1, 7, newest=True)]
+    events = [EVENT, EVENT, Event("a", NOON, "2", {})]
+    first, second = rows_of_archive(events, versions, entry())
+    assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
+    assert (second.earlier, second.left_out) == ((), 0)
+    assert [row.left_out for row in rows_of_archive(events, None, entry())] == [0, 0, 0]
+
+
+def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
+    def row() -> Row:
+        return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
+
+    own = row()
+    size = own.own_size(EVERYTHING)
+    for room, kept in ((3 * size, 2), (3 * size - 1, 1), (0, 0)):
+        own.earlier, own.left_out = (row(), row(), row()), 4
+        own.cut_earlier(EVERYTHING, room)
+        assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
+
+
+@pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])
+def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: int) -> None:
+    assert escaped_bytes(text) == size
+
+
+def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
+    item = {"pk": "p#0", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
+    assert Row(entry(), item).members() == ""
+    row = Row(entry(), item, Version(2, 1000, newest=True), incomplete=True, left_out=3)
+    assert row.members() == (
+        ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
+    )
+    assert Rows.of_rows([row, row], entry(), EVERYTHING).first(1).count == 1
+
+
+# Base items
+
+
+def test_items_of_an_index_are_fetched_by_hundreds_and_shown_as_the_table_has_them() -> None:
+    """One has gone, and one has another value by now."""
+    index = Index("by_kind", "kind", 1, project=())
+    some = [{"pk": "p", "sk": str(n), index.pk: "v#0", index.sk: str(n)} for n in range(101)]
+    base = {Key("p", item["sk"]): {**item, "data": {"n": item["sk"]}} for item in some[1:]}
+    base[Key("p", "5")] |= {index.pk: "w#0"}
+    asked: list[Any] = []
+
+    def get_many(table: str, keys: list[Key], *, consistent: bool) -> Any:
+        asked.append((table, len(keys), consistent))
+        return base
+
+    scan: Any = SimpleNamespace(index=index, entry=entry())
+    store: Any = SimpleNamespace(get_many=get_many)
+    cost = Cost()
+    found = read_base_items(some, scan, store, cost, consistent=True)
+    assert [item["sk"] for item in found] == [str(n) for n in range(1, 101) if n != 5]
+    assert read_base_items([], scan, store, cost) == []
+    assert (cost.requests, asked) == (2, [("t0", 101, True)])
+    # AWS: a strongly consistent read takes twice the units of an eventually consistent one.
+    assert cost.units == 100
+    read_base_items(some, scan, store, cost)
+    assert cost.units == 150
