@@ -9,9 +9,9 @@ from typing import Any
 
 from strict.engines import Document
 from strict.expressions import Parser, sortable
-from strict.refusals import Refusal, canceled, in_use, not_found
+from strict.refusals import Refusal, canceled, in_use, invalid, not_found
 from strict.tables import keys_of
-from strict.units import Stored, Wire
+from strict.units import ITEM_BYTES, Stored, Wire
 
 Request = Mapping[str, Any]
 _RANGE = re.compile(r"#?\w+ = :\w+ AND #?\w+ BETWEEN :\w+ AND :\w+")
@@ -104,7 +104,7 @@ class _Table:
             index.included = {*self.main.keys, *index.keys, *projection.get("NonKeyAttributes", ())}
 
     def put(self, item: _Item) -> None:
-        item = Stored(item)
+        item = item if isinstance(item, Stored) else Stored(item)
         self.remove(item)
         for order in (self.main, *self.indexes.values()):
             order.put(item)
@@ -186,7 +186,7 @@ class MemoryEngine:
         table = self._table(request["TableName"])
         old = table.main.get(request["Key"])
         self._check(request, old)
-        table.put(Parser(request["UpdateExpression"], request).update(old or request["Key"]))
+        table.put(_update_item(request, old))
         return {}
 
     def _delete(self, request: Request) -> Document:
@@ -220,11 +220,14 @@ class MemoryEngine:
         codes = []
         for action in request["TransactItems"]:
             ((_, inner),) = action.items()
+            old = self._table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item")))
             try:
-                self._check(inner, self._table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item"))))
+                self._check(inner, old)
+                if "UpdateExpression" in inner:
+                    _update_item(inner, old)
                 codes.append("None")
-            except Refusal:
-                codes.append("ConditionalCheckFailed")
+            except Refusal as refusal:
+                codes.append("ValidationError" if refusal.code == "ValidationException" else "ConditionalCheckFailed")
         if set(codes) != {"None"}:
             raise canceled(codes)
         acts = {"Put": self._put, "Update": self._update, "Delete": self._delete}
@@ -307,3 +310,11 @@ def _page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> 
         matches = Parser(request["FilterExpression"], request).condition()
         items = [item for item in items if matches(item)]
     return answer | {"Items": items, "Count": len(items)}
+
+
+def _update_item(request: Request, old: _Item | None) -> _Item:
+    """The item after an update. How large it is, only the engine knows."""
+    new = Stored(Parser(request["UpdateExpression"], request).update(old or request["Key"]))
+    if new.size > ITEM_BYTES:
+        raise invalid("Item size to update has exceeded the maximum allowed size")
+    return new

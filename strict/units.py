@@ -12,6 +12,8 @@ Wire = Mapping[str, Any]
 
 WRITE_BYTES = 1024
 READ_BYTES = 4096
+# Of an item, names of attributes included. Source: Developer Guide, "Constraints: items".
+ITEM_BYTES = 400 * 1024
 
 
 class Stored(dict[str, Any]):

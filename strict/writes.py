@@ -14,11 +14,10 @@ from strict.metering import Charge, Meter, Reason, collection_growth, omit_capac
 from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
-from strict.units import Wire, item_size
+from strict.units import ITEM_BYTES, Wire, item_size
 
 Request = Mapping[str, Any]
 
-ITEM_BYTES = 400 * 1024
 BATCH_ITEMS = 25
 BATCH_BYTES = 16 * 1024 * 1024
 TRANSACTION_ACTIONS = 100

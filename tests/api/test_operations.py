@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+import wiring
 from aws.operations import AwsOperations
 from tests.worlds.keyed import Door, open_door
-from tidetable.access import Access
+from tidetable.access import Access, Scope
 from tidetable.errors import StoreUnavailable
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
@@ -163,3 +165,29 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
     assert confine_report(whole, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset())) == of() | {"troubles": []}
     assert confine_report(whole, Access("k", None)) == of("quakes", "devices") | {"troubles": troubles}
+
+
+def test_the_function_itself_refuses_a_key_that_may_not_operate(door: Door) -> None:
+    """The authorizer decides by the route's name alone, and a route may be added without it."""
+    from handlers import operations
+    from tests.api.gateway import Context
+
+    access = Access("reads", frozenset({"quakes"}), frozenset({"read"}))
+    event = {"resource": "/v1/alarms", "requestContext": {"authorizer": access.context()}}
+    with wiring.serving(door.stage.pipeline):
+        answer = operations.handler(event, Context())  # type: ignore[arg-type]
+    assert answer["statusCode"] == 403
+    assert json.loads(answer["body"])["code"] == "forbidden"
+
+
+def test_the_copies_of_the_catalog_are_shown_to_keys_of_all_streams_alone() -> None:
+    from handlers.operations import confine_report
+
+    report: dict[str, Any] = {key: [] for key in ("actions", "feeds", "backfills", "removed_streams")}
+    report |= {key: [] for key in ("without_next_table", "archives_overdue", "changes")}
+    report |= {"troubles": ["the catalog's copy failed"], "catalog_copies": [{"region": "eu-west-1"}]}
+    can: frozenset[Scope] = frozenset({"operate"})
+    assert confine_report(report, Access("all", None, can)) == report
+    shown = confine_report(report, Access("few", frozenset({"quakes"}), can))
+    assert "catalog_copies" not in shown
+    assert shown["troubles"] == []

@@ -94,6 +94,16 @@ def test_a_run_that_is_skipped_measures_only_that(function: Function) -> None:
     assert (report["healthy"], function.measured) == (None, {"LifecycleSkipped": 1})
 
 
+def test_a_run_for_one_stream_leaves_the_figures_of_the_whole_stage_alone(function: Function) -> None:
+    """Of one stream they would be too small, and an alarm of the others would end."""
+    whole = {"PeriodTables", "StreamsWithoutNextTable", "ArchivesOverdue", "RemovedStreams"}
+    function(backfill=JANUARY)
+    assert function.measured["LifecycleRuns"] == 1
+    assert not whole & function.measured.keys()
+    function()
+    assert whole <= function.measured.keys()
+
+
 def test_an_archive_that_fails_for_more_than_a_day_is_measured(
     function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:

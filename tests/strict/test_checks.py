@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from strict.refusals import Refusal
 from tests.strict.console import Console, index, item, outcome
 
 REFUSED = "ValidationException"
@@ -167,6 +168,34 @@ def test_a_transaction_has_four_megabytes_and_each_item_400_kilobytes() -> None:
     fits, over = [256 * 1024] * 16, [256 * 1024] * 15 + [256 * 1024 + 1]
     assert [write(*fits), write(*over), write(400 * 1024)] == ["done", REFUSED, "done"]
     assert write(400 * 1024 + 1) == "TransactionCanceledException"
+
+
+def test_an_update_lets_no_item_grow_beyond_400_kilobytes() -> None:
+    console = Console()
+    console.table(WarmThroughput={"WriteUnitsPerSecond": 40_000, "ReadUnitsPerSecond": 12_000})
+    console.put(size=400 * 1024 - 100)
+    console.wait(minutes=5)
+
+    def grow(size: int) -> dict[str, Any]:
+        # "g" and its text.
+        value = {":g": {"S": "x" * (size - 1)}}
+        key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
+        return {
+            "TableName": "t",
+            "Key": key,
+            "UpdateExpression": "SET g = :g",
+            "ExpressionAttributeValues": value,
+        }
+
+    with pytest.raises(Refusal) as caught:
+        console("UpdateItem", **grow(101))
+    assert caught.value.message == "Item size to update has exceeded the maximum allowed size"
+    console.wait(minutes=5)
+    with pytest.raises(Refusal) as caught:
+        console("TransactWriteItems", TransactItems=[{"Update": grow(101)}])
+    assert caught.value.members["CancellationReasons"] == [{"Code": "ValidationError"}]
+    console.wait(minutes=5)
+    assert outcome(lambda: console("UpdateItem", **grow(100))) == "done"
 
 
 @pytest.mark.parametrize(
