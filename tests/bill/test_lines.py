@@ -1,0 +1,186 @@
+"""The lines of a bill, calculated by hand from AWS's price list of us-east-1: a month has 730 hours."""
+
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.world import configuration
+from tidetable.bill.tables import Bill, price_copies, units_hour
+from tidetable.bill.whole import advise, bill_document, name_unpriced, price_lines, price_requests, whole_bill
+from tidetable.bill.workload import Workload, by_hour
+from tidetable.config import TableClass
+
+ON_DEMAND = 'mode = "on-demand"'
+INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"\n'
+BACKUPS = "[streams.s.table]\npoint_in_time_recovery = true\n"
+
+
+def workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, **facts: Any) -> Workload:
+    """Per second one event of 1,000 bytes and a query, of which a tenth are of old events; ten events per request."""
+    known = {"batch": 10, "reads": 0.9, "old": 0.1, "by_key": True} | facts
+    changes = {name: known.pop(name) for name in list(known) if name not in {"batch", "reads", "old", "by_key"}}
+    stream = configuration(**{"capacity": capacity} | changes).streams["s"]
+    return Workload(
+        by_hour(rate, None), size, known["reads"], 4096, known["old"], stream, known["batch"], by_key=known["by_key"]
+    )
+
+
+def lines(found: Workload) -> dict[str, float]:
+    """The lines beside the tables' own, which cost the simulation of a month."""
+    return {line.name: line.dollars for line in price_lines(found, Bill(), 100)}
+
+
+def test_every_line_of_a_stream_on_demand() -> None:
+    """2,628,000 events of a month in 262,800 requests, and as many queries: 2,890,800 calls."""
+    found = {line.name: line.dollars for line in whole_bill(workload(more=INDEX + BACKUPS), 100)[0]}
+    # 86,400 events of 1,000 bytes per day for the five days that are kept, and some hours more, at $0.25 per GB.
+    assert 0.108 < found.pop("tables, storage") == found.pop("indexes, storage") < 0.16
+    assert {name: round(dollars, 5) for name, dollars in found.items()} == {
+        "tables, writes": 1.6425,
+        "tables, reads": 0.16425,
+        "indexes, writes": 1.6425,
+        "indexes, reads": 0.0,
+        # 0.432 GB, and as much in the index, at $0.20.
+        "backups": 0.1728,
+        # $3.50 per million.
+        "API Gateway": 10.1178,
+        # $0.20 per million.
+        "functions, calls": 0.57816,
+        # 20.3 ms at half a GB per request, 30 ms at 1,769 MB per query: 138,866.64 GB-seconds at $0.0000133334.
+        "functions, time": 1.85156,
+        # A call, and 2 ms at half a GB: 2,890.8 GB-seconds.
+        "functions, authorizer": 0.6167,
+        # 2.628 GB, a quarter of it for twelve months, at $0.023.
+        "archive, S3": 0.18133,
+        # 641,602 read units at $0.125 per million.
+        "archive, reads": 0.0802,
+        # 262.8 seconds at 3,008 MB.
+        "archive, functions": 0.01029,
+    }
+
+
+def test_lines_of_what_a_stream_does_not_have_are_left_out() -> None:
+    found = lines(workload(on_expiry="delete", by_key=False))
+    assert list(found) == [
+        "tables, writes", "tables, reads", "tables, storage", "API Gateway", "functions, calls", "functions, time",
+    ]  # fmt: skip
+
+
+def test_queries_of_old_events_pass_the_gateway_too() -> None:
+    (gateway, *_) = price_requests(0.0, 10, 1e6, by_key=False)
+    assert gateway.dollars == 3.5
+    assert lines(workload(rate=0.0, reads=0.0, old=1.0))["API Gateway"] == pytest.approx(9.198)
+
+
+@pytest.mark.parametrize(
+    ("kind", "write", "read"), [(TableClass.STANDARD, 0.0065, 0.0026), (TableClass.INFREQUENT, 0.008125, 0.00325)]
+)
+def test_ten_write_and_twenty_read_units_of_an_hour(kind: TableClass, write: float, read: float) -> None:
+    """$0.00065 and $0.00013 each; a quarter more in the class for infrequent access."""
+    assert units_hour((10, 20), kind) == pytest.approx((write, read))
+
+
+def test_copies_are_priced_each_and_by_what_travels_to_them() -> None:
+    copied = Bill(1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    found = price_copies(copied, 2, 50e9)
+    assert (found.copy_writes, found.copy_reads, found.copy_storage, found.transfer) == (18.0, 36.0, 72.0, 2.0)
+    assert (found.writes, found.reads, found.storage, found.total) == (18.0, 36.0, 72.0, 128.0)
+    both = (copied + found).scale(2)
+    assert (both.writes, both.reads, both.storage, both.transfer) == (54.0, 108.0, 216.0, 4.0)
+    assert price_copies(copied, 0, 50e9) == Bill()
+
+
+def raised(read: int, units: int, share: str = "1.0", *, kind: str = "") -> float:
+    """Dollars of the exports of a stream of 100 GB per day, whose expired tables have some read units, raised to others."""
+    ladder = f'mode = "provisioned"\nladder = [{{ age = 0, write = 200, read = {read} }}, {{ age = 1, write = 1, read = {read}'
+    more = f"[streams.s.archive]\nread_units = {units}\nread_share = {share}"
+    return lines(workload(f"{ladder}{kind} }}]", rate=100e9 / 86_400 / 1000, more=more, late="1h"))["archive, reads"]
+
+
+def test_an_export_pays_for_the_units_that_it_raises() -> None:
+    """24,414,063 units of a table at 1,000 per second take 6.8 hours, of which seven are begun, in 30.4 tables."""
+    hours = 730 / 24 * 7
+    assert raised(10, 1000) == pytest.approx(hours * 990 * 0.00013)
+    assert raised(10, 1000, kind=', class = "infrequent-access"') == pytest.approx(hours * 990 * 0.00013 * 1.25)
+    # With half of the units it takes 13.6 hours.
+    assert raised(10, 1000, "0.5") == pytest.approx(730 / 24 * 14 * 990 * 0.00013)
+    assert raised(1000, 1000) == 0.0
+    assert raised(2000, 1000) == 0.0
+
+
+def test_packs_are_exported_by_reading_them_twice() -> None:
+    plain = lines(workload(size=1000))["archive, reads"]
+    packed = workload(size=1000, more='[streams.s.pack]\nspan = "1h"')
+    assert lines(packed)["archive, reads"] == pytest.approx(plain * 2 * packed.stored_bytes / 1000)
+
+
+def advice(capacity: str, **facts: Any) -> list[str]:
+    found = workload(capacity, **{"more": ""} | facts)
+    return advise(found, whole_bill(found, 100)[1])
+
+
+def provisioned(write: int, late: str = "") -> str:
+    return f'mode = "provisioned"\nladder = [{{ age = 0, write = {write}, read = 1 }},{late} {{ age = 1, write = 1, read = 1 }}]'
+
+
+LATE = ' { age = "late", write = 1, read = 1 },'
+
+
+@pytest.mark.parametrize(("ours", "advised"), [(2.0, True), (1.9, True), (1.7, False), (0.1, False)])
+def test_a_mode_is_advised_if_it_is_cheaper_by_more_than_a_twentieth(ours: float, advised: bool) -> None:
+    """$1.6425 of writes and $0.1188 of storage are less than 95% of $1.90, and more than that of $1.70."""
+    found = workload(rate=1.0, reads=0.0, old=0.0)
+    plans = {"rolling": Bill(ours), "provisioned": Bill(9.0), "on demand": Bill(9.0)}
+    assert any(text.startswith('mode = "on-demand" for') for text in advise(found, plans)) == advised
+
+
+@pytest.mark.parametrize(
+    ("ours", "plans", "best"),
+    [(9.0, (1.0, 1.2), "provisioned"), (9.0, (1.2, 1.0), "on-demand"), (1.0, (0.96, 9.0), ""), (9.0, (1.74, 9.0), "")],
+)
+def test_a_plain_table_is_advised_if_it_is_the_cheapest_of_all(
+    ours: float, plans: tuple[float, float], best: str
+) -> None:
+    found = workload(rate=1.0, reads=0.0, old=0.0)
+    bills = dict(zip(("rolling", "provisioned", "on demand"), map(Bill, (ours, *plans)), strict=True))
+    texts = [text for text in advise(found, bills) if text.startswith("one plain")]
+    assert len(texts) == bool(best)
+    assert all(text.startswith(f"one plain {best} table would be cheaper") for text in texts)
+
+
+def test_batches_are_advised_for_small_requests_that_cost_more_than_the_tables() -> None:
+    """2.628 million requests cost $9.198."""
+    for batch, ours, advised in ((1, 9.0, True), (1, 9.3, False), (9, 1.0, True), (10, 0.5, False)):
+        found = workload(rate=batch, batch=batch, reads=0.0, old=0.0)
+        texts = advise(found, {"rolling": Bill(ours), "provisioned": Bill(99.0), "on demand": Bill(99.0)})
+        assert any(text.startswith(f"send batches: at {batch} events") for text in texts) == advised
+
+
+def test_the_step_for_late_events_is_priced_whether_it_is_there_or_not() -> None:
+    (without,) = (text for text in advice(provisioned(50)) if "late" in text)
+    (with_step,) = (text for text in advice(provisioned(50, LATE)) if "late" in text)
+    # One table, of the day before, has 49 units less: 49 x $0.00065 x 730.
+    assert without.startswith('a step age = "late" with 1 write unit would save $23.25 per month')
+    assert with_step.startswith('the ladder\'s step age = "late" saves $23.25 per month')
+    assert not any("late" in text for text in advice(provisioned(1)))
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ('versions = "keep"', "versions and cold fields"),
+        ('cold = ["trace"]', "versions and cold fields"),
+        ('[streams.s.large]\nbeyond = "s3"', "large values in S3"),
+        ('[streams.s.table]\nencryption = "aws-managed"', "the requests to the KMS key"),
+    ],
+)
+def test_what_no_line_prices_is_named(more: str, named: str) -> None:
+    assert not any(named in text for text in name_unpriced(workload()))
+    assert any(named in text for text in name_unpriced(workload(more=more)))
+
+
+def test_the_document_has_each_plan_by_kind_of_cost() -> None:
+    document = bill_document(workload(), 100)
+    plan = document["one on-demand table"]
+    assert set(plan) == {"writes", "reads", "storage", "transfer"}
+    assert (round(plan["writes"], 4), plan["transfer"]) == (1.6425, 0.0)

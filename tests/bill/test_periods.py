@@ -1,0 +1,146 @@
+"""The bill of a period's tables as they stand, and its row, calculated by hand from AWS's price list."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import configuration
+from tidetable.bill.consumed import ConsumedUnits
+from tidetable.bill.standing import ObservedPeriod, bill_of, describe_entries, observe_periods, row_of
+from tidetable.catalog import Entry, Opened, State
+from tidetable.config import TableClass
+from tidetable.keys import Layout
+from tidetable.periods import from_label
+from tidetable.ports import Table
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+NAME = "tidetable-t.s.2026-03-15"
+STREAM = configuration(capacity='mode = "on-demand"').streams["s"]
+LADDER = (
+    'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, { age = "late", write = 2, read = 9 }, '
+    "{ age = 1, write = 1, read = 3 }]"
+)
+
+
+def entry(label: str = "2026-03-15", state: State = State.OPEN, **facts: Any) -> Entry:
+    name = f"tidetable-t.s.{label}"
+    return Entry("s", from_label(label), name, Layout("series", 1, "id"), state, NOON - timedelta(days=9), **facts)
+
+
+def period(table: Table | None, found: Entry | None = None, stream: Any = STREAM) -> ObservedPeriod:
+    found = found or entry()
+    return ObservedPeriod(found, stream, {} if table is None else {found.table: table})
+
+
+def test_provisioned_units_cost_a_quarter_more_in_the_class_for_infrequent_access_and_storage_less() -> None:
+    table = Table(
+        NAME, "ACTIVE", 10, 20, TableClass.INFREQUENT,
+        size_bytes=10 * 10**9, index_units={"status": (3, 4)}, index_sizes={"status": (5, 2 * 10**9)},
+    )  # fmt: skip
+    bill = bill_of(period(table, entry(copies=("eu-west-1",))), {})
+    # For 730 hours at $0.00065 and $0.00013, times 1.25; 10 and 2 GB at $0.10.
+    assert (bill.table_writes, bill.table_reads, bill.table_storage) == pytest.approx((5.93125, 2.3725, 1.0))
+    assert (bill.index_writes, bill.index_reads, bill.index_storage) == pytest.approx((1.779375, 0.4745, 0.2))
+    # A copy of a provisioned table has its read units too.
+    assert (bill.copy_writes, bill.copy_reads, bill.copy_storage) == pytest.approx((7.710625, 2.847, 1.2))
+
+
+@pytest.mark.parametrize(("items", "sent"), [(1000, 768), (0, 1024)])
+def test_units_on_demand_are_those_that_were_consumed(items: int, sent: int) -> None:
+    """An item of 1,536 bytes takes two units, so each is 768 bytes; a table that is not counted yet has whole KBs."""
+    table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD, size_bytes=1_536_000, item_count=items)
+    layout = Layout("series", 1, "id", indexes=STREAM_WITH_INDEX.layout.indexes)
+    found = replace(entry(copies=("eu-west-1", "eu-west-3")), layout=layout)
+    consumed = {(NAME, ""): ConsumedUnits(2e6, 4e6), (NAME, "status"): ConsumedUnits(1e6, 8e6)}
+    bill = bill_of(period(table, found), consumed)
+    # $0.625 and $0.125 per million.
+    assert (bill.table_writes, bill.table_reads) == pytest.approx((1.25, 0.5))
+    assert (bill.index_writes, bill.index_reads) == pytest.approx((0.625, 1.0))
+    # Two copies are written as often and read by nobody that is known; two million units travel to each, at $0.02 per GB.
+    assert (bill.copy_writes, bill.copy_reads) == pytest.approx((3.75, 0.0))
+    assert bill.transfer == pytest.approx(2 * 2e6 * sent / 1e9 * 0.02)
+    row = row_of(period(table, found), NOON, consumed)
+    assert (row.taken_write, row.taken_read) == (3e6, 12e6)
+
+
+STREAM_WITH_INDEX = configuration(
+    capacity='mode = "on-demand"', more='[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+).streams["s"]
+
+
+def test_a_table_and_its_chunks_are_one_row_whose_chunks_have_no_index() -> None:
+    table = Table(
+        NAME, "ACTIVE", None, None, TableClass.STANDARD, size_bytes=100, item_count=7, index_sizes={"status": (1, 20)}
+    )
+    found = replace(entry(), layout=Layout("series", 1, "id", indexes=STREAM_WITH_INDEX.layout.indexes))
+    observed = ObservedPeriod(found, STREAM_WITH_INDEX, {NAME: table, "chunks": replace(table, index_sizes={})})
+    assert observed.on_demand == {NAME: ["status"], "chunks": []}
+    row = row_of(observed, NOON, None)
+    assert (row.items, row.bytes, row.taken_write, row.taken_read) == (7, 220, None, None)
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [(State.OPEN, "LOST"), (State.CLOSED, "LOST"), (State.ARCHIVED, "archived"), (State.DELETED, "deleted")],
+)
+def test_only_a_table_that_should_be_there_is_lost(state: State, shown: str) -> None:
+    row = row_of(period(None, entry(state=state)), NOON, {})
+    assert (row.state, row.bytes, row.write, row.dollars) == (shown, None, None, 0.0)
+
+
+def test_provisioned_tables_have_no_consumed_units() -> None:
+    table = Table(NAME, "ACTIVE", 5, 6, TableClass.STANDARD)
+    row = row_of(period(table), NOON, {(NAME, ""): ConsumedUnits(1.0, 2.0)})
+    assert (row.write, row.read, row.taken_write, row.taken_read) == (5, 6, None, None)
+
+
+@pytest.mark.parametrize(
+    ("now", "ahead"), [("2026-03-14T12:00", True), ("2026-03-14T23:50", True), ("2026-03-14T23:56", False)]
+)
+def test_a_period_is_ahead_until_its_first_events_may_come(now: str, ahead: bool) -> None:
+    """Events of five minutes in the future are taken."""
+    table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD)
+    assert row_of(period(table), datetime.fromisoformat(f"{now}+00:00"), {}).ahead == ahead
+
+
+@pytest.mark.parametrize(
+    ("now", "late"), [("2026-03-15T12:00", False), ("2026-03-16T12:00", True), ("2026-03-18T12:00", False)]
+)
+def test_a_table_is_late_from_its_periods_end_until_it_closes(now: str, late: bool) -> None:
+    stream = configuration(capacity=LADDER).streams["s"]
+    table = Table(NAME, "ACTIVE", 2, 9, TableClass.STANDARD)
+    row = row_of(period(table, stream=stream), datetime.fromisoformat(f"{now}+00:00"), {})
+    assert (row.late, row.shown_age == "late") == (late, late)
+
+
+def test_a_backfill_is_shown_until_it_ends() -> None:
+    until = datetime(2026, 3, 20, 12, tzinfo=UTC)
+    found = period(None, entry("2026-03-10", State.CLOSED, opened=Opened(until, 50, 5)))
+    assert row_of(found, until - timedelta(minutes=1), {}).backfill_until == "2026-03-20T12:00:00.000000Z"
+    assert row_of(found, until + timedelta(minutes=1), {}).backfill_until is None
+
+
+def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_described() -> None:
+    entries = [entry("2026-03-12", State.DELETED), entry("2026-03-13", State.CLOSED), entry("2026-03-14")]
+    described: list[str] = []
+
+    def describe(name: str) -> Table | None:
+        described.append(name)
+        return Table(name, "ACTIVE", 1, 1, TableClass.STANDARD) if name.endswith("14") else None
+
+    catalog: Any = SimpleNamespace(horizon=lambda _: NOON, entries=lambda *_: entries)
+    tables: Any = SimpleNamespace(describe=describe)
+    found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=True)
+    assert [(seen.entry.period.label, list(seen.tables)) for seen in found] == [
+        ("2026-03-14", ["tidetable-t.s.2026-03-14"]),
+        ("2026-03-13", []),
+        ("2026-03-12", []),
+    ]
+    assert described == ["tidetable-t.s.2026-03-13", "tidetable-t.s.2026-03-14"]
+    found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=False)
+    assert [seen.entry.period.label for seen in found] == ["2026-03-14", "2026-03-13"]
+    assert describe_entries([], STREAM, describe, cast("Any", Serial)) == []

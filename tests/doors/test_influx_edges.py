@@ -1,0 +1,118 @@
+"""Line protocol at its edges: quotes, names that meet, precisions, and what an answer holds at the most."""
+
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from parsers.lines import parse_line
+from tests.worlds.doors import Doors, config
+from tests.worlds.influx import OLD, V1, V2, V3, T, write
+from tidetable.config.model import InfluxPolicy
+from tidetable.dialects.door import Request
+from tidetable.dialects.influx_door import InfluxDoor
+from tidetable.problems import Problem
+
+BAD = "cpu idle="
+
+
+@pytest.mark.parametrize(
+    ("line", "data"),
+    [
+        ("cpu,load=high load=1,load_tag=2", {"load": 1, "load_tag": 2, "load_tag_tag": "high", "measurement": "cpu"}),
+        ('cpu measurement="mine"', {"measurement": "mine"}),
+        # The text ends with a backslash, so that the quote after it is the end of the text.
+        ('log msg="first\nsecond\\\\"', {"msg": "first\nsecond\\", "measurement": "log"}),
+        ("cpu cold=-40.5,tiny=-1e-200", {"cold": -40.5, "tiny_text": "-1e-200", "measurement": "cpu"}),
+    ],
+)
+def test_a_line_is_stored_whole_whatever_its_names_and_quotes(doors: Doors, line: str, data: dict[str, Any]) -> None:
+    assert write(doors, f"{line} {T}\nother n=1 {T}").status == 204
+    assert data in [event["data"] for event in doors.events()]
+    assert len(doors.events()) == 2
+
+
+def test_only_a_text_that_is_open_joins_lines(doors: Doors) -> None:
+    """The second line is wrong by itself; the quotes of its neighbours are parts of tags."""
+    reply = write(doors, f'log,a="b n=1 {T}\ncpu\nx,c="d n=2 {T}', V3)
+    assert [line["line_number"] for line in reply.document["data"]] == [2]
+    assert [event["data"]["n"] for event in doors.events()] == [1, 2]
+
+
+def test_both_letters_for_micro_are_a_precision(doors: Doors) -> None:
+    assert write(doors, f"cpu v=1 {T // 1000}", V1, "precision=%C2%B5").status == 204
+    assert doors.events()[0]["time"] == "2026-03-01T00:04:00.000000Z"
+
+
+@pytest.mark.parametrize("word", ["false", "False", "FALSE"])
+def test_a_request_is_strict_however_the_word_is_written(doors: Doors, word: str) -> None:
+    assert write(doors, f"cpu v=1 {T}\n{BAD}", V3, f"accept_partial={word}").status == 400
+    assert doors.events() == []
+
+
+def test_version_2_names_the_malformed_line_even_after_one_outside_the_window(doors: Doors) -> None:
+    reply = write(doors, f"cpu v=1 {OLD}\ncpu idle= {T}")
+    assert (reply.status, reply.document["code"], reply.document["line"]) == (400, "invalid", 2)
+
+
+def test_version_3_quotes_a_thousand_characters_of_a_line_without_its_end(doors: Doors) -> None:
+    reply = write(doors, f"{BAD}\r\n{BAD}{'x' * 2000}\n", V3)
+    short, long = (line["original_line"] for line in reply.document["data"])
+    assert short == BAD
+    assert long == BAD + "x" * (1000 - len(BAD))
+
+
+def test_version_3_calls_a_write_partial_if_its_other_lines_are_queued(doors: Doors) -> None:
+    doors.store.throttles = {"tidetable-t.quakes.2026-03-01"}
+    reply = write(doors, f"cpu v=1 {T}\n{BAD}", V3, seconds=14)
+    assert (reply.status, reply.document["error"]) == (400, "partial write of line protocol occurred")
+
+
+def test_refused_lines_are_listed_in_their_order_though_a_point_has_several(doors: Doors) -> None:
+    reply = write(doors, f"cpu a=1 {OLD}\nmem a=1 {OLD}\ncpu b=1 {OLD}", V3)
+    assert [line["line_number"] for line in reply.document["data"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, False), (4, True)])
+def test_three_reasons_are_in_a_message_and_the_others_are_counted(doors: Doors, count: int, more: bool) -> None:
+    message = write(doors, f"{BAD}\n" * count).document["message"]
+    assert "line 3: " in message
+    assert "line 4: " not in message
+    assert ("and 1 more lines" in message, "more lines" in message) == (more, more)
+
+
+def test_the_header_of_version_1_is_a_line_of_ascii_of_at_most_500_characters() -> None:
+    doors = Doors(config(influx=InfluxPolicy(series="{höst}" + "x" * 300)))
+    header = write(doors, f"cpu v=1 {T}\ncpu v=2 {T}\ncpu v=3 {T}", V1).headers["x-influxdb-error"]
+    assert header.startswith("partial write: line 1: series: there is no 'h?st'")
+    assert len(header) == 500
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, "invalid"), (401, "unauthorized"), (415, "invalid"), (429, "too many requests"), (500, "internal error"),
+     (504, "internal error")],
+)  # fmt: skip
+def test_version_2_has_a_code_for_every_status(status: int, code: str) -> None:
+    request = Request(V2, datetime(2026, 3, 1, tzinfo=UTC))
+    answer = InfluxDoor(parse_line).refuse(request, Problem(status, "x", "detail", headers={"Retry-After": "7"}))
+    assert (answer.status, answer.headers) == (status, {"Retry-After": "7"})
+    assert answer.body == f'{{"code":"{code}","message":"detail"}}'.encode()
+
+
+@pytest.mark.parametrize("encoding", ["x-gzip", " GZIP ", "Identity"])
+def test_encodings_have_two_names_and_any_case(doors: Doors, encoding: str) -> None:
+    assert write(doors, f"cpu v=1 {T}", content_encoding=encoding).status == 204
+
+
+@pytest.mark.parametrize("level", [0, 1, 5, 6, 9])
+def test_deflate_of_any_level_is_inflated(doors: Doors, level: int) -> None:
+    body = zlib.compress(f"cpu v=1 {T}".encode(), level)
+    assert write(doors, body, content_encoding="deflate").status == 204
+
+
+def test_ten_thousand_lines_are_the_most_whatever_the_configuration_says() -> None:
+    doors = Doors(config({"max_events": 2000}))
+    assert write(doors, "a b=1\n" * 10_000).status == 204
+    assert write(doors, "a b=1\n" * 10_001).status == 413

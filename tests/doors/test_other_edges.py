@@ -1,0 +1,106 @@
+"""CloudEvents and Firehose at their edges: names and ids of any length, and what an answer lists."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.worlds.doors import Doors, Reply
+from tidetable.dialects.cloudevents import consent
+
+EVENTS, FIREHOSE = "/v1/streams/{stream}/cloudevents", "/v1/streams/{stream}/firehose"
+BATCH = "application/cloudevents-batch+json"
+TIME, OLD = "2026-03-01T00:04:00Z", "2026-01-01T00:00:00Z"
+
+
+def event(id: str = "1", **more: Any) -> dict[str, Any]:
+    return {"specversion": "1.0", "id": id, "source": "/shop", "type": "order.paid", "time": TIME} | more
+
+
+def send_events(doors: Doors, *events: Any, **more: Any) -> Reply:
+    return doors.call("POST", EVENTS, json.dumps(events), stream="quakes", content_type=BATCH, **more)
+
+
+def send_records(doors: Doors, *values: Any) -> Reply:
+    records = [{"data": base64.b64encode(json.dumps(value).encode()).decode()} for value in values]
+    document = {"requestId": "r", "timestamp": 1_772_323_440_000, "records": records}
+    return doors.call("POST", FIREHOSE, json.dumps(document), stream="quakes", content_type="application/json")
+
+
+def test_a_long_id_is_hashed_by_the_length_that_its_key_has(doors: Doors) -> None:
+    """Three bytes of a key for each number sign: 300 of them do not fit into 480 bytes."""
+    assert send_events(doors, event("#" * 300), event("#" * 150)).status == 204
+    short, long = sorted((stored["id"] for stored in doors.events()), key=len, reverse=True)
+    assert (short, len(long)) == ("/shop " + "#" * 150, 32)
+
+
+def test_hashed_ids_tell_the_source_from_the_id(doors: Doors) -> None:
+    long = "x" * 600
+    assert send_events(doors, event(f"b {long}", source="a"), event(long, source="a b")).status == 204
+    assert len({stored["id"] for stored in doors.events()}) == 2
+
+
+def test_a_long_subject_is_cut_and_stays_a_name_of_its_own(doors: Doors) -> None:
+    assert send_events(doors, event("1", subject="x" * 600), event("2", subject="x" * 601)).status == 204
+    names = {stored["series"] for stored in doors.events()}
+    assert len(names) == 2
+    assert all(name.startswith("x" * 90 + "~") for name in names)
+
+
+def test_a_binary_event_without_its_version_is_refused_as_an_event(doors: Doors) -> None:
+    headers: dict[str, Any] = {"ce_id": "1", "ce_source": "/shop", "ce_type": "t"}
+    reply = doors.call("POST", EVENTS, b"{}", stream="quakes", content_type="application/json", **headers)
+    assert reply.status == 422
+    assert reply.document["errors"][0]["detail"].startswith("specversion is missing")
+
+
+def test_a_hundred_refused_events_are_listed(doors: Doors) -> None:
+    reply = send_events(doors, *[event(str(number), time=OLD) for number in range(120)])
+    assert (reply.document["rejected"], len(reply.document["errors"])) == (120, 100)
+
+
+def test_queued_events_are_counted_beside_refused_ones(doors: Doors) -> None:
+    doors.store.throttles = {"tidetable-t.quakes.2026-03-01"}
+    found = send_events(doors, event("1"), event("2"), event("3", time=OLD), seconds=14).document
+    assert (found["accepted"], found["queued"], found["rejected"]) == (0, 2, 1)
+
+
+@pytest.mark.parametrize(("rate", "minutely"), [(200, "12000"), (0.5, "30"), (0.001, "1")])
+def test_a_webhook_may_deliver_at_least_once_per_minute(rate: float, minutely: str) -> None:
+    origin = {"webhook-request-origin": "events.example.com"}
+    assert consent(origin, rate)["WebHook-Allowed-Rate"] == minutely
+
+
+@pytest.mark.parametrize(
+    ("record", "detail"),
+    [
+        ({"series": 10**40}, "the record has no field 'series'"),
+        ({"series": ""}, "the record has no field 'series'"),
+        ({"series": 1.5}, "the record has no field 'series'"),
+        ({"series": "a", "time": True}, "time: the field 'time' is neither"),
+        ({"series": "a", "time": 1.5}, "time: the field 'time' is neither"),
+    ],
+)
+def test_a_record_with_another_type_of_name_or_time_is_refused(doors: Doors, record: Any, detail: str) -> None:
+    reply = send_records(doors, record)
+    assert reply.status == 400
+    assert f"record 0: {detail}" in reply.document["errorMessage"]
+    assert doors.events() == []
+
+
+def test_a_record_whose_data_is_no_object_is_kept_whole(doors: Doors) -> None:
+    assert send_records(doors, {"series": "a", "data": 5}).status == 200
+    assert doors.events()[0]["data"] == {"series": "a", "data": 5}
+
+
+def test_long_ids_of_records_are_cut_and_stay_apart(doors: Doors) -> None:
+    assert send_records(doors, {"series": "a", "id": "x" * 600}, {"series": "a", "id": "x" * 601}).status == 200
+    assert len({stored["id"] for stored in doors.events()}) == 2
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, False), (6, True)])
+def test_the_message_counts_more_refusals_only_if_there_are_more(doors: Doors, count: int, more: bool) -> None:
+    message = send_records(doors, *[{"n": number} for number in range(count)]).document["errorMessage"]
+    assert message.endswith("; and 1 more") == more
+    assert "and 0 more" not in message

@@ -1,0 +1,92 @@
+"""Names, numbers, times and nested attributes that every dialect makes its events with, at their edges."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tidetable.dialects.reading import fit_name, nest, set_number, split_nanos
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("x" * 480, True),
+        ("x" * 481, False),
+        ("#" * 160, True),
+        ("#" * 161, False),
+        ("é" * 240, True),
+        ("é" * 241, False),
+    ],
+)
+def test_a_name_has_as_many_bytes_as_its_key_takes(name: str, kept: bool) -> None:
+    """480 bytes, and a number sign is three of them."""
+    found = fit_name(name)
+    assert (found == name) == kept
+    if not kept:
+        assert found.startswith(name[:90] + "~")
+        assert len(found) == 90 + 1 + 32
+
+
+@pytest.mark.parametrize(
+    ("nanos", "time", "rest"),
+    [
+        (0, "1970-01-01T00:00:00.000000Z", 0),
+        (999, "1970-01-01T00:00:00.000000Z", 999),
+        (1_772_323_440_000_001_002, "2026-03-01T00:04:00.000001Z", 2),
+        (253_370_678_400 * 10**9 - 1, "9998-12-30T23:59:59.999999Z", 999),
+    ],
+)
+def test_nanoseconds_are_whole_microseconds_and_a_rest(nanos: int, time: str, rest: int) -> None:
+    assert split_nanos(nanos) == (time, rest)
+
+
+@pytest.mark.parametrize("nanos", [-1, 253_370_678_400 * 10**9, 10**40])
+def test_nanoseconds_outside_the_calendar_are_refused(nanos: int) -> None:
+    """9998-12-31 and later, and before 1970."""
+    with pytest.raises(ValueError, match="lie outside the years 1970 to 9998"):
+        split_nanos(nanos)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "stored"),
+    [
+        (0.0, "v", Decimal("0.0")),
+        (-40.5, "v", Decimal("-40.5")),
+        (1e-130, "v", Decimal("1E-130")),
+        (-1e-130, "v", Decimal("-1E-130")),
+        (9e-131, "v_text", "9e-131"),
+        (9.9e125, "v", Decimal("9.9E+125")),
+        (-1e126, "v_text", "-1e+126"),
+        (float("-inf"), "v_text", "-Infinity"),
+    ],
+)
+def test_a_number_that_dynamodb_cannot_hold_is_text(value: float, name: str, stored: Any) -> None:
+    data: dict[str, Any] = {}
+    set_number(data, "v", value)
+    assert data == {name: stored}
+
+
+def test_the_text_of_a_number_replaces_no_other_field() -> None:
+    data: dict[str, Any] = {"v_text": "mine", "v_text_text": "mine too"}
+    set_number(data, "v", float("nan"))
+    assert data == {"v_text": "mine", "v_text_text": "mine too", "v_text_text_text": "NaN"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "nested"),
+    [
+        ([("a.b.c", 1), ("a.b.d", 2)], {"a": {"b": {"c": 1, "d": 2}}}),
+        ([("a.b", 1), ("a", 2)], {"a": 2, "a.b": 1}),
+        ([("a.b.c", 1), ("a.b", 2)], {"a": {"b": 2}, "a.b.c": 1}),
+        ([("a..b", 1), (".a", 2), ("a.", 3), ("", 4)], {"a..b": 1, ".a": 2, "a.": 3, "": 4}),
+        ([("a", {"own": 1}), ("a.b", 2)], {"a": {"own": 1}, "a.b": 2}),
+        # Eight levels are nested, and no more.
+        ([("1.2.3.4.5.6.7.8.9", 0)], {"1": {"2": {"3": {"4": {"5": {"6": {"7": {"8": {"9": 0}}}}}}}}}),
+        ([("1.2.3.4.5.6.7.8.9.10", 0)], {"1.2.3.4.5.6.7.8.9.10": 0}),
+        ([("a.b", float("nan"))], {"a": {"b_text": "NaN"}}),
+    ],
+)
+def test_names_with_dots_are_nested_where_they_can_be(pairs: list[tuple[str, Any]], nested: dict[str, Any]) -> None:
+    assert nest(pairs) == nested
+    assert nest(pairs[::-1]) == nested
