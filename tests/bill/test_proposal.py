@@ -122,3 +122,17 @@ def test_a_saving_is_what_the_bill_is_less(simulate: Callable[[str], dict[str, A
 def test_the_line_at_fault_is_named(simulate: Callable[[str], dict[str, Any]]) -> None:
     with pytest.raises(ProblemError, match=r"retention.*\(line 2\)"):
         simulate("late = '1d'\nretention = 'much'")
+
+
+def test_ideas_are_listed_by_their_saving(simulate: Callable[[str], dict[str, Any]]) -> None:
+    found = simulate("")
+    savings = [idea["saving"] for idea in found["ideas"]]
+    assert len(savings) > 2
+    assert savings == sorted(savings, reverse=True)
+    assert savings[0] > savings[-1]
+    assert (found["after"], found["saving"]) == (None, None)
+
+
+def test_streams_that_a_key_may_not_see_are_not_named() -> None:
+    with pytest.raises(ProblemError, match=r"name one of $"):
+        parse(lambda _: False, stream="")
