@@ -126,6 +126,30 @@ def test_a_ranking_that_an_answer_does_not_hold_is_cut_but_for_its_first(monkeyp
         assert ([event.data["n"] for event in page.events], page.cut) == (numbers, cut)
 
 
+@pytest.mark.parametrize(
+    ("limit", "maximum", "sizes"),
+    [(3, 10_000, [3, 1]), (4, 10_000, [4]), (9, 2_500, [2, 2]), (9, 100, [1, 1, 1, 1])],
+    ids=["limit", "limit of all", "bytes", "an event above the bytes of a page"],
+)
+def test_a_page_has_its_limit_its_bytes_or_an_event(
+    monkeypatch: pytest.MonkeyPatch, limit: int, maximum: int, sizes: list[int]
+) -> None:
+    archive = FakeArchive()
+    archive.keep(
+        "m", _LAYOUT, [Event("a", _START + timedelta(seconds=n), "1", {"text": "x" * 1_000}) for n in range(4)]
+    )
+    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", maximum)
+    seen: list[int] = []
+    after: str | None = None
+    for _ in sizes:
+        keys = ArchiveRange("m", "", "~", "a", after=after)
+        page = read_archive(keys, archive, limit=limit, ascending=True)
+        assert page.more == (sum(seen) + len(page.events) < 4)
+        seen.append(len(page.events))
+        after = stored_place(_LAYOUT.partition_by, page.events[-1].time, "a", "1")
+    assert seen == sizes
+
+
 class _Corrected(FakeArchive):
     """An event whose first version had the status that is looked for, and whose newest has another."""
 

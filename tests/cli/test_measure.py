@@ -61,10 +61,14 @@ class World:
         self.entries = list(ENTRIES)
         self.outputs: dict[str, str] = dict(OUTPUTS)
         hours = hours or {("t-3", ""): (HOT,), ("t-2", ""): (HOT,), ("t-1", ""): (HOT,), ("t-1", "by_kind"): (HOT,)}
-        patch.setattr(measure, "read_hours", lambda _, tables, *span: self.read.append((tables, *span)) or hours)
-        patch.setattr(measure, "read_uses", lambda _, groups, *__: self.read.append(groups) or ())
+        patch.setattr(measure, "read_hours", lambda _, tables, *span: self.note((tables, *span), hours))
+        patch.setattr(measure, "read_uses", lambda _, groups, *__: self.note(groups, ()))
         patch.setattr(measure, "read_writing", lambda _, groups, *__: self.read.append(groups))
         patch.setattr(measure, "read_shares", lambda *_: {"k": 1.0} | {_[2].table: 0.0})
+
+    def note(self, read: Any, answer: Any) -> Any:
+        self.read.append(read)
+        return answer
 
     def describe(self, name: str) -> Table | None:
         self.described.append(name)

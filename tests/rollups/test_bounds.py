@@ -133,7 +133,10 @@ def test_counts_are_kept_though_no_definition_names_them() -> None:
     assert cell is None, "it is of another definition"
     cell = parse_cell(replace(MINUTES, stats=("min",)), event, SKETCHES, ("mag",))
     assert cell is not None
-    assert (cell.state.count, cell.state.fields["mag"].min, cell.state.fields["mag"].sum) == (1, 2, 0)
+    mag = cell.state.fields["mag"]
+    assert cell.state.count == 1
+    assert mag.min == 2
+    assert mag.sum == 0
 
 
 def test_a_truth_value_is_no_number_among_the_kinds_of_fields() -> None:
