@@ -83,6 +83,19 @@ def test_a_table_and_its_chunks_are_one_row_whose_chunks_have_no_index() -> None
     assert (row.items, row.bytes, row.taken_write, row.taken_read) == (7, 220, None, None)
 
 
+def test_a_period_with_chunks_has_the_table_beside_it_too() -> None:
+    chunked = replace(entry(), layout=Layout("series", 1, "id", parts=True))
+    gone = entry("2026-03-14", State.DELETED)
+
+    def describe(name: str) -> Table | None:
+        return Table(name, "ACTIVE", None, None, TableClass.STANDARD, size_bytes=len(name))
+
+    observed = describe_entries([chunked, gone], STREAM, describe, cast("Any", Serial))
+    # "tidetable-t.s.2026-03-15" has 24 characters.
+    sizes = [{name: table.size_bytes for name, table in period.tables.items()} for period in observed]
+    assert sizes == [{NAME: 24, f"{NAME}.parts": 30}, {}]
+
+
 @pytest.mark.parametrize(
     ("state", "shown"),
     [(State.OPEN, "LOST"), (State.CLOSED, "LOST"), (State.ARCHIVED, "archived"), (State.DELETED, "deleted")],
