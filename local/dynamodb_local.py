@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from local.processes import HOST, ROOT, clean_environment, clock_variables, end_process, start_server
+from local.processes import HOST, ROOT, clean_environment, drop_clock, end_process, start_server
 
 FOLDER = ROOT / ".dynamodb-local"
 _SERVER = Path(__file__).parent / "dynamodb-local.xml"
@@ -59,7 +59,7 @@ class DynamoDBLocal:
         self._folder.mkdir(exist_ok=True)
         log = self._folder / "log"
         # libfaketime would have Java wait actively for each of its timers; no test looks at the engine's own time.
-        variables = {name: value for name, value in clean_environment().items() if name not in clock_variables()}
+        environment = drop_clock(clean_environment())
         self._process = start_server(
             "DynamoDB Local",
             [
@@ -75,7 +75,7 @@ class DynamoDBLocal:
             log,
             lambda text: _LISTENING.search(text) is not None,
             folder=FOLDER,
-            environment=variables | {"DDB_LOCAL_TELEMETRY": "0"},
+            environment=environment | {"DDB_LOCAL_TELEMETRY": "0"},
         )
         match = _LISTENING.search(log.read_text(errors="replace"))
         self.port = int(match[1]) if match is not None else 0

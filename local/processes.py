@@ -34,6 +34,12 @@ def clock_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(("FAKETIME", "LD_PRELOAD"))}
 
 
+def drop_clock(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without these variables: the machine's own time."""
+    moved = clock_variables()
+    return {name: value for name, value in environment.items() if name not in moved}
+
+
 def free_port() -> int:
     """A free port of the loopback interface. Another process may take it before the caller does."""
     with socket.socket() as probe:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from local.processes import ROOT, clock_variables
+from local.processes import ROOT, drop_clock
 
 
 class BrowserError(Exception):
@@ -95,9 +95,7 @@ def _browser_environment() -> dict[str, str]:
     With libfaketime Chromium needs many times as long, and ``open`` gives each page a time of its own anyway. Without a
     locale Chromium takes the machine's, which may be one that JavaScript does not know.
     """
-    moved = clock_variables()
-    real = {name: value for name, value in os.environ.items() if name not in moved}
-    return real | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"}
+    return drop_clock(os.environ) | {"LC_ALL": "en_US.UTF-8", "LANGUAGE": "en_US"}
 
 
 @contextmanager

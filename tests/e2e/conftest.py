@@ -18,6 +18,7 @@ from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
 
 _T = TypeVar("_T")
+PATIENCE_SECONDS = 600
 Keys = Callable[..., Any]
 # The queue that receives the changes of the stations.
 CHANGES = "changes"
@@ -59,11 +60,11 @@ def hour(stage: tuple[Emulator, Deployed], api: Api) -> Any:
     return seal_hour(*stage, api) if clock_can_move() else None
 
 
-def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool], seconds: float = 600) -> _T:
+def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool]) -> _T:
     """Repeat a request until its answer meets the condition; a failure shows the last answer. A busy machine is no failure."""
-    deadline = monotonic() + seconds
+    deadline = monotonic() + PATIENCE_SECONDS
     while not holds(answer := probe()):
-        assert monotonic() < deadline, f"not within {seconds} s; the last answer was {str(answer)[-3000:]}"
+        assert monotonic() < deadline, f"not within {PATIENCE_SECONDS} s; the last answer was {str(answer)[-3000:]}"
         sleep(0.3)
     return answer
 
