@@ -21,10 +21,7 @@ from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Guard, Guarded, Page, Put, RangeRead, Transacted, Written
-
-# AWS: BatchGetItem takes 100 keys and answers 16 MB: parts are up to 400 KB each.
-_GET, _GET_PARTS = 100, 40
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 
 class LeanStore:
@@ -144,11 +141,11 @@ class LeanStore:
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
+        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
     def _get_all(
-        self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
+        self, table: str, keys: list[dict[str, Any]], most: int = GET_ITEMS, *, consistent: bool = True
     ) -> Iterator[dict[str, dict[str, Any]]]:
         def request(chunk: list[dict[str, Any]]) -> Request:
             body = {"RequestItems": {table: {"Keys": chunk, "ConsistentRead": consistent}}}

@@ -18,6 +18,9 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 
+# AWS: BatchGetItem takes 100 keys and answers 16 MB. Chunks are up to 400 KB each.
+GET_ITEMS, GET_CHUNKS = 100, 40
+
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
     """An object on its way to the bucket. ``owner`` is the key of the item that it belongs to."""

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from tidetable.keys import WHOLE
-from tidetable.ports import Table
+from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
@@ -24,8 +24,6 @@ from tidetable.query.settle import count_first_packs
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
-# AWS: BatchGetItem takes so many keys.
-_KEYS = 100
 # How many events a pack holds nobody has counted. Compressed they take 10 to 50 bytes each (docs/decisions/0050).
 _PACKED_BYTES = 25.0
 # Of how many series a table holds events nobody has counted.
@@ -261,7 +259,7 @@ def _cost_of_fetches(scan: Scan, table: Table | None, events: float, *, consiste
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
-    return events * each, ceil(events / _KEYS)
+    return events * each, ceil(events / GET_ITEMS)
 
 
 def _cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:

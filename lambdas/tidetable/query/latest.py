@@ -119,7 +119,7 @@ def _search(
     if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
         raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
     try:
-        latest.losses += complete_rows(rows, reader.unpacker, projection)
+        latest.losses += complete_rows(rows, reader.unpacker, projection, latest.cost)
     except TableMissing:
         _pass_gone(entry, reader)
         return []

@@ -202,7 +202,7 @@ class Scanner:
         for columns, reached in walk.read(begun.reads, begun.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_conditions(columns, scan, unpacker, self._fields, self._note_lost(scan))
+            columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, self._note_lost(scan))
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
@@ -254,7 +254,7 @@ class Scanner:
         if isinstance(scan, IndexScan) and scan.fetches:
             store, consistent = self._reader.store, self._query.consistent
             columns = Columns.of(read_base_items(columns.items(), scan, store, self.cost, consistent=consistent))
-        columns = match_conditions(columns, scan, self._reader.unpacker, self._fields, self._note_lost(scan))
+        columns = match_conditions(columns, scan, self._reader.unpacker, self.cost, self._fields, self._note_lost(scan))
         return LiveBatch(scan, columns, reached)
 
     def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:

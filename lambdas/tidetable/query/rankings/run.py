@@ -207,7 +207,7 @@ class _Run:
             reading.keys = replace(reading.keys, start=page.last)
         items = [scan.with_data(item) for item in items if self._is_ahead(self._key_of(item, scan))]
         if scan.conditions:
-            items = match_conditions(Columns.of(items), scan, self._reader.unpacker).items()
+            items = match_conditions(Columns.of(items), scan, self._reader.unpacker, self._cost).items()
         self._candidates += [_Candidate(self._key_of(item, scan), scan, item, whole=whole) for item in items]
 
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
@@ -276,7 +276,7 @@ class _Run:
                     break
                 rows.append((candidate.key, row))
             count += 1
-        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection)
+        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection, self._cost)
         events = show_rows([row for _, row in rows], projection)
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
