@@ -57,7 +57,7 @@ class LeanStore:
         replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
-                total.held.append((put, self._read_present(put, reply)))
+                total.conflicts.append((put, self._read_present(put, reply)))
             else:
                 _account([put], reply, total)
         return total
@@ -77,7 +77,7 @@ class LeanStore:
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
             if failed in codes:
-                return Transacted.HELD
+                return Transacted.CONFLICT
         answered(reply, puts[0].put.table)
         return Transacted.DONE
 

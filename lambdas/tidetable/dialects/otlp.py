@@ -96,8 +96,8 @@ class _Source:
             own = read_attributes(scope.attributes)
             identity = [scope.name, scope.version, own]
             fields = {"name": scope.name, "version": scope.version, "attributes": nest(own)}
-            if kept := {name: value for name, value in fields.items() if value}:
-                data["scope"] = kept
+            if members := {name: value for name, value in fields.items() if value}:
+                data["scope"] = members
         return cls(attributes, identity, data, len(encode_json([attributes, data])))
 
 

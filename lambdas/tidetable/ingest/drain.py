@@ -188,10 +188,10 @@ def _read_message(body: str, ports: Drain) -> Message:
         message = decode_message(body)
         if message.kept is None:
             return message
-        kept = ports.large.values.get(message.kept)
-        if kept is None:
+        payload = ports.large.values.get(message.kept)
+        if payload is None:
             raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        return decode_message(ports.large.compressor.expand(kept))
+        return decode_message(ports.large.compressor.expand(payload))
     except (ValueError, KeyError, TypeError) as error:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
@@ -203,9 +203,9 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
     if entry.layout.pack is not None:
         from tidetable.packs import make_packs
 
-        made = make_packs(items, entry.layout, ports.large.compressor)
-        packs = [Put(entry.table, pack.item) for pack in made.packs]
-        items = [items[number] for number in made.alone]
+        pack_set = make_packs(items, entry.layout, ports.large.compressor)
+        packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
+        items = [items[number] for number in pack_set.alone]
     policy = ports.config.streams.get(message.stream)
     if policy is None:
         return packs + [Put(entry.table, item) for item in items]
@@ -233,7 +233,7 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
         raise NotDrained(f"what an event of {stream} refers to is still to be written")
     if "version" in put.item:
         done = add_fenced(ports.store, put, entry)
-        if done is Transacted.HELD:
+        if done is Transacted.CONFLICT:
             raise NotDrained(f"others write to an event of {stream}, too")
     else:
         done = ports.store.transact([Guarded(put, "newer")], entry)
@@ -248,13 +248,13 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
         some = puts[start : start + _AT_ONCE]
         ports.pace.wait(entry, remaining)
         written = _write_some(some, ports, remaining)
-        ports.pace.spent(entry, written.units + len(written.held))
-        lost = sum(map(written.is_full, written.unwritten))
-        full += lost
-        if len(written.unwritten) > lost:
+        ports.pace.spent(entry, written.units + len(written.conflicts))
+        full_puts = sum(map(written.is_full, written.unwritten))
+        full += full_puts
+        if len(written.unwritten) > full_puts:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
-            left = len(puts) - start - len(some) + len(written.unwritten)
-            raise NotDrained(f"{left} of {len(puts)} items of {stream} are still to be written{missing}")
+            unwritten_count = len(puts) - start - len(some) + len(written.unwritten)
+            raise NotDrained(f"{unwritten_count} of {len(puts)} items of {stream} are still to be written{missing}")
     return full
 
 

@@ -263,12 +263,12 @@ def _store(
 
 def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool) -> None:
     """Queue the events that no table took, of each slot the last, but all of a pack."""
-    left = [submission for submission in submissions if submission.fate is Durable.QUEUED]
+    to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
         # What was to be one pack stays together, as it can be packed again.
-        left.sort(key=lambda submission: submission.slot)
-    waiting = {_one_of(submission, packed=packed): submission.event for submission in left}
-    _send(stream, list(waiting.values()), at, overflow)
+        to_queue.sort(key=lambda submission: submission.slot)
+    events = {_one_of(submission, packed=packed): submission.event for submission in to_queue}
+    _send(stream, list(events.values()), at, overflow)
 
 
 def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
@@ -276,11 +276,9 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
 
     Then nothing of the request is acknowledged, although some of it may be stored.
     """
-    lost = overflow.send(stream, events, at) if events else ()
-    if lost:
-        detail = (
-            f"{len(lost)} events could be neither stored nor queued; send the whole request again, which is harmless"
-        )
+    unqueued = overflow.send(stream, events, at) if events else ()
+    if unqueued:
+        detail = f"{len(unqueued)} events could be neither stored nor queued; send the whole request again, which is harmless"
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
 
 

@@ -154,23 +154,23 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
 def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
     """The costs of the pages of a walk over some scans, which are begun one, then two, then four at a time on each page."""
     # How much of the segment under way earlier pages took.
-    current, taken = 0, 0.0
+    current, done = 0, 0.0
     while current < len(segments):
-        page, left = Spent(), float(query.limit)
+        page, wanted = Spent(), float(query.limit)
         number, ahead = current, 1
-        while number < len(segments) and left > 0:
+        while number < len(segments) and wanted > 0:
             for place, segment in enumerate(segments[number : number + ahead], number):
-                events = segment.events - (taken if place == current else 0.0)
+                events = segment.events - (done if place == current else 0.0)
                 # A page looks for one event more than it shows.
-                each = min(events / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
+                each = min(events / segment.ranges, share(max(ceil(wanted) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
                     # Each page reads all of it again.
                     each = segment.events / segment.ranges
-                shown = min(events, max(left, 0.0))
+                shown = min(events, max(wanted, 0.0))
                 page.add(*segment.cost(each * segment.ranges, shown))
-                left -= shown
+                wanted -= shown
                 if place == current:
-                    current, taken = (current, taken + shown) if events - shown > 1e-6 else (current + 1, 0.0)
+                    current, done = (current, done + shown) if events - shown > 1e-6 else (current + 1, 0.0)
             number, ahead = number + ahead, min(2 * ahead, AHEAD)
         yield page
 

@@ -67,8 +67,8 @@ def find_latest(
     ProblemError says what to change.
     """
     series = _series(parameters)
-    others = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
-    projection, consistent = parse_projection(stream, others), parse_consistent(others)
+    options = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
+    projection, consistent = parse_projection(stream, options), parse_consistent(options)
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)

@@ -68,9 +68,9 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     Those of periods that are partitioned by series come last, in no order.
     """
     plan = plan_query(query, entries)
-    gone = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
-    if gone:
-        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(gone[0].start)} on: {gone[0].reason}")
+    blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
+    if blocking:
+        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(blocking[0].start)} on: {blocking[0].reason}")
     stretches = find_stretches(query, entries)
     since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
     _refuse_unnoted(query, stretches, since)
@@ -197,7 +197,7 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     _refuse_unnoted(query, stretches, services.rollups.read_state(query.stream, (start, end)).noted_since)
     noted = read_series(query, stretch, services.rollups)
     cells = max(len(noted.series), 1) * max(len(definition.fields), 1)
-    most = MOST_SKETCHES if PERCENTILES in definition.kept else MOST_GROUPS
+    most = MOST_SKETCHES if PERCENTILES in definition.kept_statistics else MOST_GROUPS
     count = min((end - start) // every, most // cells)
     if count < 2:
         return {}

@@ -87,13 +87,13 @@ class Run:
                 unordered.take(batch)
                 continue
             if section.definition is None:
-                taken = self._take(self._events(batch))
+                goes_on = self._take(self._events(batch))
             else:
-                taken = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
-            if taken and self._remaining() < RESERVE and batch.reached is not None:
+                goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
+            if goes_on and self._remaining() < RESERVE and batch.reached is not None:
                 self._stop(batch.reached)
-                taken = False
-            if not taken:
+                goes_on = False
+            if not goes_on:
                 return False
         return unordered is None or self._take_cells(unordered.cells())
 

@@ -166,8 +166,8 @@ class _Run:
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
         seen = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            held = self._noted.get(series)
-            self._noted[series] = seen if held is None or held.first == seen.first else held._replace(last=seen.last)
+            known = self._noted.get(series)
+            self._noted[series] = seen if known is None or known.first == seen.first else known._replace(last=seen.last)
 
     @property
     def _rollups(self) -> Rollups:
