@@ -74,7 +74,8 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
     """What ``find_top`` would read, and about how much."""
     entries = reader.catalog.entries(stream.name, ranking.start, None)
     plan = plan_ranking(ranking, entries)
-    estimated = estimate_top(plan, ranking.limit, describe_tables(plan, tables, reader.pools), now)
+    described = describe_tables(plan, tables, reader.pools)
+    estimated = estimate_top(plan, ranking.limit, described, now, consistent=ranking.consistent)
     query = {
         "stream": ranking.stream,
         "index": ranking.index.name,
