@@ -22,7 +22,13 @@ _TYPES = {
     "csv": "text/csv; charset=utf-8",
     "arrow": _ARROW,
 }
-_ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv", _ARROW: "arrow"}
+_ACCEPTED = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "text/csv": "csv",
+    _ARROW: "arrow",
+}
 # What comes after everything else in a row.
 _LAST = "ref"
 # What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
