@@ -29,6 +29,8 @@ _ACCEPTED = {
     "text/csv": "csv",
     _ARROW: "arrow",
 }
+# A page leaves 1 MB of an answer for what is beside its rows: so many gaps and sources surely fit, of 130 bytes each.
+_FEW = 5_000
 # What comes after everything else in a row.
 _LAST = "ref"
 # What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
@@ -86,7 +88,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     while True:
         if form.kind == "json" and not form.flat:
             rendered = Rendered(answer, _TYPES["json"], _json(answer, answer.joined()))
-            if answer.bounded:
+            if answer.bounded and len(answer.gaps) + len(answer.sources) <= _FEW:
                 return rendered
         elif form.kind == "arrow":
             rendered = _write_arrow(answer, encode_table)
