@@ -61,7 +61,12 @@ def _overlaps(group: Any, first: Any, last: Any) -> bool:
 
 
 def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if an event of the row group may meet all conditions, by the group's statistics."""
+    """True if the range needs the row group: by its statistics, an event of it may meet all conditions.
+
+    Where versions are wanted, each is needed: the newest one decides for all of an event's, which are in other row groups.
+    """
+    if keys.versions:
+        return True
     statistics = {group.column(at).path_in_schema: group.column(at).statistics for at in range(group.num_columns)}
     rest = statistics.get("data")
     if not keys.conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":

@@ -175,10 +175,14 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
         yield page
 
 
-def estimate_top(plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+def estimate_top(
+    plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime, *, consistent: bool = False
+) -> Estimate:
     """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
     estimated = Estimate()
-    segments = [estimated.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
+    segments = [
+        estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent) for scan in plan.scans
+    ]
     ranges = max(sum(segment.ranges for segment in segments if not isinstance(segment.scan, ArchiveScan)), 1)
     for segment in segments:
         scan = segment.scan

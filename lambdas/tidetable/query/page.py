@@ -79,7 +79,7 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
-    # What the rows are called, and whether they surely can be answered as JSON.
+    # What the rows are called, and whether they surely take no more than a page as JSON.
     name = ""
     bounded = True
 

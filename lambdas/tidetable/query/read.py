@@ -21,9 +21,8 @@ from tidetable.query.gather import first_gather_reads, gather
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.scans import LOST, ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
-from tidetable.times import MOMENT, from_text
 
 # So many scans are begun at once, at the most.
 AHEAD = 8
@@ -267,8 +266,7 @@ class Scanner:
         """Note an event whose data is needed and cannot be read, as a gap of its own time."""
 
         def note(item: Item) -> None:
-            time = from_text(scan.entry.layout.names(item["pk"], item["sk"])[0])
-            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap(time, time + MOMENT, LOST)
+            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
 
         return note
 

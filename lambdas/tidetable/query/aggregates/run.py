@@ -54,7 +54,9 @@ class Run:
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
+        # The steps that wait for the whole range, and how many groups they have together.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
+        self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
         self._groups: dict[Group, None] = {}
         self.result: list[dict[str, Any]] = []
@@ -195,7 +197,7 @@ class Run:
         return True
 
     def _new_cell(self, group: Group) -> Cell:
-        count = len(self._cells) + sum(len(cells) for _, cells in self._windows)
+        count = len(self._cells) + self._waiting
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
         if count >= most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
@@ -210,6 +212,7 @@ class Run:
         while self._window[1] <= time:
             if aggregation.top is not None:
                 self._windows.append((self._window, self._cells))
+                self._waiting += len(self._cells)
             elif not self._show(self._window, self._cells):
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]
