@@ -152,6 +152,15 @@ def test_what_an_index_of_an_older_table_holds_once_more_counts_towards_an_items
     assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
 
 
+def test_the_keys_of_an_older_tables_index_count_towards_an_items_size() -> None:
+    """AWS: 400 KB, which are 409,600 bytes. The event has some 408,400; its keys in the index are 1,960 more."""
+    stage = world()
+    change_layout(stage, indexes=(Index("by_n", "n"),))
+    outcome = stage.send(event(1), event(2) | {"data": {"n": "v" * 1_900, "text": "x" * 406_300}})
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_large")]
+    assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+
+
 def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained() -> None:
     """Of 80 units a quarter is for both consumers together: 10 per second for each. Twenty take two seconds, also later."""
     stage = World()
