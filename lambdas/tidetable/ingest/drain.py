@@ -208,10 +208,12 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
         made = make_packs(items, entry.layout, ports.large.compressor)
         packs = [Put(entry.table, pack.item) for pack in made.packs]
         items = [items[number] for number in made.alone]
-    policy = ports.config.streams.get(message.stream)
-    if policy is None:
-        return packs + [Put(entry.table, item) for item in items]
-    packer = Packer.of(policy, ports.large.compressor, ports.large.unique)
+    policy, large = ports.config.streams.get(message.stream), ports.large
+    if policy is not None:
+        packer = Packer.of(policy, large.compressor, large.unique)
+    else:
+        # The stream has left the configuration. What it accepted is kept, however large it is.
+        packer = Packer(None, "s3", (), large.compressor, large.unique)
     target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
