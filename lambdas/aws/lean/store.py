@@ -16,7 +16,7 @@ from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import answered, read_all, read_whole
 from aws.queries import query_request
-from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
+from aws.wire import item_of, item_text, put_body, put_text, requests_of
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
@@ -32,14 +32,12 @@ class LeanStore:
         self._catalog_table = catalog_table
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
-        batches = list(batches_of(puts))
+        """Try each put once, up to 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
+        requests = list(requests_of(puts))
         total = Written()
-        replies = self._client.call_all(
-            [Request("BatchWriteItem", batch_body(batch), answers.WROTE) for batch in batches]
-        )
+        replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
-        for batch, reply in zip(batches, replies, strict=True):
+        for (batch, _), reply in zip(requests, replies, strict=True):
             if len(batch) > 1 and isinstance(reply, Refused) and reply.code == COLLECTION_FULL:
                 # The refusal does not name the item collection that is full, and the others are to be written.
                 mixed += batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidetable.catalog import Entry, State, entry_at
@@ -102,31 +103,32 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
     # By table, and by whether the events may still come by the API.
-    groups: dict[tuple[str, bool], tuple[Entry, list[Event]]] = {}
+    groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
+    problems: list[Exception] = []
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
-            raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
-        groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
-    _mark_late(message, ports)
-    _note_series(message, [(entry, events) for (_, _), (entry, events) in groups.items()], ports)
-    direct: list[tuple[Entry, list[Put]]] = []
-    full = 0
-    for (_, is_direct), (entry, events) in groups.items():
-        puts = _make_puts(message, entry, events, ports)
-        if repeated:
-            puts = _find_missing(puts, entry, ports)
-        if is_direct:
-            direct.append((entry, puts))
+            when = event.time.isoformat()
+            problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        for put in puts:
-            try:
-                _write_fenced(message.stream, put, entry, ports, remaining)
-            except CollectionFull:
-                full += 1
-    for entry, puts in direct:
-        full += _write_direct(message.stream, entry, puts, ports, remaining)
+        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
+        groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
+    _mark_late(message, ports)
+    _note_series(message, list(groups.values()), ports)
+    full = 0
+    for (is_direct, _), (entry, events) in sorted(groups.items(), key=itemgetter(0)):
+        write = _write_direct if is_direct else _write_all_fenced
+        try:
+            puts = _make_puts(message, entry, events, ports)
+            if repeated:
+                puts = _find_missing(puts, entry, ports)
+            full += write(message.stream, entry, puts, ports, remaining)
+        except (NotDrained, StoreUnavailable, TableMissing) as error:
+            # What becomes of one period's events must not decide on those of others.
+            problems.append(error)
+    # A message is buried only if no later try writes anything more of it.
+    for problem in sorted(problems, key=lambda problem: isinstance(problem, Undrainable)):
+        raise problem
     if full:
         # Everything else of the message is written. AWS lets nothing into such a collection but what makes it smaller.
         raise Undrainable(
@@ -206,10 +208,12 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
         pack_set = make_packs(items, entry.layout, ports.large.compressor)
         packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
         items = [items[number] for number in pack_set.alone]
-    policy = ports.config.streams.get(message.stream)
-    if policy is None:
-        return packs + [Put(entry.table, item) for item in items]
-    packer = Packer.of(policy, ports.large.compressor, ports.large.unique)
+    policy, large = ports.config.streams.get(message.stream), ports.large
+    if policy is not None:
+        packer = Packer.of(policy, large.compressor, large.unique)
+    else:
+        # The stream has left the configuration. What it accepted is kept, however large it is.
+        packer = Packer(None, "s3", (), large.compressor, large.unique)
     target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
@@ -219,6 +223,17 @@ def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
     if put is None:
         raise Undrainable(f"an event of {stream} is too large for period {target.label}")
     return put
+
+
+def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
+    """Write puts of a table that may be archived at any moment; how many belong to full item collections."""
+    full = 0
+    for put in puts:
+        try:
+            _write_fenced(stream, put, entry, ports, remaining)
+        except CollectionFull:
+            full += 1
+    return full
 
 
 def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
