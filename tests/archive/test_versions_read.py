@@ -40,8 +40,7 @@ class File:
         return make_item(KEPT, "s", 1, id, {"mag": {"N": str(mag)}}, more, version=number)
 
     def manifest(self, key: str) -> Manifest:
-        edges = {"first": LOW, "last": HIGH}
-        part = Part(key=key, events=4, size=0, sha256="", digest="", partitions=1, **edges)
+        part = Part(key=key, events=4, size=0, sha256="", digest="", partitions=1, first=LOW, last=HIGH)
         return Manifest(
             stream="s", period="2026-03-01", table="t", layout=KEPT, events=4, size=0, digest="", columns={},
             written_at=LOW, parts=(part,),

@@ -290,7 +290,7 @@ class Scanner:
                 yield TimeUp(position)
                 return
             self.cost.requests += 1
-            self.cost.read += len(page.events)
+            self.cost.read += page.read
             yield ArchiveBatch(scan, page, position if page.more else None)
 
 

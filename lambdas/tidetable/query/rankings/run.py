@@ -256,7 +256,7 @@ class _Run:
             if page is None:
                 raise _too_much(f"ranking the archived period {entry.period.label} takes")
             self._cost.requests += 1
-            self._cost.read += len(page.events)
+            self._cost.read += page.read
             keys = [
                 RankKey(Decimal(number_at(event.data, ranking.index.sort_by) or 0), event.time, event.series, event.id)
                 for event in page.events
