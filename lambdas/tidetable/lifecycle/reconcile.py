@@ -140,7 +140,7 @@ class Reconciler:
         """The tables of streams with a feed, and their mappings."""
         if self.mappings is None:
             return None
-        return FeedTables(config or self.config, self.stage, self.tables, self.mappings)
+        return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
 
     def world(self, remaining: Callable[[], float]) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
