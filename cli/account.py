@@ -23,6 +23,15 @@ from wiring_upkeep import Upkeep
 # A NAT gateway drops a connection that is still for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
 _IDLE_SECONDS = 60
+# What every deployed stage's stack puts out.
+_OUTPUTS = (
+    "CatalogTable",
+    "LifecycleFunction",
+    "ArchiverFunction",
+    "RestorerFunction",
+    "OverflowQueueUrl",
+    "DeadLetterQueueUrl",
+)
 
 
 class AccountError(Exception):
@@ -140,6 +149,16 @@ def connect(
     except ValueError as error:
         raise AccountError(f"{error}: write such as http://127.0.0.1:4566 into AWS_ENDPOINT_URL_DYNAMODB") from error
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks["Stacks"][0].get("Outputs", [])}
+    missing = [name for name in _OUTPUTS if name not in outputs]
+    if missing:
+        if "Origin" in outputs:
+            raise AccountError(
+                f"stage {stage!r} is here a reader of {outputs['Origin']}: add --region {outputs['Origin']}"
+            )
+        raise AccountError(
+            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no output {missing[0]}: it is no"
+            " deployed stage, or its first deployment is not done"
+        )
     _keep_connected(functions)
     return Account(
         Upkeep(

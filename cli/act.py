@@ -72,6 +72,8 @@ def apply(
         pending = run_task("planning", lambda: account.run_lifecycle(dry_run=True))
         show_report(pending, as_json=False)
         if not is_pending(pending):
+            if not pending["healthy"]:
+                raise typer.Exit(1)
             return
         typer.confirm("Do this?", abort=True)
     report = run_task("running", lambda: account.run_lifecycle())

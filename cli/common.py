@@ -9,9 +9,11 @@ from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
+from typer.core import TyperGroup
 
 from cli.account import Account, AccountError, connect
 from cli.choose import NoChoice, find_entries
@@ -32,8 +34,22 @@ def check_address(address: str | None) -> str | None:
     return address
 
 
+class Commands(TyperGroup):
+    """The commands. What AWS or a file refuses ends them with the reason, where they do not say more themselves."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of the output has ended, which click handles
+            raise
+        except (ClientError, BotoCoreError, OSError) as error:
+            fail(str(error))
+
+
 app = typer.Typer(
-    help="Looks after a Tidetable stage: its period tables, their capacity, their archive.", no_args_is_help=True
+    cls=Commands,
+    help="Looks after a Tidetable stage: its period tables, their capacity, their archive.",
+    no_args_is_help=True,
 )
 # Wide if the output is not a terminal: a name that is cut off can be neither searched nor distinguished.
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)

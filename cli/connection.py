@@ -63,7 +63,12 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
         fail(
             f"the API of stage {stage!r} could not be found: {why}. Use --url and --key, or TIDETABLE_URL and TIDETABLE_KEY"
         )
-    url = outputs["ApiUrl"]
+    url = outputs.get("ApiUrl")
+    if url is None:
+        fail(
+            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no API: it is no deployed stage, or"
+            " its first deployment is not done. Use --url and --key"
+        )
     return (_emulate(endpoint, url) if endpoint else url), key
 
 

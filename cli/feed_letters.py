@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from aws.feed_targets import FEED, REASON, TARGET
-from cli.letters import receive_letters
+from cli.letters import receive_letters, release_letters
 
 # Gives the changes of a letter to the feed's function: stream, target, and the changes as texts.
 Redeliver = Callable[[str, str, list[str]], None]
@@ -46,7 +46,7 @@ def summarize_changes(client: Any, url: str) -> Letters:
             _changes(message)
         )
         receipts.append(message["ReceiptHandle"])
-    _release(client, url, receipts)
+    release_letters(client, url, receipts)
     return letters
 
 
@@ -66,14 +66,8 @@ def redeliver_changes(
             continue
         client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         result.changes += len(changes)
-    _release(client, url, left)
+    release_letters(client, url, left)
     return result
-
-
-def _release(client: Any, url: str, receipts: list[str]) -> None:
-    """Show messages again. Only at the end: a message that is visible earlier would be received again."""
-    for receipt in receipts:
-        client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
 
 
 def _attribute(message: Any, name: str) -> str:
@@ -81,4 +75,5 @@ def _attribute(message: Any, name: str) -> str:
 
 
 def _changes(message: Any) -> list[str]:
-    return str(message["Body"]).splitlines()
+    # Not by splitlines(), which also ends a line at characters that JSON may have as they are, such as U+2028.
+    return str(message["Body"]).split("\n")

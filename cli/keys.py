@@ -201,6 +201,8 @@ def adopt(
 
     Adopt it before this version is deployed, and its callers notice nothing.
     """
+    if every is bool(stream):
+        fail("add --stream NAME once for each stream, or --all-streams", USAGE)
     access, problems = check_rights(name, None if every else stream or [], _split(can), "")
     if problems:
         fail("\n".join(problems), USAGE)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from aws.overflow import REASON
 from tidetable.ingest.overflow import decode_message
@@ -50,11 +53,16 @@ def summarize(client: Any, url: str) -> Summary:
     for message in receive_letters(client, url):
         events[_stream(message), _reason(message)] += _count(message)
         receipts.append(message["ReceiptHandle"])
-    # Messages are released only at the end: a message that is visible earlier would be received again, and hidden
-    # again.
-    for receipt in receipts:
-        client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
+    release_letters(client, url, receipts)
     return Summary(len(receipts), events)
+
+
+def release_letters(client: Any, url: str, receipts: Sequence[str]) -> None:
+    """Show messages again. Only at the end: a message that is visible earlier would be received again, and hidden again."""
+    for receipt in receipts:
+        # AWS refuses this for a message that is shown again already, as it was hidden for its minute.
+        with suppress(ClientError):
+            client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
 
 
 def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:

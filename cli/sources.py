@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -129,7 +131,7 @@ def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
 
 
 def _read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _inflate(path, raw) as lines:
+    with path.open("rb") as raw, _naming_damage(path), _inflate(path, raw) as lines:
         number = 0
         for line in lines:
             if not line.strip():
@@ -147,7 +149,7 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _inflate(path, raw) as plain:
+    with path.open("rb") as raw, _naming_damage(path), _inflate(path, raw) as plain:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
@@ -196,13 +198,23 @@ def _count_rows(path: Path) -> int:
 def _make_row(number: int, read: int, text: str | bytes, make: Callable[[], dict[str, Any]]) -> Row:
     try:
         return Row(number, read, make())
-    except (ValueError, RecursionError) as error:
+    # An ArithmeticError or an OSError is of a time that no calendar has.
+    except (ValueError, RecursionError, ArithmeticError, OSError) as error:
         shown = text if isinstance(text, str) else text.decode(errors="replace").rstrip("\n")
         return Row(number, read, None, str(error), shown)
 
 
 def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
     return gzip.open(raw, "rb") if path.suffix.lower() == ".gz" else raw  # type: ignore[return-value]
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Turn what gzip says of a file that was cut off, or never compressed, into SourceError."""
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SourceError(f"{path} cannot be decompressed: {error}") from error
 
 
 def _take(data: dict[str, Any], name: str, option: str) -> Any:

@@ -19,7 +19,7 @@ from tidetable.problems import ProblemError, bad_parameter, problem_of, refuse
 # Kept back for the answer.
 _RESERVE_SECONDS = 2.0
 # Lists of a report whose rows name their stream, and those of texts that begin with its name.
-_ROWS = ("actions", "feeds", "backfills", "removed_streams")
+_ROWS = ("actions", "backfills", "removed_streams")
 _TEXTS = ("without_next_table", "archives_overdue", "changes")
 
 
@@ -109,7 +109,14 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
         shown[name] = [row for row in report[name] if access.sees(row["stream"])]
     for name in _TEXTS:
         shown[name] = [text for text in report[name] if access.sees(text.split(" ")[0].rstrip(":"))]
+    shown["feeds"] = [row for row in report["feeds"] if access.sees(_stream_of(row["table"]))]
     shown["troubles"] = []
     # The catalog is of all streams.
     shown.pop("catalog_copies", None)
     return shown
+
+
+def _stream_of(table: str) -> str:
+    """The stream in the name of a period table; empty if it is another table's."""
+    _, _, name = table.partition(".")
+    return name.rpartition(".")[0]

@@ -16,6 +16,7 @@ from aws.operations import AwsOperations
 from tests.worlds.keyed import Door, open_door
 from tidetable.access import Access, Scope
 from tidetable.errors import StoreUnavailable
+from tidetable.feed.mappings import FeedStep
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 ALL, ONE = f"tt_alloperate_{SECRET}", f"tt_oneoperate_{SECRET}"
@@ -152,7 +153,7 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
         return {
             "tables": 7,
             "actions": rows,
-            "feeds": rows,
+            "feeds": [FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed").document() for name in streams],
             "backfills": rows,
             "removed_streams": rows,
             "without_next_table": list(streams),
@@ -162,6 +163,9 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
 
     troubles = ["table tidetable-t.devices.2026-03-01 could not be described"]
     whole = of("quakes", "devices") | {"troubles": troubles}
+    strange = FeedStep("unmap", "someone-elses", "its table is gone, or its stream has no feed").document()
+    unmapped = whole | {"feeds": [*whole["feeds"], strange]}
+    assert confine_report(unmapped, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset({"quakes"}))) == of("quakes") | {"troubles": []}
     assert confine_report(whole, Access("k", frozenset())) == of() | {"troubles": []}
     assert confine_report(whole, Access("k", None)) == of("quakes", "devices") | {"troubles": troubles}

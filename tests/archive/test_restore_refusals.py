@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
+from threading import Event, Thread, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,6 +149,45 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     stage.catalog.note(entry(stage), Seen(9, 9, TableClass.STANDARD))
     assert stage.restore("s", LABEL).next is None
     assert entry(stage).seen == Seen(None, None, TableClass.INFREQUENT)
+
+
+def test_a_table_that_the_lifecycle_deleted_while_it_was_restored_is_not_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run has read that the period is archived, and deletes its table; the restore began in between, and found the table."""
+    stage = delete_first_tables()
+    stage.restore("s", LABEL, keep_days=1)
+    stage.clock.sleep(86_400)
+    delete, acquire = stage.tables.delete, stage.catalog.acquire
+    may_delete, has_read = Event(), Event()
+
+    def wait_and_delete(name: str) -> None:
+        if name == TABLE:
+            has_read.set()
+            assert may_delete.wait(60)
+        delete(name)
+
+    run = Thread(target=lambda: [stage.run_lifecycle() for _ in range(2)])
+
+    def wait_for_the_run(lease: str, *arguments: Any) -> bool:
+        free = acquire(lease, *arguments)
+        if lease == LEASE and current_thread() is not run:
+            assert free is may_delete.is_set(), "the run holds its lease until it has deleted the table"
+            may_delete.set()
+            run.join(60)
+        return free
+
+    monkeypatch.setattr(stage.tables, "delete", wait_and_delete)
+    monkeypatch.setattr(stage.catalog, "acquire", wait_for_the_run)
+    run.start()
+    assert has_read.wait(60)
+    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; restore again$"):
+        stage.restore("s", LABEL)
+    assert not run.is_alive()
+    assert entry(stage).state is State.RESTORING
+    assert ids(stage) == IDS, "it is still read from its archive"
+    stage.clock.sleep(900)
+    assert stage.restore("s", LABEL).next is None
 
 
 def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:

@@ -116,6 +116,16 @@ def test_apply_does_nothing_and_asks_nothing_where_nothing_is_to_be_done(scripte
     assert "nothing to do: 7 tables are as they should be" in result.output
 
 
+def test_apply_ends_with_one_if_nothing_can_be_done_because_something_could_not_be_looked_at(
+    scripted: Scripted,
+) -> None:
+    scripted.answers = [NOTHING | {"healthy": False, "troubles": ["the catalog could not be read for s: no answer"]}]
+    result = run("apply")
+    assert result.exit_code == 1, result.output
+    assert "the catalog could not be read for s" in result.output
+    assert scripted.calls == [("lifecycle", {"dry_run": True})]
+
+
 def test_apply_shows_the_plan_and_runs_once_it_may(scripted: Scripted) -> None:
     pending = NOTHING | {"actions": [CREATED]}
     scripted.answers = [pending]

@@ -308,6 +308,13 @@ def test_a_gateway_key_of_an_earlier_version_is_adopted_before_the_deployment(
     assert run("keys", "adopt", "hand", "--name", "x").exit_code == 64
 
 
+def test_a_key_for_one_stream_is_not_adopted_for_all_of_them(stage: Stage, gateway: FakeGateway) -> None:
+    gateway.keys["hand"] = {"id": "hand", "name": "billing", "value": FIRST}
+    words = "keys", "adopt", "hand", "--name", "billing", "--stream", "s", "--all-streams"
+    assert run(*words).exit_code == 64
+    assert list_keys() == []
+
+
 def test_the_overlap_ends_when_it_was_said(stage: Stage) -> None:
     made = created()
     run("keys", "rotate", made["id"], "--overlap", "1h")

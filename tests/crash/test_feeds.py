@@ -69,7 +69,7 @@ def test_a_run_that_was_stopped_leaves_nothing_that_the_next_runs_do_not_mend(pr
 
 def test_a_removal_that_was_stopped_is_finished_by_the_next() -> None:
     def remove(stage: Stage) -> None:
-        FeedTables(stage.config, "lapse", stage.tables, stage.mappings).remove_all()
+        FeedTables(stage.config, "lapse", stage.tables, stage.mappings, stage.catalog).remove_all()
 
     for calls, stage in killed_after_every_call(half_a_day_later, remove):
         remove(stage)

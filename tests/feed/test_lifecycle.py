@@ -134,3 +134,20 @@ def test_a_stage_that_goes_leaves_no_mapping_behind(removal: str, monkeypatch: p
     with wiring.serving(world.pipeline(event_bus=None)):
         call("Delete")
     assert {mapping.state for mapping in world.mappings.list()} == {"Deleting"}
+
+
+def test_a_table_that_is_deleted_soon_after_it_closed_keeps_its_mapping_while_its_records_stay() -> None:
+    """A target that was down for some hours gets the changes of hours whose tables are gone."""
+    world = World(period="hour", late="1h", retention=2, on_expiry="delete", more=FEED)
+    world.run()
+    table = "tidetable-t.s.2026-03-15T12"
+    world.at(NOON + timedelta(hours=4, minutes=5))
+    world.after(minutes=5)
+    assert table not in world.tables.names
+    # It closed at 14:00, and the last write into it ended by 14:15.
+    for hours in range(5, 26):
+        world.at(NOON + timedelta(hours=hours))
+        assert table in tables_of(world), hours
+    world.at(NOON + timedelta(hours=26, minutes=15))
+    world.after(minutes=5)
+    assert table not in tables_of(world)

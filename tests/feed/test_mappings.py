@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -60,7 +61,11 @@ class World:
 
     @property
     def feeds(self) -> FeedTables:
-        return FeedTables(self.config, "t", self.tables, self.mappings)
+        catalog: Any = SimpleNamespace(entries=self.entries_of)
+        return FeedTables(self.config, "t", self.tables, self.mappings, catalog)
+
+    def entries_of(self, stream: str, *_: datetime, consistent: bool) -> list[Entry]:
+        return [entry for entry in self.entries if entry.stream == stream]
 
     @property
     def periods(self) -> dict[str, list[Entry]]:
@@ -201,9 +206,25 @@ def test_the_mapping_of_a_closed_table_stays_as_long_as_the_table(state: State) 
     world.settle()
     world.entries[0] = replace(world.entries[0], state=state)
     assert world.follow() == []
+    world.clock.time = datetime(2026, 3, 9, tzinfo=UTC)
+    assert world.follow() == []
     world.entries[0] = replace(world.entries[0], state=State.DELETED)
     assert world.settle() == [("unmap", "s.2026-03-05", "done")]
     assert set(world.mapped) == {"s.2026-03-06"}
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_the_mapping_of_a_deleted_table_stays_while_its_records_can_be_read(read: bool) -> None:
+    """AWS: the change stream of a deleted table is there for 24 hours more. A run may not read the periods of deleted tables."""
+    world = World(days=1)
+    world.settle()
+    deleted = replace(world.entries[0], state=State.DELETED)
+    world.entries[0] = deleted
+    for time, steps in ((timedelta(0), []), (timedelta(seconds=1), [("unmap", "s.2026-03-05", "done")])):
+        world.clock.time = datetime(2026, 3, 8, 0, 14, 59, tzinfo=UTC) + time
+        periods = {"s": [deleted] if read else []}
+        done = world.feeds.follow(periods, world.clock.now())
+        assert [(step.action, step.table.removeprefix("tidetable-t."), step.outcome) for step in done] == steps
 
 
 @pytest.mark.parametrize("state", [State.CLOSED, State.ARCHIVING, State.ARCHIVED])

@@ -160,6 +160,24 @@ def test_a_run_holds_the_lease_for_five_minutes_at_the_most(monkeypatch: pytest.
     assert lengths == [timedelta(minutes=5)]
 
 
+def test_a_run_whose_archive_took_all_of_its_time_holds_the_lease_until_it_has_written_down_what_it_saw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another run, or a restore, would move the horizon that this run is about to write."""
+    world = World()
+    world.run()
+    world.clock.time += timedelta(days=6)
+    monkeypatch.setattr(world.archiver, "archive", lambda *_, within: world.clock.sleep(within))
+    another: list[bool] = []
+    monkeypatch.setattr(
+        world.catalog,
+        "ensure_secret",
+        lambda: another.append(world.catalog.acquire("lifecycle", "another", world.clock.now(), timedelta(minutes=1))),
+    )
+    world.run()
+    assert another == [False]
+
+
 def test_a_report_counts_the_tables_that_are_left_after_its_deletions() -> None:
     world = World(on_expiry="delete")
     world.run()

@@ -269,6 +269,10 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
         with leased(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
             if is_owner:
+                # A run that had read that the period is archived, before this restore began, may have deleted its table.
+                table = exporter.tables.describe(entry.table)
+                if table is None or table.status == "DELETING":
+                    raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
                 _lower_horizon(entry, exporter)
                 # The catalog's last observation describes the table before it was deleted.
                 exporter.catalog.note(entry, Seen(None, None, _spec(entry, exporter, {}).table_class))

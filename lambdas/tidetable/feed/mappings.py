@@ -16,11 +16,12 @@ from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
 from tidetable.lifecycle.expiry import settled_at
 from tidetable.names import parse_table_name
-from tidetable.ports import Tables
+from tidetable.ports import CatalogReader, Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
 
 _ENABLED, _DISABLED = "Enabled", "Disabled"
-# AWS: a record of a change stream stays for 24 hours.
+# AWS: a record of a change stream stays for 24 hours, also if its table is deleted before: "the corresponding stream on that
+# table goes into the DISABLED state, and the stream is automatically deleted after 24 hours" (DeleteTable).
 RECORDS_STAY = timedelta(hours=24)
 # The states of a period whose table is there: its last records may wait to be read, for 24 hours at the most.
 _THERE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING, State.ARCHIVED})
@@ -52,11 +53,13 @@ class FeedTables:
     stage: str
     tables: Tables
     mappings: Mappings
+    catalog: CatalogReader
 
     def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
         """Make, mend and remove mappings until they are those of the tables; what is under way is left to a later run.
 
-        A table that closed keeps its mapping, and gets it back as long as its last records may not be read yet.
+        A table that closed keeps its mapping, and gets it back as long as its last records may not be read yet. So long the
+        mapping of a table that was deleted since stays, too.
 
         ``periods`` are those of each stream with a feed; a stream that is missing could not be read, and its mappings stay. One
         table's trouble stops no other.
@@ -74,23 +77,32 @@ class FeedTables:
                 if entry.state is State.OPEN or self._may_be_unread(entry, now):
                     steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
-            if mapping.table not in tables_in_use and not self._is_unread(mapping, periods):
+            if mapping.table not in tables_in_use and not self._is_unread(mapping, periods, now):
                 steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
         return steps
 
     def _may_be_unread(self, entry: Entry, now: datetime) -> bool:
         """Whether a table that is not open any more may have records that nobody has read."""
-        if entry.state not in (State.CLOSED, State.ARCHIVING, State.ARCHIVED):
-            return False
+        return entry.state in (State.CLOSED, State.ARCHIVING, State.ARCHIVED) and self._has_records(entry, now)
+
+    def _has_records(self, entry: Entry, now: datetime) -> bool:
+        """Whether the change stream of a table that takes no more events may have records."""
         return now < settled_at(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
-    def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]]) -> bool:
-        """Whether a mapping is of a stream with a feed whose periods could not be read."""
+    def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
+        """Whether a mapping is of a stream with a feed whose periods could not be read, or of a deleted table with records."""
         try:
-            stream, _ = parse_table_name(self.stage, mapping.table)
+            stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
             return False
-        return stream not in periods and self._feed_of(stream) is not None
+        if self._feed_of(stream) is None:
+            return False
+        if stream not in periods:
+            return True
+        # A run does not read the periods of which everything is deleted.
+        entries = self.catalog.entries(stream, period.start, period.start, consistent=True)
+        entry = next((entry for entry in entries if entry.table == mapping.table), None)
+        return entry is not None and entry.state is State.DELETED and self._has_records(entry, now)
 
     def remove_all(self) -> list[FeedStep]:
         """Remove every mapping, because the function goes."""

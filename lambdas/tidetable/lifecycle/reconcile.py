@@ -35,6 +35,8 @@ from tidetable.times import to_text
 LEASE = "lifecycle"
 # No run holds the lease for longer, so a dead run's lease is over before the next but one is due.
 LEASE_MOST = timedelta(minutes=5)
+# Kept of that for what a run writes down after its last action, which may be an archive that took all the time there was.
+_ENDING = timedelta(seconds=10)
 ARCHIVES_AT_ONCE = 4
 # How long the actions of one rank wait for tables, all in all. Then they are begun without waiting, for a later run to
 # finish: forty tables that do not settle must leave time for the archives of the others.
@@ -140,7 +142,7 @@ class Reconciler:
         """The tables of streams with a feed, and their mappings."""
         if self.mappings is None:
             return None
-        return FeedTables(config or self.config, self.stage, self.tables, self.mappings)
+        return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
 
     def world(self, remaining: Callable[[], float]) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
@@ -167,13 +169,13 @@ def reconcile(
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
-    remaining = at_most(LEASE_MOST.total_seconds(), reconciler.clock, remaining)
+    remaining = at_most((LEASE_MOST - _ENDING).total_seconds(), reconciler.clock, remaining)
     real = reconciler.clock.now()
     report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
         _run(reconciler, report, remaining, select, planned)
         return report
-    with leased(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining())) as free:
+    with leased(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining()) + _ENDING) as free:
         if free:
             _run(reconciler, report, remaining, select)
         else:

@@ -1,0 +1,55 @@
+"""Dead letters that are sent again: each change as it was written, also if looking at the letters took long."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cli.feed_letters import redeliver_changes, summarize_changes
+from cli.letters import summarize
+from tests.fakes.letters import Queues, message
+
+# JSON may have these characters as they are, and str.splitlines() takes each for the end of a line.
+SEPARATORS = "\u2028", "\u2029", "\u0085"
+
+
+class Slow(Queues):
+    """A queue that shows its first message again before anybody released it, as SQS does after the visibility time-out."""
+
+    def change_message_visibility(self, ReceiptHandle: str, **_: Any) -> None:  # noqa: N803 - boto3's names
+        if ReceiptHandle == "0":
+            reason = "Message does not exist or is not available for visibility timeout change."
+            error = {
+                "Code": "InvalidParameterValue",
+                "Message": f"Value 0 for parameter ReceiptHandle is invalid: {reason}",
+            }
+            raise ClientError({"Error": error}, "ChangeMessageVisibility")  # type: ignore[typeddict-item]
+        super().change_message_visibility(ReceiptHandle)
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_a_change_with_a_separator_of_lines_in_its_data_is_sent_again_whole(separator: str) -> None:
+    changes = [json.dumps({"data": {"text": f"one{separator}two"}}, ensure_ascii=False), '{"data": {}}']
+    queues = Queues(("\n".join(changes), "the target is gone"))
+    assert summarize_changes(queues, "dead").changes.total() == 2
+    sent: list[list[str]] = []
+    result = redeliver_changes(queues, "dead", lambda _stream, _target, some: sent.append(some), 1, ())
+    assert (sent, result.changes) == ([changes], 2)
+
+
+def test_letters_that_are_shown_again_by_themselves_are_counted_all_the_same() -> None:
+    queues = Slow((message(3), "archived"), (message(2), "archived"))
+    assert summarize(queues, "dead").events == {("s", "archived"): 5}
+    assert queues.hidden == {"0"}, "the other one is shown again at once"
+
+
+def test_a_target_that_refuses_for_longer_than_letters_are_hidden_does_not_end_the_command() -> None:
+    queues = Slow(('{"data": {}}', "gone"), ('{"data": {}}', "gone"))
+
+    def refuse(*_: Any) -> None:
+        raise TimeoutError("no answer")
+
+    result = redeliver_changes(queues, "dead", refuse, 2, (TimeoutError,))
+    assert (result.changes, result.failures) == (0, ["no answer", "no answer"])
+    assert len(queues.messages["dead"]) == 2
