@@ -187,3 +187,8 @@ def test_what_follows_the_levels_is_whole_whatever_is_in_it() -> None:
     index = Index("place", "*", levels=("country",))
     found = index.attributes_of(Event("a\x01b", TIME, "1", {"country": "US"}))
     assert found["sk_place"] == f"US\x01{order}"
+
+
+@pytest.mark.parametrize("index", [Index("again", replica=True), Index("kinds", kind="kind", kinds=(("new", "n"),))])
+def test_a_field_whose_name_is_empty_is_no_field_of_an_index_that_names_none(index: Index) -> None:
+    assert index.attributes_of(Event("a", NOON, "1", {"kind": "other", "": "x"})) == {}
