@@ -1,14 +1,14 @@
 """Keys and their texts at their edges, written out."""
 
 import json
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
 
 import pytest
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import Index, Layout, Ref, ref_texts
+from tidetable.keys import Index, Layout, Ref, ref_tails, ref_texts
 from tidetable.keys.hierarchy import text_level
 from tidetable.keys.pack import key_range, parse_address, parse_sort_key, shifted
 
@@ -94,3 +94,14 @@ def test_a_ref_is_url_safe_base64_of_json(sks: list[str]) -> None:
 def test_an_address_has_a_plain_number_and_a_hash_of_22_characters(text: str) -> None:
     with pytest.raises(InvalidRef, match="names no pack"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("label", ["", "x", "2026-13-45", "2026-03-05#"])
+def test_a_ref_of_no_period_is_refused(label: str) -> None:
+    with pytest.raises(InvalidRef, match="this is not a ref"):
+        Ref.decode(urlsafe_b64encode(json.dumps([1, "s", label, "a#0", "x"]).encode()).decode().rstrip("="))
+
+
+def test_no_keys_have_no_refs() -> None:
+    for plain in (True, False):
+        assert ref_tails([], plain=plain) == []
