@@ -95,6 +95,14 @@ def test_the_newest_tables_on_demand_are_measured_first(
     assert missing == ([text] if left_out else [])
 
 
+def test_a_local_index_has_no_metrics() -> None:
+    """AWS: its reads and writes are those of its table."""
+    stage = BilledStage(more=INDEX + '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "mag"\n')
+    stage.add(TODAY, table())
+    stage.bill()
+    assert stage.meters.tables == {"s.2026-03-15": ["status"]}
+
+
 @pytest.mark.parametrize("units", [ConsumedUnits(1, 0), ConsumedUnits(0, 1)])
 def test_nobody_is_told_to_wait_once_a_unit_was_counted(units: ConsumedUnits) -> None:
     stage = BilledStage()

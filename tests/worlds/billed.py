@@ -43,7 +43,7 @@ class BilledStage:
         configured = self.config.streams.get(stream, self.config.streams["s"])
         layout = replace(configured.layout, parts=chunks is not None)
         name, period = f"{stream}.{label}", from_label(label)
-        known = {"state": State.OPEN, "created_at": period.start - timedelta(days=2)} | facts
+        known: dict[str, Any] = {"state": State.OPEN, "created_at": period.start - timedelta(days=2)} | facts
         self.catalog.add(Entry(stream, period, name, layout, **known))
         self.tables |= {name: found for name, found in ((name, found), (f"{name}.parts", chunks)) if found is not None}
 
