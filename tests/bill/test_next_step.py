@@ -38,6 +38,9 @@ def stream(**changes: str) -> Stream:
         ("2026-03-16T12:00", "2026-03-17T00:00", (1, 3)),
         ("2026-03-17T12:00", "2026-03-19T00:00", (1, 3)),
         ("2026-03-19T12:00", "2026-03-21T00:00", "archived"),
+        # A step whose instant is now is still to come.
+        ("2026-03-17T00:00", "2026-03-17T00:00", (1, 3)),
+        ("2026-03-21T00:00", "2026-03-21T00:00", "archived"),
     ],
 )
 def test_the_steps_of_a_table_are_dated(now: str, at: str, change: object) -> None:
@@ -69,6 +72,47 @@ def test_no_step_is_missed_and_none_is_made_up(late: str, stagger: timedelta) ->
     assert all(
         timedelta(0) < saw - found_at <= MINUTE or saw == found_at for saw, found_at in zip(seen, found, strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "at"), [("00:00", "2026-03-17T00:06:04"), ("06:04", "2026-03-17T00:06:04"), ("06:05", "2026-03-19T00:06:04")]
+)  # fmt: skip
+def test_a_step_that_is_staggered_is_to_come_until_its_own_time(minutes: str, at: str) -> None:
+    """The first four bytes of SHA-256 of the table's name are 9b64bf52: 0.60701 of ten minutes, 364.2 seconds."""
+    now = datetime.fromisoformat(f"2026-03-17T00:{minutes}+00:00")
+    step = next_step(ENTRY, stream(), now, timedelta(minutes=10))
+    assert step is not None
+    assert step.at.replace(microsecond=0) == datetime.fromisoformat(f"{at}+00:00")
+
+
+INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "age = 1, write = 8, read = 9",
+        "age = 1, write = 9, read = 8",
+        "age = 1, write = 9, read = 9, index = { status = { write = 7, read = 9 } }",
+        'age = 1, write = 9, read = 9, class = "infrequent-access"',
+        'age = 1, mode = "on-demand"',
+    ],
+)
+def test_a_change_of_anything_that_a_table_has_is_a_step(later: str) -> None:
+    ladder = f'mode = "provisioned"\nladder = [{{ age = 0, write = 9, read = 9 }}, {{ {later} }}]'
+    step = next_step(ENTRY, stream(capacity=ladder, more=INDEX), datetime(2026, 3, 15, 12, tzinfo=UTC), timedelta(0))
+    assert step is not None
+    assert (step.at, step.end) == (datetime(2026, 3, 17, tzinfo=UTC), "")
+
+
+def test_a_table_that_expires_has_no_step_at_that_time_and_none_later() -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, { age = 5, write = 1, read = 1 }]'
+    expires = datetime(2026, 3, 21, tzinfo=UTC)
+    for policy, end in (("archive", "archived"), ("delete", "deleted")):
+        step = next_step(ENTRY, stream(capacity=ladder, on_expiry=policy), expires - timedelta(hours=9), timedelta(0))
+        assert step is not None
+        assert (step.at, step.level, step.end) == (expires, None, end)
+    assert next_step(ENTRY, stream(), expires + timedelta(minutes=1), timedelta(0)) is None
 
 
 def test_a_backfill_ends() -> None:

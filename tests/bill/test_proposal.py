@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.lifecycle.world import NOON, configuration
@@ -47,6 +48,17 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("bytes", "1.5", False),
         ("batch", "10000", True),
         ("batch", "10001", False),
+        ("batch", "0", False),
+        ("reads", "-0.5", False),
+        ("old_reads", "1000000", True),
+        ("old_reads", "1000001", False),
+        ("read_bytes", "10000000", True),
+        ("read_bytes", "10000001", False),
+        ("read_bytes", "0", False),
+        ("archive_days", "0", False),
+        ("groups", "0", False),
+        ("bytes", "-1", False),
+        ("packed_bytes", "0", True),
         ("archive_days", "36500", True),
         ("archive_days", "36501", False),
         ("groups", "100000", True),
@@ -55,7 +67,14 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("packed_bytes", "400001", False),
         ("in_index", "status:0.5", True),
         ("in_index", "other:0.5", False),
+        ("in_index", "status:0", True),
+        ("in_index", "status:1", True),
+        ("in_index", "status:1.0", True),
+        ("in_index", "status:1.5e-05", True),
         ("in_index", "status:1.5", False),
+        ("in_index", "status:1.1", False),
+        ("in_index", "status:-0.5", False),
+        ("in_index", "status", False),
         ("change", "x" * 3000, True),
         ("change", "x" * 3001, False),
         ("rate", ["1", "2"], False),
@@ -69,6 +88,38 @@ def test_each_parameter_has_its_bounds(name: str, value: Any, fine: bool) -> Non
     with pytest.raises(ProblemError, match=name) as caught:
         parse(**{name: value})
     assert caught.value.problem.status == 400
+
+
+def test_a_workload_is_what_the_parameters_say() -> None:
+    found = parse(
+        reads="2.5", old_reads="0.5", bytes="700", read_bytes="9000", batch="40", archive_days="30", groups="7",
+        packed_bytes="120", in_index=["status:0.5"], change=" \n late = '2d'\n ",
+    )  # fmt: skip
+    rates = [50.0] * 24
+    stream = CONFIG.streams["s"]
+    wanted = Workload(rates, 700, 2.5, 9000, 0.5, stream, 40, 30, {"status": 0.5}, 120.0, by_key=True)
+    assert (found.workload, found.groups, found.change) == (wanted, 7, "late = '2d'")
+
+
+def test_only_keys_are_checked_by_the_authorizer() -> None:
+    signed = msgspec.structs.replace(CONFIG, api=msgspec.structs.replace(CONFIG.api, auth="iam"))
+    assert parse().workload.by_key
+    assert not parse_proposal(signed, {"stream": ["s"], "rate": ["1"]}, lambda _: True).workload.by_key
+
+
+def test_each_index_has_a_share_of_its_own() -> None:
+    two = configuration(capacity='mode = "on-demand"', more=f"{INDEX}\n{INDEX.replace('status', 'kind')}")
+    parameters = {"stream": ["s"], "rate": ["1"], "in_index": ["status:0.5", "kind:0.25", "status:1e-05"]}
+    found = parse_proposal(two, parameters, lambda _: True)
+    assert found.workload.index_shares == {"status": 1e-05, "kind": 0.25}
+
+
+@pytest.mark.parametrize("values", [{"x" * 65: "1"}, {"in_index": "x" * 65}, {"stream": "x" * 65}])
+def test_what_a_caller_sent_is_quoted_up_to_64_characters(values: dict[str, str]) -> None:
+    with pytest.raises(ProblemError) as caught:
+        parse(lambda name: name == "s", **values)
+    assert "x" * 64 in caught.value.problem.detail
+    assert "x" * 65 not in caught.value.problem.detail
 
 
 @pytest.mark.parametrize(
@@ -93,6 +144,8 @@ def test_a_stream_that_cannot_be_simulated_is_named(stream: str, status: int, de
         "[streams.other]\nperiod = 'day'",
         "[streams.s]\nx = 1\n[streams.other]\nx = 1",
         "[api]\nx = 1\n[streams.s]\ny = 1",
+        "streams = 3",
+        "streams.s = 3",
     ],
 )
 def test_a_change_is_of_one_stream_alone(text: str) -> None:
@@ -107,8 +160,8 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]
     monkeypatch.setattr("tidetable.bill.change._live", lambda *_: ())
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
-    found = Workload(by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, index_shares={"status": 0.5})
-    return lambda change: simulate_change(plain, Proposal(found, 100, change), NOON, "us-east-1")
+    found = Workload(by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5})
+    return lambda change: simulate_change(plain, Proposal(found, 70, change), NOON, "us-east-1")
 
 
 def test_a_saving_is_what_the_bill_is_less(simulate: Callable[[str], dict[str, Any]]) -> None:
@@ -124,6 +177,35 @@ def test_the_line_at_fault_is_named(simulate: Callable[[str], dict[str, Any]]) -
         simulate("late = '1d'\nretention = 'much'")
 
 
+@pytest.mark.parametrize(
+    ("change", "details"),
+    [
+        (
+            "late = 'x'\nretention = 'much'",
+            ['streams.s.late: "x" is not a duration', "(line 1); streams.s.retention: expected", "(line 2)"],
+        ),
+        # A key is no other key's end.
+        ("relate = 1\nlate = 'x'", ['streams.s.late: "x" is not a duration', "(line 2)"]),
+        ("pack = {span = 'x'}", ["streams.s.pack.span: ", "(line 1)"]),
+        ("\n[pack]\nspan = 'x'", ["streams.s.pack.span: ", "(line 3)"]),
+        ("# none\n[lifecycle]\nstagger = 'x'", ["streams.s.lifecycle: unknown key", "(line 2)"]),
+    ],
+)
+def test_each_problem_has_its_line(simulate: Callable[[str], dict[str, Any]], change: str, details: list[str]) -> None:
+    with pytest.raises(ProblemError) as caught:
+        simulate(change)
+    assert [text for text in details if text not in caught.value.problem.detail] == []
+
+
+def test_the_answer_says_what_was_priced(simulate: Callable[[str], dict[str, Any]]) -> None:
+    found = simulate("retention = 3")
+    assert (found["stream"], found["change"]) == ("s", "retention = 3")
+    assert (found["workload"]["groups"], found["workload"]["archive_days"]) == (70, 30)
+    # Without its note, that the stage is in another Region.
+    assert found["prices"]["note"] is None
+    assert found["workload"]["in_index"] == ["status:0.5"]
+
+
 def test_ideas_are_listed_by_their_saving(simulate: Callable[[str], dict[str, Any]]) -> None:
     found = simulate("")
     savings = [idea["saving"] for idea in found["ideas"]]
@@ -131,6 +213,60 @@ def test_ideas_are_listed_by_their_saving(simulate: Callable[[str], dict[str, An
     assert savings == sorted(savings, reverse=True)
     assert savings[0] > savings[-1]
     assert (found["after"], found["saving"]) == (None, None)
+
+
+def test_an_idea_that_the_configuration_cannot_have_says_why(simulate: Callable[[str], dict[str, Any]]) -> None:
+    (refused,) = simulate("")["refused"]
+    assert refused["name"] == "packs"
+    assert refused["reason"].startswith("streams.s.index.status: an index has no keys for the events inside a pack")
+
+
+def test_a_rollup_is_priced_with_the_groups_of_the_question(simulate: Callable[[str], dict[str, Any]]) -> None:
+    (idea,) = (idea for idea in simulate("")["ideas"] if idea["name"] == "a rollup")
+    found = simulate(idea["toml"])
+    assert idea["dollars"] == pytest.approx(found["after"]["dollars"])
+    assert idea["saving"] == pytest.approx(found["saving"])
+    # 70 cells of 20 bytes, and 130 of the pack: two units and the edge's.
+    (line,) = (line for line in found["after"]["lines"] if line["name"] == "rollup s-hours, writes")
+    assert line["how"] == "24 buckets per day of 70 groups, 2 write units each with the edge"
+
+
+def live(**changes: Any) -> list[dict[str, Any]]:
+    """The days of the tables of a stream from half past three in the morning on."""
+    config = configuration(**changes)
+    workload = Workload(by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
+    found = simulate_change(config, Proposal(workload, 100, "premake = 2"), NOON.replace(hour=3, minute=30), "")
+    days: list[dict[str, Any]] = found["before"]["days"]
+    return days
+
+
+@pytest.mark.parametrize(
+    ("changes", "days"),
+    [
+        # Two days that are kept, the one of late events, and two.
+        ({"retention": 2}, [0, 1, 2, 3, 4, 5]),
+        ({"retention": 2, "late": "2d"}, [0, 1, 2, 3, 4, 5, 6]),
+        # About a dozen of them, and the last.
+        ({"retention": 12}, [0, 2, 4, 6, 8, 10, 12, 14, 15]),
+        # More than 500 tables: the days of none.
+        ({"period": "hour", "retention": 500}, []),
+    ],
+)
+def test_the_days_reach_until_the_number_of_tables_stays_the_same(changes: Any, days: list[int]) -> None:
+    found = live(capacity='mode = "on-demand"', **changes)
+    assert [day["day"] for day in found] == days
+    if changes == {"retention": 2}:
+        # At noon: yesterday's table and today's, and two ahead; at last two that are kept.
+        assert [day["tables"] for day in found] == [4, 5, 5, 5, 5, 5]
+
+
+def test_a_day_has_the_units_of_all_tables_at_noon() -> None:
+    """Today's table, yesterday's for late events, and two ahead that stand by with one unit each."""
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 8 }, { age = "late", write = 2, read = 5 }]'
+    first = live(capacity=ladder, retention=2)[0]
+    assert [first[name] for name in ("ahead", "open", "late", "closed", "write", "read", "infrequent")] == [
+        2, 2, 1, 0, 9 + 2 + 2, 8 + 5 + 2, 0,
+    ]  # fmt: skip
 
 
 def test_streams_that_a_key_may_not_see_are_not_named() -> None:

@@ -101,6 +101,7 @@ def test_a_key_that_is_too_long_is_refused_with_its_fields() -> None:
         fits = Event("s", NOON, "a", {"country": letter * count})
         assert index.problem(fits) is None
         assert len(index.attributes_of(fits)["sk_place"].encode()) == 1024
+    assert index.attributes_of(Event("s", NOON, "a", {"country": "é" * 496})) == {}
     event = Event("s", NOON, "a", {"country": "x" * 991})
     assert index.attributes_of(event) == {}
     assert index.problem(event) == (

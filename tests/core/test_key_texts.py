@@ -1,12 +1,14 @@
 """Keys and their texts at their edges, written out."""
 
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
 
 import pytest
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Layout, Ref, ref_tails, ref_texts
 from tidetable.keys.hierarchy import text_level
 from tidetable.keys.pack import key_range, parse_address, parse_sort_key, shifted
 
@@ -66,3 +68,40 @@ def test_the_packs_of_a_range_lie_up_to_a_span_behind_it_and_never_before_1970()
     assert key_range(early, end, 60)[0] == "1970-01-01T00:00:00.000000Z"
     assert shifted("1970-01-01T00:00:30.000000Z", -60) == "1970-01-01T00:00:00.000000Z"
     assert shifted("1970-01-01T00:01:30.000000Z", -60) == "1970-01-01T00:00:30.000000Z"
+
+
+URL_SAFE = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+
+
+@pytest.mark.parametrize(
+    "sks",
+    [
+        # Of each length there is another filling; "~" and "?" become the digits that are written otherwise in addresses.
+        ["~?~?~?", "~?~?~?~", "~?~?~?~?", " ", "~", "?>~"],
+        ['"', "\\", "a\x00b", "\x7f"],
+        ["é?", "a", "😀~~"],
+        ["x" * 1022, "x" * 1023, "x" * 1024, "y"],
+    ],
+)
+def test_a_ref_is_url_safe_base64_of_json(sks: list[str]) -> None:
+    texts = ref_texts("s", ["2026-03-05"] * len(sks), ["p#0"] * len(sks), sks)
+    assert [json.loads(urlsafe_b64decode(text)) for text in texts] == [[1, "s", "2026-03-05", "p#0", sk] for sk in sks]
+    assert set("".join(texts)) <= URL_SAFE
+    assert [Ref.decode(text).key.sk for text in texts] == sks
+
+
+@pytest.mark.parametrize("text", ["a#0#1_0#0123456789012345678901", "a#0#10#01234567890123456789012"])
+def test_an_address_has_a_plain_number_and_a_hash_of_22_characters(text: str) -> None:
+    with pytest.raises(InvalidRef, match="names no pack"):
+        parse_address(text)
+
+
+@pytest.mark.parametrize("label", ["", "x", "2026-13-45", "2026-03-05#"])
+def test_a_ref_of_no_period_is_refused(label: str) -> None:
+    with pytest.raises(InvalidRef, match="this is not a ref"):
+        Ref.decode(urlsafe_b64encode(json.dumps([1, "s", label, "a#0", "x"]).encode()).decode().rstrip("="))
+
+
+def test_no_keys_have_no_refs() -> None:
+    for plain in (True, False):
+        assert ref_tails([], plain=plain) == []

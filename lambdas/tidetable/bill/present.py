@@ -176,10 +176,10 @@ def _read_meters(
 
 
 def _list_tables(accounts: Sequence[_Account]) -> Iterator[tuple[int, str, list[str], bool]]:
-    """Age in periods, name, indexes and mode of each table."""
+    """Age in periods, name, indexes with units of their own, and mode of each table."""
     for account in accounts:
         for age, period in enumerate(account.periods):
-            indexes = [index.name for index in period.entry.layout.indexes]
+            indexes = [index.name for index in period.entry.layout.global_indexes]
             for name, table in period.tables.items():
                 yield age, name, indexes if name == period.entry.table else [], table.on_demand
 

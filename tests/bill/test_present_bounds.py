@@ -1,0 +1,124 @@
+"""What the bill of a stage's tables leaves out, for whom, and what it says of that."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.worlds.billed import INDEX, ROLLUP, TODAY, YESTERDAY, BilledStage, table
+from tidetable.bill import present
+from tidetable.bill.consumed import ConsumedUnits, Traffic
+from tidetable.errors import StoreUnavailable
+from tidetable.problems import ProblemError
+
+
+def test_what_all_streams_share_is_priced_only_for_who_sees_all_of_them() -> None:
+    stage = BilledStage(more=ROLLUP)
+    stage.meters.counted = Traffic(requests=2e6, events=1e8, queries=1e6)
+    shared = "API Gateway and the functions: they are those of all streams"
+    for bill in (stage.bill(only="s"), stage.bill(sees=lambda name: name == "s")):
+        assert [stream["stream"] for stream in bill["streams"]] == ["s"]
+        assert bill["stage"] == {"dollars": 0, "lines": []}
+        assert shared in bill["incomplete"]
+    with pytest.raises(ProblemError, match=r"there is no stream 'x'; there are: s$") as caught:
+        stage.bill(only="x", sees=lambda name: name == "s")
+    assert caught.value.problem.status == 404
+
+
+def test_tables_are_described_while_there_is_time() -> None:
+    """Eight seconds are kept for CloudWatch and for the answer."""
+    stage = BilledStage()
+    for label in (TODAY, YESTERDAY, "2026-03-13"):
+        stage.add(label, table(size_bytes=10**9))
+    found = stage.bill(seconds=iter([8.0, 7.9, 1.0]))
+    assert [period["storage"] for period in found["streams"][0]["periods"]] == [0.25, 0.0, 0.0]
+    assert "s: 2 tables are not counted: price this stream alone, stream=s" in found["incomplete"]
+
+
+@pytest.mark.parametrize(("chunked", "most", "shown"), [(False, 3, 3), (True, 3, 1), (True, 1, 1), (True, 4, 2)])
+def test_the_tables_of_chunks_count_to_those_of_an_answer(
+    chunked: bool, most: int, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(present, "MAX_TABLES", most)
+    stage = BilledStage()
+    for label in (TODAY, YESTERDAY, "2026-03-13", "2026-03-12"):
+        stage.add(label, table(), chunks=table() if chunked else None)
+    found = stage.bill()
+    assert [period["period"] for period in found["streams"][0]["periods"]] == [TODAY, YESTERDAY, "2026-03-13"][:shown]
+    assert f"s: {4 - shown} tables are not counted: price this stream alone, stream=s" in found["incomplete"]
+
+
+def test_each_stream_has_an_equal_share_of_the_tables_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(present, "MAX_TABLES", 5)
+    stage = BilledStage(more=ROLLUP)
+    for label in (TODAY, YESTERDAY, "2026-03-13"):
+        for stream in ("s", "s-hours"):
+            stage.add(label, table(), stream=stream)
+    assert [len(stream["periods"]) for stream in stage.bill()["streams"]] == [2, 2]
+    assert [len(stream["periods"]) for stream in stage.bill(only="s")["streams"]] == [3]
+
+
+def test_an_answer_has_a_thousand_tables_and_two_thousand_metrics() -> None:
+    """Four metrics of each table with an index, so those of 500."""
+    stage, first = BilledStage(period="hour", retention=24, more=INDEX), datetime(2026, 1, 1, tzinfo=UTC)
+    for number in range(1001):
+        stage.add(f"{first + timedelta(hours=number):%Y-%m-%dT%H}", table())
+    found = stage.bill()
+    assert (len(found["streams"][0]["periods"]), len(stage.meters.tables)) == (1000, 500)
+    assert "s: 1 tables are not counted: price this stream alone, stream=s" in found["incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("most", "measured", "left_out"),
+    [
+        (100, {"s.2026-03-15": ["status"], "s.2026-03-15.parts": [], "s.2026-03-13": ["status"], "s.2026-03-14": ["status"]}, 0),
+        (10, {"s.2026-03-15": ["status"], "s.2026-03-15.parts": [], "s.2026-03-13": ["status"]}, 0),
+        # A table with an index has four metrics; the next one finds room in what is left.
+        (8, {"s.2026-03-15": ["status"], "s.2026-03-15.parts": []}, 1),
+        (3, {"s.2026-03-15.parts": []}, 2),
+        (1, {}, 3),
+    ],
+)  # fmt: skip
+def test_the_newest_tables_on_demand_are_measured_first(
+    most: int, measured: dict[str, list[str]], left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The units of a provisioned table are known, so that nothing is missing without its metrics."""
+    monkeypatch.setattr(present, "MAX_METRICS", most)
+    stage = BilledStage(more=INDEX)
+    stage.add(TODAY, table(), chunks=table())
+    stage.add(YESTERDAY, table(1, 1))
+    stage.add("2026-03-13", table())
+    notes = stage.bill()["incomplete"]
+    assert stage.meters.tables == measured
+    missing = [text for text in notes if text.startswith("the consumed units of")]
+    text = f"the consumed units of {left_out} on-demand tables are not counted: price one stream alone"
+    assert missing == ([text] if left_out else [])
+
+
+def test_a_local_index_has_no_metrics() -> None:
+    """AWS: its reads and writes are those of its table."""
+    stage = BilledStage(more=INDEX + '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "mag"\n')
+    stage.add(TODAY, table())
+    stage.bill()
+    assert stage.meters.tables == {"s.2026-03-15": ["status"]}
+
+
+@pytest.mark.parametrize("units", [ConsumedUnits(1, 0), ConsumedUnits(0, 1)])
+def test_nobody_is_told_to_wait_once_a_unit_was_counted(units: ConsumedUnits) -> None:
+    stage = BilledStage()
+    stage.add(TODAY, table())
+    (waits,) = stage.bill()["incomplete"]
+    assert "they appear some minutes after the first events" in waits
+    stage.meters.units["s.2026-03-15", ""] = units
+    assert stage.bill()["incomplete"] == []
+
+
+def test_policies_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = BilledStage()
+
+    def fail() -> Any:
+        raise StoreUnavailable("catalog", "DynamoDB did not answer")
+
+    monkeypatch.setattr(stage.catalog, "policies", fail)
+    (missing,) = stage.bill()["incomplete"]
+    assert missing.startswith("the recorded policies could not be read: ")

@@ -1,0 +1,149 @@
+"""The lines of a stream's rollups and feed, calculated by hand from AWS's price list: a month has 730 hours."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.lifecycle.world import configuration
+from tidetable.bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
+from tidetable.bill.workload import Workload
+from tidetable.config.model import RollupPolicy
+from tidetable.durations import Duration
+
+ON_DEMAND = 'mode = "on-demand"'
+PROVISIONED = 'mode = "provisioned"\nladder = [{ age = 0, write = 100, read = 200 }, { age = 1, mode = "on-demand" }]'
+ROLLUP = """
+[[streams.s.rollup]]
+name = "m"
+every = "1m"
+by = ["series"]
+fields = ["mag"]
+retention = "30d"
+"""
+QUARTERS = ROLLUP.replace('"m"', '"q"').replace('"1m"', '"15m"')
+HOURS = ROLLUP.replace('"m"', '"h"').replace('"1m"', '"1h"')
+FEED = 'feed = { targets = ["arn:aws:sqs:eu-central-1:123456789012:changes"] }\n'
+# Days of a month of 730 hours; a second of the refresher.
+MONTH, SECOND = 730 / 24, 1769 / 1024 * 0.0000133334
+
+
+def workload(more: str, rates: float | list[float] = 100.0, capacity: str = ON_DEMAND) -> Workload:
+    """Events of 500 bytes."""
+    hours = rates if isinstance(rates, list) else [rates] * 24
+    return Workload(hours, 500, 0.0, 4096, 0.0, configuration(capacity=capacity, more=more).streams["s"])
+
+
+def lines(found: Workload, groups: int = 1000) -> dict[str, tuple[float, str]]:
+    return {name: (dollars, how) for name, dollars, how in price_rollups(found, groups)}
+
+
+def test_each_line_says_how_it_was_calculated() -> None:
+    found = lines(workload(ROLLUP + HOURS))
+    refresher = "100 ms and 15 microseconds per event at 1,769 MB; and its reads of edges and marks"
+    assert {name: how for name, (_, how) in found.items()} == {
+        "rollup s-m, writes": "1,440 buckets per day of 1,000 groups, 21 write units each with the edge",
+        "rollup s-m, reads": "each event, and each bucket, once and strongly consistent",
+        "rollup s-m, storage": "20,130 bytes per bucket, 30 days",
+        "rollup s-h, writes": "24 buckets per day of 1,000 groups, 21 write units each with the edge",
+        "rollup s-h, reads": "the cells of s-m, and each bucket, once and strongly consistent",
+        # In tables of a month each, of which one may be shorter than 30 days: two of them.
+        "rollup s-h, storage": "20,130 bytes per bucket, 60 days",
+        "refresher": f"a run per minute, assumed: {refresher}",
+    }
+    # $0.625 per million write units; 8.64 million events of 500 bytes and 1,440 buckets per day at $0.125 per million read units.
+    assert found["rollup s-m, writes"][0] == pytest.approx(1_440 * 21 * MONTH * 0.625e-6)
+    read = 8_640_000 * 500 + 1_440 * 20_130
+    assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6)
+    assert found["rollup s-h, reads"][0] == pytest.approx(24 * 61 * 20_130 / 4096 * MONTH * 0.125e-6)
+
+
+def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
+    """An old table may be on demand: events are read of a new one."""
+    found = lines(workload(ROLLUP + HOURS, capacity=PROVISIONED))
+    dollars, how = found["rollup s-m, reads"]
+    assert how == "each event by the provisioned units of its table, and each bucket, once and strongly consistent"
+    assert dollars == pytest.approx(1_440 * 20_130 / 4096 * MONTH * 0.125e-6)
+    assert found["rollup s-h, reads"][1] == "the cells of s-m, and each bucket, once and strongly consistent"
+
+
+def test_a_rollup_is_made_of_the_coarsest_that_has_what_it_needs() -> None:
+    found = list_rollups(workload(ROLLUP + QUARTERS + HOURS), 1000)
+    assert [(rollup.name, rollup.finer) for rollup in found] == [("s-m", ""), ("s-q", "s-m"), ("s-h", "s-q")]
+
+
+@pytest.mark.parametrize(
+    ("rates", "more", "groups"),
+    [
+        ([1.0] * 12 + [0.5] * 12, ROLLUP, 60),
+        (0.01, ROLLUP, 1),
+        (0.0, ROLLUP, 1),
+        (0.02, ROLLUP, 2),
+        (20.0, ROLLUP, 1000),
+        (20.0, ROLLUP.replace('["series"]', "[]"), 1),
+    ],
+)
+def test_a_bucket_has_the_groups_of_the_busiest_hours_events_at_the_most(rates: Any, more: str, groups: int) -> None:
+    (found,) = list_rollups(workload(more, rates), 1000)
+    assert found.groups == groups
+    assert f"1,440 buckets per day of {groups:,} groups" in lines(workload(more, rates))["rollup s-m, writes"][1]
+
+
+def test_a_pack_of_cells_has_up_to_64_kb() -> None:
+    """3,270 cells of 20 bytes are 65,400, and 130 of the pack: 64 units, and the edge's. Seven more are two packs."""
+    rollup = RollupPolicy(name="m", every=Duration(minutes=1), retention=Duration(days=1), fields=("mag",))
+    assert size_bucket(rollup, 3_270) == (65_530, 65)
+    assert size_bucket(rollup, 3_277) == (65_800, 67)
+
+
+@pytest.mark.parametrize(("more", "rollups", "made_of_events"), [(ROLLUP, 1, 1), (ROLLUP + HOURS, 2, 1)])
+def test_the_refresher_runs_every_minute_and_reads_each_event_once(
+    more: str, rollups: int, made_of_events: int
+) -> None:
+    """$0.20 per million runs of 0.1 s; 15 microseconds per event; three queries, three times and per rollup, in a run."""
+    events = 262_800_000 * made_of_events
+    dollars = 43_800 * 0.2e-6 + (4_380 + events * 15e-6) * SECOND + 43_800 * 3 * (3 + rollups) * 0.125e-6
+    assert lines(workload(more))["refresher"][0] == pytest.approx(dollars)
+    assert not list(price_rollups(workload(""), 1000))
+
+
+def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
+    load = workload(ROLLUP, capacity=ON_DEMAND)
+    copied = replace(load, stream=workload('replicas = ["eu-west-1", "us-west-2"]\n' + ROLLUP).stream)
+    plain, found = lines(load), lines(copied)
+    assert "rollup s-m, copies" not in plain
+    dollars, how = found["rollup s-m, copies"]
+    assert how == "writes, storage and transfer: eu-west-1, us-west-2"
+    # Two copies; 1,440 buckets of 20,130 bytes per day to each, at $0.02 per GB.
+    each = plain["rollup s-m, writes"][0] + plain["rollup s-m, storage"][0] + 1_440 * 20_130 * MONTH / 1e9 * 0.02
+    assert dollars == pytest.approx(2 * each)
+
+
+@pytest.mark.parametrize(
+    ("feed", "rates", "capacity", "calls", "how"),
+    [
+        (FEED, 100.0, ON_DEMAND, 14_400, "10.51 M calls: assumed 4 shards with a call per window of 1 s"),
+        (FEED, 100.0, PROVISIONED, 3_600, "2.63 M calls: assumed 1 shard with a call per window of 1 s"),
+        # Half of the day: 7,200 calls per hour on average.
+        (FEED, [100.0] * 12 + [0.0] * 12, ON_DEMAND, 7_200, "5.26 M calls: assumed 4 shards with a call per window of 1 s"),
+        (FEED, 0.5, ON_DEMAND, 1_800, "1.31 M calls: assumed 4 shards with a call per window of 1 s"),
+        (FEED, 1000.0, ON_DEMAND, 36_000, "26.28 M calls: assumed 4 shards with a call per window of 1 s"),
+        (
+            FEED.replace(" }", ', window = "0s" }'), 100.0, ON_DEMAND, 57_600,
+            "42.05 M calls: assumed 4 shards with a call per window of 0.25 s",
+        ),
+        # The hundred events of a request are a pack, which is one record.
+        (
+            FEED + 'pack = { span = "1h" }\n', 100.0, ON_DEMAND, 3_600,
+            "2.63 M calls: assumed 4 shards with a call per window of 1 s",
+        ),
+    ],
+)  # fmt: skip
+def test_a_feed_has_a_call_per_batch_and_window_of_a_shard(
+    feed: str, rates: Any, capacity: str, calls: int, how: str
+) -> None:
+    """A batch has 100 records. Calls cost $0.20 per million, and 50 ms of half a GB each."""
+    ((name, dollars, text),) = price_feed(workload(feed, rates, capacity))
+    assert (name, text) == ("feed, function", f"{how}, 50 ms at 512 MB each")
+    assert dollars == pytest.approx(calls * 730 * (0.2e-6 + 0.025 * 0.0000133334))
+    assert not list(price_feed(workload("", rates, capacity)))

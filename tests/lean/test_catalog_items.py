@@ -1,0 +1,194 @@
+"""The items of the catalog: what is written is read again, what older releases wrote too, and every read's consistency."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from aws.catalog import DynamoCatalog
+from aws.catalog_items import (
+    attributes,
+    backfill_key,
+    backfill_of,
+    before,
+    entry_of,
+    horizon_item,
+    lease_item,
+    opened_item,
+    period_key,
+    policy_item,
+    policy_of,
+    ranges,
+    secret_of,
+)
+from aws.codec import to_wire
+from aws.wire import item_of
+from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.config import TableClass
+from tidetable.errors import StoreUnavailable
+from tidetable.events import Item
+from tidetable.keys import Index, Layout, Packing
+from tidetable.periods import from_label
+
+NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+EPOCH = "1970-01-01T00:00:00.000000Z"
+PLAIN = Entry("quakes", from_label("2026-03-05"), "t", Layout("time", 4, "series", 21_600), State.OPEN, NOON)
+INDEXES = (
+    Index("by_status", "status", 4),
+    Index("best", "*", 2, "mag", project=("mag", "place")),
+    Index("keys", "status", 1, project=()),
+    Index("kinds", "", 3, kind="kind", kinds=(("new", "n"), ("x", "a.b"))),
+    Index("again", replica=True),
+    Index("places", "*", 2, levels=("country", "city")),
+    Index("near", local=True, sort_by="mag"),
+)
+FULL = replace(
+    PLAIN,
+    layout=replace(PLAIN.layout, indexes=INDEXES, versioned=True, parts=True, pack=Packing(3600, 9_000)),
+    state=State.CLOSED,
+    archive=ArchiveFacts("m.json", 12, 3456, NOON + DAY, NOON + 2 * DAY),
+    deleted_at=NOON + 3 * DAY,
+    keep_until=NOON + 4 * DAY,
+    opened=Opened(NOON + 5 * DAY, 7, 8),
+    copies=("eu-west-1",),
+    replicas=("us-west-2", "eu-west-1"),
+    copying=("us-west-2", NOON + 6 * DAY),
+)
+
+
+def stored(item: Item) -> Item:
+    """An item as it comes back: every number is a Decimal."""
+    return item_of(to_wire(item))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        PLAIN,
+        FULL,
+        replace(PLAIN, layout=Layout("series", 1, "id")),
+        replace(PLAIN, archive=ArchiveFacts("m.json", 12, 3456, NOON), opened=Opened(NOON, None, None)),
+        *(replace(PLAIN, layout=replace(PLAIN.layout, indexes=(index,))) for index in INDEXES),
+    ],
+)
+def test_an_entry_is_read_as_it_was_recorded(entry: Entry) -> None:
+    assert entry_of(stored(period_key("quakes", entry.period) | attributes(entry))) == entry
+
+
+def test_an_entry_of_an_older_release_is_read() -> None:
+    """It had fewer attributes, and its indexes were all sorted by time; a release that knows no more can read them."""
+    item = stored(attributes(PLAIN))
+    item["layout"] = {"partition_by": "time", "shards": 4, "shard_by": "series", "bucket": 21_600}
+    assert entry_of(item) == PLAIN
+    item["layout"] |= {"indexes": [["by_status", "status", 4]], "pack": None}
+    item["seen"] = {"write": 5, "read": 6, "class": "standard"}
+    found = entry_of(item)
+    assert found.layout.indexes == (Index("by_status", "status", 4),)
+    assert (found.layout.pack, found.scaled, found.scaling) == (None, False, "")
+    assert found.seen == Seen(5, 6, TableClass.STANDARD)
+    written = attributes(FULL)["layout"]["indexes"]
+    assert [len(index) for index in written] == [8, 8, 8, 8, 8, 10, 10]
+    assert written[0] == ["by_status", "status", 4, "time", None, "", [], False]
+    assert written[6] == ["near", "", 1, "mag", None, "", [], False, [], True]
+
+
+def test_what_is_not_known_has_no_attribute() -> None:
+    assert set(attributes(PLAIN)) == {"stream", "label", "table", "state", "created_at", "layout"}
+    assert "pack" not in attributes(PLAIN)["layout"]
+
+
+def test_every_key_of_the_catalog_is_written_out() -> None:
+    start = "2026-03-05T12:00:00.000000Z"
+    midnight = "2026-03-05T00:00:00.000000Z"
+    assert period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
+    assert lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
+    assert horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
+    backfill = Backfill("quakes", NOON, NOON + DAY, Opened(NOON + DAY, 5, 6))
+    key = {"pk": "backfill#quakes", "sk": f"{start}#2026-03-06T12:00:00.000000Z"}
+    assert backfill_key(backfill) == key
+    assert backfill_of(stored(key | {"opened": opened_item(backfill.opened)})) == backfill
+    for recorded in (RecordedPolicy("quakes", "{}"), RecordedPolicy("quakes", "{}", NOON)):
+        item = policy_item(recorded)
+        assert (item["pk"], item["sk"]) == ("policies", "quakes")
+        assert policy_of(stored(item)) == recorded
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "bounds"),
+    [
+        (None, None, (EPOCH, "", "9999~")),
+        (NOON, NOON + DAY, (EPOCH, "2026-03-05T12:00:00.000000Z", "2026-03-06T12:00:00.000000Z~")),
+        # DynamoDB refuses a range that ends before it begins.
+        (datetime(1969, 1, 1, tzinfo=UTC), datetime(1969, 1, 2, tzinfo=UTC), (EPOCH, EPOCH, EPOCH)),
+    ],
+)
+def test_a_range_of_entries_lies_between_keys_that_dynamodb_takes(
+    start: Any, end: Any, bounds: tuple[str, ...]
+) -> None:
+    assert ranges(start, end) == bounds
+
+
+def test_the_entries_before_an_instant_lie_below_a_key() -> None:
+    assert before(NOON) == "2026-03-05T12:00:00.000000Z"
+    assert before(datetime(1969, 1, 1, tzinfo=UTC)) == EPOCH
+    assert before(None) > "9999-12-31T00:00:00.000000Z#9999-12-31"
+
+
+def test_without_a_secret_the_store_is_not_available() -> None:
+    assert secret_of([{"secret": "00ff"}]) == b"\x00\xff"
+    with pytest.raises(StoreUnavailable, match="has not made the secret"):
+        secret_of([])
+
+
+class Recorder:
+    """DynamoDB's client: what it is asked, and answers with these items."""
+
+    def __init__(self, *items: Item) -> None:
+        self.items = [to_wire(item) for item in items]
+        self.asked: list[dict[str, Any]] = []
+        self.put: list[dict[str, Any]] = []
+
+    def get_paginator(self, _: str) -> Any:
+        return self
+
+    def paginate(self, **request: Any) -> Any:
+        self.asked.append(request)
+        return [{"Items": self.items}]
+
+    def get_item(self, **request: Any) -> Any:
+        self.asked.append(request)
+        return {"Item": self.items[0]} if self.items else {}
+
+    def put_item(self, **request: Any) -> Any:
+        self.put.append(request)
+        return {}
+
+
+def test_what_must_hold_at_once_is_read_consistently() -> None:
+    """Entries only where the caller says so: both reads of a range then."""
+    client = Recorder()
+    catalog = DynamoCatalog(cast("Any", client), "catalog")
+    catalog.entries("quakes")
+    catalog.entries("quakes", NOON, NOON + DAY)
+    catalog.entries("quakes", NOON, NOON + DAY, consistent=True)
+    catalog.backfills("quakes")
+    catalog.policies()
+    catalog.horizon("quakes")
+    catalog.stands()
+    assert [request["ConsistentRead"] for request in client.asked] == [False] * 3 + [True] * 6
+    assert {request["TableName"] for request in client.asked} == {"catalog"}
+
+
+def test_a_secret_that_is_there_stays() -> None:
+    """Cursors are signed with it. A new one has 256 bits."""
+    client = Recorder({"secret": "00ff"})
+    catalog = DynamoCatalog(cast("Any", client), "catalog")
+    catalog.ensure_secret()
+    assert (client.put, catalog.secret()) == ([], b"\x00\xff")
+    empty = Recorder()
+    DynamoCatalog(cast("Any", empty), "catalog").ensure_secret()
+    (request,) = empty.put
+    assert request["ConditionExpression"] == "attribute_not_exists(pk)"
+    assert len(bytes.fromhex(request["Item"]["secret"]["S"])) == 32

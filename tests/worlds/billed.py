@@ -1,0 +1,63 @@
+"""A stage whose bill is asked for: tables with their entries, and CloudWatch's figures as a test sets them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import Any
+
+from tests.fakes import FakeCatalog
+from tests.fakes.meters import FakeMeters
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import configuration
+from tidetable.bill.present import Sources, present_bill
+from tidetable.catalog import Entry, State
+from tidetable.config import TableClass
+from tidetable.periods import from_label
+from tidetable.ports import Table
+
+NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
+TODAY, YESTERDAY = "2026-03-15", "2026-03-14"
+ON_DEMAND = 'mode = "on-demand"'
+INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"\n'
+ROLLUP = '[[streams.s.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nretention = "365d"\n'
+
+
+def table(write: int | None = None, read: int | None = None, **facts: Any) -> Table:
+    """A table as it is described: on demand without units."""
+    return Table("", "ACTIVE", write, read, facts.pop("table_class", TableClass.STANDARD), **facts)
+
+
+class BilledStage:
+    """A stream ``s``, on demand unless ``changes`` say otherwise; its tables and entries, and what CloudWatch counted."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.config = configuration(**{"capacity": ON_DEMAND} | changes)
+        self.catalog, self.meters = FakeCatalog(), FakeMeters()
+        self.tables: dict[str, Table] = {}
+
+    def add(
+        self, label: str, found: Table | None = None, *, stream: str = "s", chunks: Table | None = None, **facts: Any
+    ) -> None:
+        """A period with its table, and the table of chunks beside that."""
+        configured = self.config.streams.get(stream, self.config.streams["s"])
+        layout = replace(configured.layout, parts=chunks is not None)
+        name, period = f"{stream}.{label}", from_label(label)
+        known: dict[str, Any] = {"state": State.OPEN, "created_at": period.start - timedelta(days=2)} | facts
+        self.catalog.add(Entry(stream, period, name, layout, **known))
+        self.tables |= {name: found for name, found in ((name, found), (f"{name}.parts", chunks)) if found is not None}
+
+    def bill(
+        self,
+        only: str | None = None,
+        sees: Callable[[str], bool] = lambda _: True,
+        seconds: Iterator[float] = repeat(60.0),  # noqa: B008 - it never ends
+    ) -> Any:
+        """The bill, with so many seconds left whenever it looks."""
+        tables: Any = type("Tables", (), {"describe": staticmethod(self.tables.get)})
+        sources = Sources(self.catalog, tables, self.meters, Serial, "us-east-1", lambda: next(seconds))
+        return present_bill(self.config, sources, NOON, sees, only)
+
+    def stream(self, name: str = "s") -> Any:
+        """A stream's part of the bill."""
+        return next(stream for stream in self.bill()["streams"] if stream["stream"] == name)
