@@ -61,7 +61,12 @@ def _overlaps(group: Any, first: Any, last: Any) -> bool:
 
 
 def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if an event of the row group may meet all conditions, by the group's statistics."""
+    """True if an event of the row group may meet all conditions, by the group's statistics.
+
+    The newest version of an event decides for all of its versions, which may lie in other row groups than the newest.
+    """
+    if keys.versions:
+        return True
     statistics = {group.column(at).path_in_schema: group.column(at).statistics for at in range(group.num_columns)}
     rest = statistics.get("data")
     if not keys.conditions or rest is None or not rest.has_min_max or not rest.min == rest.max == "{}":
