@@ -59,11 +59,12 @@ def test_a_field_that_most_events_have_is_a_column(rows: list[dict[str, Any]], c
     assert fields_of(*rows) == columns
 
 
-def test_a_declared_column_is_there_without_values_and_no_field_of_its_name_beside_it() -> None:
-    assert fields_of({"Mag": ONE, "n": ONE}, declared={"mag": "integer", "n": "string"}) == {
-        "mag": "int64",
-        "n": "string",
-    }
+@pytest.mark.parametrize(("declared", "other"), [("mag", "Mag"), ("Mag", "mag")])
+def test_a_declared_column_is_there_without_values_and_no_field_of_its_name_beside_it(
+    declared: str, other: str
+) -> None:
+    columns = fields_of({other: ONE, "n": ONE}, declared={declared: "integer", "n": "string"})
+    assert columns == {declared: "int64", "n": "string"}
 
 
 HEX = "0123456789abcdef"

@@ -27,6 +27,13 @@ def test_a_period_that_never_had_a_table_has_no_events_and_yet_may_lack_cells() 
         collect(HOURS, [Segment(start, start + HOUR, MINUTES)], world.services())
 
 
+def test_a_period_that_was_deleted_is_not_taken_for_one_without_events() -> None:
+    world = World()
+    world.forget("s", START)
+    with pytest.raises(BucketBlocked, match=r"^s cannot be read from 2026-03-02T00:00:00.000000Z on: deleted$"):
+        collect(HOURS, [Segment(START, START + HOUR, None)], world.services())
+
+
 def test_a_damaged_pack_of_a_series_keeps_its_bucket_from_being_sealed() -> None:
     world = World((BY_DAY,), PACKED_SERIES)
     world.refresh()

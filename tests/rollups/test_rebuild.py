@@ -207,7 +207,7 @@ def test_every_sealed_bucket_of_a_long_range_is_marked_once() -> None:
         marks.extend(buckets)
         put_marks(stream, buckets, *rest)
 
-    world.rollups.put_marks = note_marks  # type: ignore[method-assign]
+    world.rollups.put_marks = note_marks  # type: ignore[method-assign, assignment]
     progress = rebuilt(world, 0.5, 20.5)
     assert (progress.marked, progress.buckets, progress.left, progress.done) == (120, 0, 0, True)
     assert marks == [START + timedelta(minutes=30 + 10 * number) for number in range(120)]

@@ -61,9 +61,9 @@ def _overlaps(group: Any, first: Any, last: Any) -> bool:
 
 
 def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if an event of the row group may meet all conditions, by the group's statistics.
+    """True if the range needs the row group: by its statistics, an event of it may meet all conditions.
 
-    The newest version of an event decides for all of its versions, which may lie in other row groups than the newest.
+    Where versions are wanted, each is needed: the newest one decides for all of an event's, which are in other row groups.
     """
     if keys.versions:
         return True
