@@ -93,8 +93,8 @@ def attributes(entry: Entry) -> Item:
     if entry.replicas:
         item["replicas"] = list(entry.replicas)
     if entry.copying is not None:
-        region, begun = entry.copying
-        item["copying"] = [region, to_text(begun)]
+        region, begun_at = entry.copying
+        item["copying"] = [region, to_text(begun_at)]
     return item
 
 
@@ -164,8 +164,8 @@ def _index(
 ) -> Index:
     """An index as ``_index_item`` wrote it; older releases wrote fewer members, as every index was sorted by time."""
     pairs = tuple((value, by) for value, by in kinds)
-    held = None if project is None else tuple(project)
-    return Index(name, field, int(shards), sort_by, held, kind, pairs, replica, tuple(levels), local)
+    attributes = None if project is None else tuple(project)
+    return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)
 
 
 def backfill_key(backfill: Backfill) -> Item:

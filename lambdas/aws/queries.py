@@ -13,6 +13,9 @@ from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+# AWS: a page ends at 1 MB, so it never has as many items as this; and Limit is a number of 32 bits, beyond which the request is
+# refused. A reader with a filter asks for twice as many each time.
+_MOST_ITEMS = 1_000_000
 # Alternatives: at least one of them must hold.
 _Terms = list[str]
 # The types of plain values: a filter excludes events without a plain value.
@@ -48,7 +51,7 @@ class _Values(dict[str, dict[str, Any]]):
 
 def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
     """The members of a Query request; with ``fields``, the answer has only these fields of the items' data."""
-    keys, limit = read
+    keys, limit = read.keys, min(read.limit, _MOST_ITEMS)
     names, values = _Names(), _Values()
     index = keys.index
     low, high = keys.low, keys.high

@@ -33,18 +33,18 @@ class DDSketches:
         """A sketch that was dumped; ValueError if it has another accuracy or is not a sketch."""
         from ddsketch import DDSketch
 
-        held = _DECODE(dumped)
-        if held.error != _RELATIVE_ERROR:
-            raise ValueError(f"a sketch has the relative error {held.error}, this reads {_RELATIVE_ERROR}")
+        dump = _DECODE(dumped)
+        if dump.error != _RELATIVE_ERROR:
+            raise ValueError(f"a sketch has the relative error {dump.error}, this reads {_RELATIVE_ERROR}")
         inner = DDSketch(_RELATIVE_ERROR)
-        for store, bins in ((inner._store, held.positive), (inner._negative_store, held.negative)):  # noqa: SLF001
+        for store, bins in ((inner._store, dump.positive), (inner._negative_store, dump.negative)):  # noqa: SLF001
             key = 0
             for step, count in zip(bins[::2], bins[1::2], strict=True):
                 key += step
                 store.add(key, float(count))
         # The library keeps what percentiles need in these; its own sum and extremes are for statistics that we keep exactly.
-        inner._zero_count = float(held.zeros)  # noqa: SLF001
-        inner._count = inner._store.count + inner._negative_store.count + held.zeros  # noqa: SLF001
+        inner._zero_count = float(dump.zeros)  # noqa: SLF001
+        inner._count = inner._store.count + inner._negative_store.count + dump.zeros  # noqa: SLF001
         return _DDSketch(inner)
 
 

@@ -15,8 +15,9 @@ from aws.guards import condition_of
 from tidetable.events import Item
 from tidetable.ports import Guard, Guarded, Put
 
-# AWS: BatchWriteItem takes 25 puts and 16 MB.
+# AWS: BatchWriteItem takes 25 puts and 16 MB, counted as they are sent: an item of 400 KB may be longer as JSON.
 _BATCH = 25
+_MOST_BYTES = 16_000_000
 _MOST_NAMES = 10_000
 _EVENT = ("pk", "sk", "at", "data")
 
@@ -103,6 +104,23 @@ def batch_body(batch: list[Put]) -> bytes:
     """BatchWriteItem of puts of one table."""
     puts = ",".join([f'{{"PutRequest":{{"Item":{item_text(put.item)}}}}}' for put in batch])
     return f'{{"RequestItems":{{{quoted(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
+
+
+def requests_of(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
+    """The batches of puts, each with the body of its BatchWriteItem."""
+    for batch in batches_of(puts):
+        yield from _fitting(batch)
+
+
+def _fitting(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
+    """A batch and its body, or its halves if the body is too long for a request."""
+    body = batch_body(batch)
+    if len(body) <= _MOST_BYTES or len(batch) == 1:
+        yield batch, body
+        return
+    middle = len(batch) // 2
+    yield from _fitting(batch[:middle])
+    yield from _fitting(batch[middle:])
 
 
 def batches_of(puts: Sequence[Put]) -> Iterator[list[Put]]:

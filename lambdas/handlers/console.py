@@ -105,12 +105,12 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
 
 
-def _answer(file: File, event: Mapping[str, Any], kept: str) -> dict[str, Any]:
-    sent = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    headers = {**_HEADERS, "Content-Type": file.content_type, "Cache-Control": kept, "ETag": file.etag}
-    if file.etag in (sent.get("if-none-match") or ""):
+def _answer(file: File, event: Mapping[str, Any], cache_control: str) -> dict[str, Any]:
+    request_headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = {**_HEADERS, "Content-Type": file.content_type, "Cache-Control": cache_control, "ETag": file.etag}
+    if file.etag in (request_headers.get("if-none-match") or ""):
         return {"statusCode": 304, "headers": headers, "body": ""}
-    if "gzip" in (sent.get("accept-encoding") or "").lower():
+    if "gzip" in (request_headers.get("accept-encoding") or "").lower():
         headers["Content-Encoding"] = "gzip"
         return _binary(headers, file.compressed)
     return _binary(headers, file.body)

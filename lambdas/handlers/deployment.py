@@ -50,7 +50,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if event["RequestType"] == "Delete":
         _take_back(reconciler, world)
         removed = remove(reconciler.config, world, reconciler.clock.now(), owner)
-        logger.info("tables removed", tables=removed.tables, left=removed.left)
+        logger.info("tables removed", tables=removed.tables, left=removed.foreign)
         if not reconciler.config.keeps_catalog:
             # CloudFormation deletes the catalog next.
             regions = remove_catalog_copies(world, settings().catalog_table)

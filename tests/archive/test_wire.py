@@ -15,7 +15,7 @@ EVENTS = [Event("a#1", TIME, "x", {"mag": Decimal("1.50"), "big": 12345678901234
 PAGES = [
     ArchivePage(EVENTS, more=True, reached="2026-03-01T12:00:00.250000Z#a%231#x"),
     ArchivePage(EVENTS, more=False, cut=True),
-    ArchivePage([], more=True, reached="2026-03-01T13:00:00.000000Z"),
+    ArchivePage([], more=True, reached="2026-03-01T13:00:00.000000Z", read=250_000),
     ArchivePage([], more=False),
     ArchivePage(EVENTS, more=False, versions=[Version(3, 1_772_366_400_000, newest=True)]),
 ]
@@ -36,10 +36,11 @@ def test_a_page_is_a_document_of_rows() -> None:
         "versions": None,
         "reached": "place",
         "cut": True,
+        "read": 0,
     }
 
 
 def test_a_reader_of_before_says_nothing_of_cuts() -> None:
     """During a deploy the query function may be newer than the archive reader."""
     page = decode_page({"events": [], "more": True})
-    assert (page.cut, page.reached, page.versions, page.more) == (False, None, None, True)
+    assert (page.cut, page.reached, page.versions, page.more, page.read) == (False, None, None, True, 0)

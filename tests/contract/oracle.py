@@ -105,7 +105,7 @@ class DynamoStore:
             if code == CONDITION_FAILED:
                 shown: Any = error.response.get("Item")
                 held = from_wire(shown) if shown else self.get_many(put.table, [put.key]).get(put.key, {})
-                return Written(held=[(put, held)])
+                return Written(conflicts=[(put, held)])
             missing = {put.table} if code == NOT_FOUND else set()
             return Written(
                 unwritten=[put], throttles=Counter({put.table} if code in THROTTLED else ()), missing_tables=missing
@@ -132,7 +132,7 @@ class DynamoStore:
             if error_code(error) != TRANSACTION_CANCELED or failed not in codes:
                 raise StoreUnavailable(error_code(error), str(error)) from error
             fenced = entry is not None and codes[-1] == failed
-            return Transacted.FENCED if fenced else Transacted.HELD
+            return Transacted.FENCED if fenced else Transacted.CONFLICT
         except BotoCoreError as error:
             raise StoreUnavailable("no answer", str(error)) from error
         return Transacted.DONE

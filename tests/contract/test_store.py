@@ -90,7 +90,7 @@ def test_a_pack_that_waited_does_not_replace_itself_as_it_was_accepted_later(
     }
     engine.store.write([Put(table, {**pack, "at": 5})])
     written = engine.store.write_each([Put(table, {**pack, "at": at})], "newer")
-    assert (len(written.held), written.unwritten) == (held, [])
+    assert (len(written.conflicts), written.unwritten) == (held, [])
     item = engine.store.get(table, Key("b#0", pack["sk"]))
     assert item is not None
     assert item["at"] == max(at, 5)
@@ -201,10 +201,10 @@ def dated(table: str, at: int, **more: Any) -> Put:
 def test_a_put_on_condition_tells_what_is_there_instead(engine: Engine) -> None:
     table = engine.create_table()
     first = engine.store.write_each([dated(table, 5)], "absent")
-    assert (first.unwritten, first.held, first.units) == ([], [], 1.0)
+    assert (first.unwritten, first.conflicts, first.units) == ([], [], 1.0)
     second = engine.store.write_each([dated(table, 6, note="later")], "absent")
     assert second.unwritten == []
-    ((put, held),) = second.held
+    ((put, held),) = second.conflicts
     assert (put.item["note"], held["at"]) == ("later", 5)
     assert "note" not in held
 
@@ -220,7 +220,7 @@ def test_what_was_accepted_later_stays(engine: Engine, before: int, after: int, 
     assert item["note"] == ("second" if wins else "first")
     # An item without a time of acceptance is older than any other.
     engine.store.write([Put(table, {name: value for name, value in item.items() if name != "at"})])
-    assert engine.store.write_each([dated(table, 0)], "newer").held == []
+    assert engine.store.write_each([dated(table, 0)], "newer").conflicts == []
 
 
 def test_puts_on_condition_fail_one_by_one(engine: Engine) -> None:
@@ -228,7 +228,7 @@ def test_puts_on_condition_fail_one_by_one(engine: Engine) -> None:
     many = puts(table, 20)
     engine.store.write(many[:5])
     written = engine.store.write_each([*many, *puts(missing, 2)], "absent")
-    assert sorted(put.key for put, _ in written.held) == sorted(put.key for put in many[:5])
+    assert sorted(put.key for put, _ in written.conflicts) == sorted(put.key for put in many[:5])
     assert (len(written.unwritten), written.missing_tables) == (2, {missing})
     assert len(engine.store.get_many(table, [put.key for put in many])) == 20
 
@@ -238,11 +238,11 @@ def test_a_transaction_is_done_whole_or_not_at_all(engine: Engine) -> None:
     first, second = puts(table, 2)
     engine.store.write([Put(table, {**first.item, "version": 3})])
     stale = [Guarded(Put(table, {**first.item, "version": 9}), 2), Guarded(second)]
-    assert engine.store.transact(stale) is Transacted.HELD
+    assert engine.store.transact(stale) is Transacted.CONFLICT
     assert engine.store.get(table, second.key) is None
     right = [Guarded(Put(table, {**first.item, "version": 4}), 3), Guarded(second)]
     assert engine.store.transact(right) is Transacted.DONE
-    assert engine.store.transact([Guarded(second, "absent")]) is Transacted.HELD
+    assert engine.store.transact([Guarded(second, "absent")]) is Transacted.CONFLICT
     with pytest.raises(TableMissing):
         engine.store.transact([Guarded(puts(engine.no_table(), 1)[0])])
 

@@ -53,6 +53,21 @@ def test_a_binary_event_is_stored_with_its_headers_decoded(doors: Doors) -> None
     }
 
 
+def test_header_values_in_quotes_are_decoded(doors: Doors) -> None:
+    """The protocol binding, 3.1.3.2: they MUST be supported, as earlier versions of it allowed them. Percents come after."""
+    headers: dict[str, Any] = {"ce_id": '"2"', "ce_specversion": '"1.0"', "ce_source": "/shop", "ce_type": "t"}
+    assert send(doors, b"{}", "application/json", ce_subject=r'"a \"b\" \\%20c"', ce_time=TIME, **headers).status == 204
+    (stored,) = doors.events()
+    assert (stored["series"], stored["id"]) == (r'a "b" \ c', "/shop 2")
+
+
+def test_an_attribute_that_is_null_is_not_set(doors: Doors) -> None:
+    """The JSON event format, 2.2: a null value MUST be treated as an unset attribute."""
+    assert send(doors, event(subject=None, dataschema=None, data={"n": 1}, data_base64=None)).status == 204
+    (stored,) = doors.events()
+    assert (stored["series"], stored["data"]) == ("/shop", {"n": 1, "ce": {"source": "/shop", "type": "order.paid"}})
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "data"),
     [

@@ -198,3 +198,24 @@ def test_every_status_has_a_code_of_rpc(status: int, code: int) -> None:
     """google.rpc.Code: INVALID_ARGUMENT 3, NOT_FOUND 5, PERMISSION_DENIED 7, RESOURCE_EXHAUSTED 8, INTERNAL 13, and so on."""
     answer = OtlpDoor(parsers.otlp).refuse(Request("/v1/logs", AT), Problem(status, "x", "why"))
     assert (answer.status, json.loads(answer.body)) == (status, {"code": code, "message": "why"})
+
+
+def test_a_field_that_is_null_has_its_default(doors: Doors) -> None:
+    """Protobuf's JSON: null is the default of every field, and a number of 32 bits may be a text."""
+    nulls = {"attributes": None, "startTimeUnixNano": None, "exemplars": None, "flags": "1"}
+    found = {**gauge(point(5, **nulls)), "unit": None, "description": None, "sum": None}
+    document = {"resourceMetrics": [{"resource": None, "scopeMetrics": [{"scope": None, "metrics": [found]}]}]}
+    assert send(doors, document).status == 200
+    assert [event["data"] for event in doors.events()] == [{"metric": "load", "type": "gauge", "value": 5, "flags": 1}]
+
+
+def test_a_log_record_whose_other_fields_are_null_is_stored(doors: Doors) -> None:
+    record = {
+        "timeUnixNano": str(T),
+        "severityText": None,
+        "attributes": None,
+        "traceId": None,
+        "body": text("", "x")["value"],
+    }
+    assert send(doors, {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}, route=LOGS).status == 200
+    assert [event["data"] for event in doors.events()] == [{"body": "x"}]

@@ -74,7 +74,7 @@ class FakeStore:
             if holds(guard, put, stored):
                 outcome.add(self.write([put]))
             else:
-                outcome.held.append((put, stored or {}))
+                outcome.conflicts.append((put, stored or {}))
         return outcome
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
@@ -84,7 +84,7 @@ class FakeStore:
             if recorded is None or recorded.state not in WRITABLE:
                 return Transacted.FENCED
         if not all(holds(guard, put, self._table(put.table).get(put.key)) for put, guard in puts):
-            return Transacted.HELD
+            return Transacted.CONFLICT
         for put, _ in puts:
             self._table(put.table)[put.key] = put.item
         return Transacted.DONE

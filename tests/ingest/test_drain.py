@@ -132,3 +132,50 @@ def test_a_table_that_stays_throttled_is_left_to_the_live_traffic() -> None:
     with pytest.raises(NotDrained, match="20 of 20"):
         world.drain(waiting, 60)
     assert (world.clock.now() - begun).total_seconds() < 4
+
+
+@pytest.mark.parametrize("earlier", [1, 2], ids=["the archived first", "the archived last"])
+def test_events_of_an_archived_period_take_no_other_events_of_their_message_along(earlier: int) -> None:
+    """The message becomes a dead letter, which somebody may look at in two weeks. Its other events are acknowledged, too."""
+    world = World()
+    body = message(world, event(1, days=int(earlier == 1)), event(2, days=int(earlier == 2)))
+    world.move("2026-02-28", State.ARCHIVED)
+    with pytest.raises(Undrainable, match="restore it"):
+        world.drain(body)
+    assert [item["data"] for item in world.table("2026-03-01")] == [{"n": 3 - earlier}]
+
+
+def test_what_cannot_be_written_yet_keeps_no_other_events_of_its_message_waiting() -> None:
+    world = World()
+    body = message(world, event(1, days=1), event(2))
+    missing = world.store.tables.pop("tidetable-t.quakes.2026-02-28")
+    with pytest.raises(NotDrained, match="1 of 1 items of quakes are still to be written; missing"):
+        world.drain(body)
+    assert world.count("2026-03-01") == 1
+    world.store.tables["tidetable-t.quakes.2026-02-28"] = missing
+    assert (world.drain(body), world.stored()) == (2, 2)
+
+
+def test_events_of_a_period_without_a_record_keep_no_other_events_of_their_message_waiting() -> None:
+    world = World()
+    body = message(world, event(1, days=1), event(2))
+    key = ("quakes", containing(NOW - timedelta(days=1), Kind.DAY))
+    recorded = world.catalog.items.pop(key)
+    with pytest.raises(NotDrained, match="no period table of quakes is recorded"):
+        world.drain(body)
+    assert world.count("2026-03-01") == 1
+    world.catalog.items[key] = recorded
+    assert (world.drain(body), world.stored()) == (2, 2)
+
+
+def test_a_message_is_not_buried_while_any_of_it_can_still_be_written() -> None:
+    world = World()
+    world.letters.takes = True
+    body = message(world, event(1, days=1), event(2))
+    world.move("2026-02-28", State.ARCHIVED)
+    world.store.throttles = {"tidetable-t.quakes.2026-03-01"}
+    with pytest.raises(NotDrained, match="1 of 1"):
+        world.drain(body)
+    assert world.letters.kept == []
+    world.store.throttles = set()
+    assert (world.drain(body), len(world.letters.kept), world.count("2026-03-01")) == (0, 1, 1)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from aws.lean.catalog import LeanCatalog
 from tests.fakes import FakeValues
@@ -150,6 +151,37 @@ def test_what_an_index_of_an_older_table_holds_once_more_counts_towards_an_items
     outcome = stage.send(event(1), event(2) | {"data": {"n": "2", "text": "x" * 250_000}})
     assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_large")]
     assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+
+
+def test_the_keys_of_an_older_tables_index_count_towards_an_items_size() -> None:
+    """AWS: 400 KB, which are 409,600 bytes. The event has some 408,400; its keys in the index are 1,960 more."""
+    stage = world()
+    change_layout(stage, indexes=(Index("by_n", "n"),))
+    outcome = stage.send(event(1), event(2) | {"data": {"n": "v" * 1_900, "text": "x" * 406_300}})
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "too_large")]
+    assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+
+
+def test_what_waited_for_a_stream_that_left_the_configuration_keeps_the_version_before_it() -> None:
+    stage = world(versions="keep")
+    stage.send(numbered("before"))
+    stage.store.throttled = 10**6
+    stage.send(numbered("after"))
+    stage.store.throttled = 0
+    stage.config = structs.replace(stage.config, streams={})
+    assert stage.drain(encode_message("quakes", stage.overflow.queued, 10**15)) == 1
+    assert versions(stage) == {"v0": "after", "v1": "before"}
+
+
+def test_a_large_event_that_waited_for_a_stream_that_left_the_configuration_is_stored() -> None:
+    stage = world(large=LargePolicy(beyond="s3"))
+    stage.store.throttled = 10**6
+    stage.send(event(1) | {"data": {"text": noise(1_000_000)}})
+    stage.store.throttled = 0
+    stage.config = structs.replace(stage.config, streams={})
+    assert stage.drain(encode_message("quakes", stage.overflow.queued, 1), 60) == 1
+    (item,) = stage.table(LABEL)
+    assert (item["out"]["o"] in stage.values.blobs, "data" in item) == (True, False)
 
 
 def test_what_is_credited_to_a_table_does_not_pile_up_while_nothing_is_drained() -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes import FakeClock
 from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
-from tests.worlds.intake import World, event
+from tests.worlds.intake import World, event, numbered, world
 from tidetable.catalog import State
 from tidetable.config.model import IndexPolicy, LargePolicy
 from tidetable.ingest.bodies import Sent
@@ -203,6 +203,27 @@ def test_events_of_a_period_that_is_not_recorded_are_queued_without_a_ref() -> N
     del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
     outcome = world.send(event(1), event(2, minutes=10))
     assert (outcome.accepted, outcome.queued, outcome.refs[0]) == (1, 1, None)
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["not recorded", "closed"])
+def test_of_events_with_one_key_that_wait_for_their_table_the_last_alone_is_queued(recorded: bool) -> None:
+    """The queue keeps no order, and both were accepted at one instant: the earlier could replace the last."""
+    world = World()
+    if recorded:
+        world.move("2026-03-01", State.CLOSED)
+    else:
+        del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
+    outcome = world.send(event(1) | {"data": {"n": "first"}}, event(2), event(1) | {"data": {"n": "last"}})
+    assert (outcome.accepted, outcome.queued) == (0, 3)
+    assert {event.id: event.data for event in world.overflow.queued} == {"1": {"n": "last"}, "2": {"n": 2}}
+    assert len(world.overflow.queued) == 2
+
+
+def test_of_a_stream_that_keeps_versions_every_version_is_queued_that_waits_for_its_table() -> None:
+    stage = world(versions="keep")
+    del stage.catalog.items["quakes", containing(NOW, Kind.DAY)]
+    assert stage.send(numbered(1), numbered(2)).queued == 2
+    assert [event.data for event in stage.overflow.queued] == [{"n": 1}, {"n": 2}]
 
 
 def test_events_of_an_archived_period_are_refused() -> None:

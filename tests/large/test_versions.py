@@ -210,9 +210,9 @@ def noted_fetches(stage: Stage, patch: pytest.MonkeyPatch) -> list[int]:
     fetched: list[int] = []
     get_many = stage.store.get_many
 
-    def note(table: str, keys: Any) -> Any:
+    def note(table: str, keys: Any, *, consistent: bool = True) -> Any:
         fetched.append(len(keys))
-        return get_many(table, keys)
+        return get_many(table, keys, consistent=consistent)
 
     patch.setattr(stage.store, "get_many", note)
     return fetched
@@ -252,7 +252,7 @@ def test_a_range_fetches_no_more_versions_than_its_page_shows(monkeypatch: pytes
 def test_of_an_event_with_very_many_versions_a_range_fetches_what_an_answer_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidetable.query.hydrate.BATCH", 3)
+    monkeypatch.setattr("tidetable.query.hydrate.GET_ITEMS", 3)
     monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 150_000)
     stage = built()
     for n in range(1, 31):

@@ -40,6 +40,16 @@ def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None
     assert flags == [True, False, True]
 
 
+def test_a_batch_is_no_longer_than_dynamodb_takes() -> None:
+    """AWS: 25 puts and 16 MB in DynamoDB's JSON. Each item has 390 KB, and 2.34 MB as JSON: six of them fit, and no seventh."""
+    script = Script(lambda *_: {})
+    puts = [Put("t", {"pk": str(n), "sk": "s", "at": 1, "data": {"text": "\x01" * 390_000}}) for n in range(25)]
+    assert script.store.write(puts).unwritten == []
+    batches = [body["RequestItems"]["t"] for _, body in script.sent]
+    assert [len(batch) for batch in batches] == [6, 6, 6, 3, 4]
+    assert [one["PutRequest"]["Item"]["pk"]["S"] for batch in batches for one in batch] == [str(n) for n in range(25)]
+
+
 def test_a_table_that_is_not_there_is_named_and_its_puts_are_not_written() -> None:
     script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
     puts = [Put("t", {"pk": "p", "sk": str(number), "at": 1, "data": {}}) for number in range(3)]

@@ -8,6 +8,7 @@ from aws.queries import query_request
 from tidetable.conditions import Condition
 from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
+from tidetable.query.merge import Demand, _next_limit
 
 BY_KIND = Index("by_kind", partition_by="kind")
 
@@ -27,6 +28,19 @@ def test_a_page_of_an_index_begins_at_the_last_item_which_the_caller_skips() -> 
     assert down["ExpressionAttributeValues"] == {":v0": {"S": "p#0"}, ":v1": {"S": "a"}, ":v2": {"S": "m"}}
     table = request(1, low="a", high="z", after="m")
     assert (table["Limit"], table["ExclusiveStartKey"]) == (1, {"pk": {"S": "p#0"}, "sk": {"S": "m"}})
+
+
+@pytest.mark.parametrize("more", [{}, {"after": "m", "index": BY_KIND}])
+def test_no_page_is_asked_for_more_items_than_a_page_can_have(more: dict[str, Any]) -> None:
+    """A filter that lets little through doubles the limit with each page. AWS: a Limit beyond 32 bits is refused."""
+    demand, limit, limits = Demand(101, filtered=True), 101, list[int]()
+    for _ in range(40):
+        limits.append(request(limit, low="a", high="z", **more)["Limit"])
+        limit = _next_limit(limit, demand, 0, 1)
+    assert limits[:3] == [101 + len(more) // 2, 202 + len(more) // 2, 404 + len(more) // 2]
+    # 1 MB of items that have a byte each.
+    assert 1_000_000 <= max(limits) <= 2**20
+    assert limits == sorted(limits)
 
 
 def test_booleans_have_no_order() -> None:

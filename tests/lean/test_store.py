@@ -206,7 +206,7 @@ def test_the_reasons_of_throttling_are_counted_in_either_spelling(name: str) -> 
 CONDITION = {"Code": "ConditionalCheckFailed"}
 NONE = {"Code": "None"}
 CANCELLED = [
-    ("the put's condition failed while the fence held", [CONDITION, NONE], Transacted.HELD),
+    ("the put's condition failed while the fence held", [CONDITION, NONE], Transacted.CONFLICT),
     ("the fence is down", [NONE, CONDITION], Transacted.FENCED),
     ("both", [CONDITION, CONDITION], Transacted.FENCED),
 ]

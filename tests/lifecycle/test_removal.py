@@ -83,8 +83,8 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     left = set(stage.dynamo.account.tables) - {CATALOG} - kept
     assert left == {STRANGER}
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
-    assert list(removed.left) == [STRANGER]
-    assert "not tagged as ours" in removed.left[STRANGER]
+    assert list(removed.foreign) == [STRANGER]
+    assert "not tagged as ours" in removed.foreign[STRANGER]
     states = {entry.period.label: entry.state.value for entry in stage.catalog.entries("s", consistent=True)}
     assert states.pop("2026-03-20") == "open"
     assert set(states.values()) == {"deleted"}

@@ -12,14 +12,14 @@ from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, eve
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
 from tidetable.keys.pack import parse_address
-from tidetable.packs import Made, decode_body, make_packs, open_item
+from tidetable.packs import PackSet, decode_body, make_packs, open_item
 
 
-def pack_up(*events: Event, layout: Layout = TIMELY, at: int = 5) -> Made:
+def pack_up(*events: Event, layout: Layout = TIMELY, at: int = 5) -> PackSet:
     return make_packs([layout.item_of(event, at=at) for event in events], layout, ZSTD)
 
 
-def counts(made_packs: Made) -> list[int]:
+def counts(made_packs: PackSet) -> list[int]:
     return [pack.item["n"] for pack in made_packs.packs]
 
 

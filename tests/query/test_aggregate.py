@@ -203,6 +203,20 @@ def test_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(base, by="series", step="6h", top="1")
 
 
+def test_counting_groups_takes_no_longer_for_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a minute has 20,000 steps in two weeks, all of which wait for the end of the range."""
+    calls: list[int] = []
+
+    def count_length(of: Any) -> int:
+        calls.append(1)
+        return len(of)
+
+    monkeypatch.setattr(module, "len", count_length, raising=False)
+    base = make_base([reading(number / 10, number) for number in range(200)])
+    assert ask(base, step="6m", by="series", top="1").count == 200
+    assert len(calls) <= 3 * 200
+
+
 def test_a_page_never_has_more_rows_than_limit_and_a_refusal_says_how_many_it_takes() -> None:
     """Ten groups in each of three steps."""
     base = make_base([reading(number / 10, number, f"s{number}") for number in range(30)])

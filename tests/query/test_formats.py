@@ -85,6 +85,7 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
         (None, "", "json"),
         (None, "*/*", "json"),
         (None, "text/csv", "csv"),
+        (None, "application/json, text/csv;q=0.5", "json"),
         (None, "text/html, application/x-ndjson;q=0.9", "ndjson"),
         ("csv", "application/x-ndjson", "csv"),
     ],

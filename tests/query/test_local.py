@@ -241,6 +241,22 @@ def test_a_local_ranking_ranks_a_series_or_all_events(stream: str) -> None:
         parse_ranking(policy, wrong, now, stage.seal)
 
 
+def test_a_plan_of_a_consistent_ranking_has_twice_the_units() -> None:
+    """Two suffixes of a series are read in each of the tables that there are, of which the least is half a unit."""
+    stage, _ = stage_of()
+    policy, now = stage.config.streams["d"], stage.clock.now()
+    units = []
+    for consistent in ("false", "true"):
+        query_string = {"index": ["best"], "value": ["s1"], "limit": ["3"], "consistent": [consistent]}
+        ranking = parse_ranking(policy, query_string, now, stage.seal)
+        plan = explain_top(ranking, policy, stage.reader(), stage.tables, now)
+        least = sum(scan["ranges"] for scan in plan["stages"]) * (1.0 if consistent == "true" else 0.5)
+        estimated = plan["estimate"]
+        assert (estimated["page"]["read_units"], estimated["all_pages"]["read_units"]) == (least, least)
+        units.append(find_top(ranking, policy, stage.reader(), now, lambda: 100.0).cost.units)
+    assert units[1] == 2 * units[0]
+
+
 CAPACITY = """
 [streams.s.capacity]
 mode = "provisioned"

@@ -1,17 +1,22 @@
 """The page of an answer as it fills, and as it is cut: whole events, in order, with their earlier versions."""
 
-from datetime import UTC, datetime
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from aws.arrow import encode_stream
 from tidetable.catalog import Entry, State
 from tidetable.keys import Layout
 from tidetable.periods import from_label
+from tidetable.query import Form, render
 from tidetable.query import page as pages
 from tidetable.query.model import EVERYTHING, Cost, Position, Projection
-from tidetable.query.page import Events, EventsPage, Room
+from tidetable.query.page import Events, EventsPage, Room, body_bytes
 from tidetable.query.rows import Row, Rows
+from tidetable.query.scans import Gap
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 SHOWN = Projection(versions=True)
@@ -83,3 +88,19 @@ def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after
     assert cut is not None
     assert (ids(list(cut.rows)), cut.next) == (["1"], "after 1")
     assert whole.first(0) is None
+
+
+def test_many_gaps_leave_room_for_fewer_events() -> None:
+    """AWS: a function answers 6 MB at the most. Two years of hours that were deleted are a gap each."""
+    hour = timedelta(hours=1)
+    gaps = [Gap(NOON - (number + 1) * hour, NOON - number * hour, "deleted") for number in range(17_520)]
+    page = EventsPage(100)
+    page.take(rows(*[row(f"{number:02d}", text="x" * 98_000) for number in range(50)]))
+    whole = replace(answer(*page.rows), gaps=gaps)
+    assert (whole.count, render(replace(whole, gaps=gaps[:5_000]), Form(), encode_stream).answer.next) == (50, None)
+    rendered = render(whole, Form(), encode_stream)
+    assert body_bytes(rendered.body) <= 6_000_000
+    body = json.loads(rendered.body)
+    assert len(body["gaps"]) == 17_520
+    assert 30 < len(body["events"]) < 50
+    assert body["next"] == f"after {body['events'][-1]['id']}"

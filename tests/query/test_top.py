@@ -214,3 +214,20 @@ def test_a_missing_table_is_a_gap_as_far_as_the_range_meets_it() -> None:
     assert top.about()["gaps"] == [
         {"from": "2026-03-02T10:00:00.000000Z", "to": "2026-03-02T10:02:00.000000Z", "reason": "table missing"}
     ]
+
+
+def test_a_ranking_with_a_condition_names_an_event_whose_data_is_damaged() -> None:
+    events = [Event("a", START + timedelta(days=1, seconds=n), f"e{n}", {"mag": n, "ok": True}) for n in range(5)]
+    base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
+    table = base.store.tables["tidetable-t.s.2026-03-02"]
+    (key,) = (key for key in table if key.sk.endswith("#e3"))
+    table[key] = {**{name: value for name, value in table[key].items() if name != "data"}, "z": b"damaged"}
+
+    def first(**conditions: str) -> tuple[list[str], Any]:
+        top = ask(base, index="best_of_all", **conditions)
+        return [row["id"] for row in top.rows], top.about()["gaps"]
+
+    gap = {"from": "2026-03-02T00:00:03.000000Z", "to": "2026-03-02T00:00:03.000001Z", "reason": "damaged data"}
+    assert first(**{"where.ok": "true"}) == (["e4", "e2", "e1", "e0"], [gap])
+    # Its number is in the index, so without a condition it has its rank, and is incomplete.
+    assert first() == (["e4", "e3", "e2", "e1", "e0"], [])

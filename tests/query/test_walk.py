@@ -170,6 +170,9 @@ def test_each_page_of_an_archive_is_a_request_and_its_events_are_read() -> None:
     # The archive on fakes answers seven events at a time.
     cost = run(fixture, **parameters).cost
     assert (cost.requests, cost.read) == (2, 8)
+    # Also those that meet no condition, for which one page suffices.
+    cost = run(fixture, **parameters, **{"where.kind": "x"}).cost
+    assert (cost.requests, cost.read) == (1, 8)
 
 
 def test_a_table_that_is_not_there_is_looked_up_once_more_consistently() -> None:

@@ -16,15 +16,12 @@ from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import answered, read_all, read_whole
 from aws.queries import query_request
-from aws.wire import batch_body, batches_of, item_of, item_text, put_body, put_text
+from aws.wire import item_of, item_text, put_body, put_text, requests_of
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.ports import Guard, Guarded, Page, Put, RangeRead, Transacted, Written
-
-# AWS: BatchGetItem takes 100 keys and answers 16 MB: parts are up to 400 KB each.
-_GET, _GET_PARTS = 100, 40
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, Guard, Guarded, Page, Put, RangeRead, Transacted, Written
 
 
 class LeanStore:
@@ -35,14 +32,12 @@ class LeanStore:
         self._catalog_table = catalog_table
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
-        batches = list(batches_of(puts))
+        """Try each put once, up to 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
+        requests = list(requests_of(puts))
         total = Written()
-        replies = self._client.call_all(
-            [Request("BatchWriteItem", batch_body(batch), answers.WROTE) for batch in batches]
-        )
+        replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
-        for batch, reply in zip(batches, replies, strict=True):
+        for (batch, _), reply in zip(requests, replies, strict=True):
             if len(batch) > 1 and isinstance(reply, Refused) and reply.code == COLLECTION_FULL:
                 # The refusal does not name the item collection that is full, and the others are to be written.
                 mixed += batch
@@ -60,7 +55,7 @@ class LeanStore:
         replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.wrote_one) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
-                total.held.append((put, self._read_present(put, reply)))
+                total.conflicts.append((put, self._read_present(put, reply)))
             else:
                 _account([put], reply, total)
         return total
@@ -80,7 +75,7 @@ class LeanStore:
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
             if failed in codes:
-                return Transacted.HELD
+                return Transacted.CONFLICT
         answered(reply, puts[0].put.table)
         return Transacted.DONE
 
@@ -144,11 +139,11 @@ class LeanStore:
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """BatchGetItem, as many keys at a time as 16 MB may hold."""
-        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
+        chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
     def _get_all(
-        self, table: str, keys: list[dict[str, Any]], most: int = _GET, *, consistent: bool = True
+        self, table: str, keys: list[dict[str, Any]], most: int = GET_ITEMS, *, consistent: bool = True
     ) -> Iterator[dict[str, dict[str, Any]]]:
         def request(chunk: list[dict[str, Any]]) -> Request:
             body = {"RequestItems": {table: {"Keys": chunk, "ConsistentRead": consistent}}}

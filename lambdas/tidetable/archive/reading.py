@@ -67,7 +67,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     for candidate in _sort_versions(ordered) if keys.versions else ordered:
         sort_key = candidate.sort_key
         if read >= MAX_READ and sort_key != reached:
-            return _page(page, keys, more=True, reached=reached)
+            return _page(page, keys, read, more=True, reached=reached)
         read += 1
         reached = sort_key
         if not _is_of_series(candidate, keys):
@@ -83,30 +83,34 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         size += _size(event)
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
-            return _page(page, keys, more=True)
+            # The next page begins with this event.
+            return _page(page, keys, read - 1, more=True)
         if earlier and size > MAX_PAGE_BYTES:
             if page[0].sort_key != sort_key:
-                return _page([row for row in page if row.sort_key != sort_key], keys, more=True)
+                return _page([row for row in page if row.sort_key != sort_key], keys, read, more=True)
             # All versions of this event do not fit one page. The page omits the oldest; their numbers still find them.
             skipped = sort_key
             continue
         page.append(candidate._replace(event=event))
-    return _page(page, keys, more=False)
+    return _page(page, keys, read, more=False)
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
     """Rank the events of a range by a number and return the first. ``reached`` says where reading ended before its end."""
     after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
     reached: list[str] = []
+    read = 0
 
     def rank_events() -> Iterator[tuple[tuple[Any, ...], Event]]:
+        nonlocal read
         last = ""
-        for read, candidate in enumerate(_read_range(keys, reader, ascending=True)):
+        for candidate in _read_range(keys, reader, ascending=True):
             sort_key = candidate.sort_key
             if read >= MAX_READ and sort_key != last:
                 reached.append(last)
                 return
             last = sort_key
+            read += 1
             number = number_at(candidate.event.data, rank.field)
             if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
                 event = candidate.event
@@ -119,7 +123,7 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
     sizes = accumulate(map(_size, first))
     fitting = max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
     end = reached[0] if reached else None
-    return ArchivePage(first[:fitting], bool(reached), None, end, cut=fitting < len(first))
+    return ArchivePage(first[:fitting], bool(reached), None, end, cut=fitting < len(first), read=read)
 
 
 def _size(event: Event) -> int:
@@ -203,10 +207,12 @@ def _sort_versions(ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:
         yield from sorted(versions, key=lambda row: (row.event.series, row.version_rank != 0, row.version_rank))
 
 
-def _page(page: Sequence[_SortedEvent], keys: ArchiveRange, *, more: bool, reached: str | None = None) -> ArchivePage:
+def _page(
+    page: Sequence[_SortedEvent], keys: ArchiveRange, read: int, *, more: bool, reached: str | None = None
+) -> ArchivePage:
     versions = [row.version for row in page if row.version is not None] if keys.versions else None
     complete = versions if versions is not None and len(versions) == len(page) else None
-    return ArchivePage([row.event for row in page], more, complete, reached)
+    return ArchivePage([row.event for row in page], more, complete, reached, read=read)
 
 
 def _is_within(sort_key: str, keys: ArchiveRange, *, ascending: bool) -> bool:

@@ -33,7 +33,8 @@ def decode_request(payload: Any) -> PageRequest:
 def encode_page(page: ArchivePage) -> dict[str, Any]:
     """A page as JSON values; data as JSON text, so that numbers keep their digits."""
     rows = [[event.series, to_text(event.time), event.id, encode_json(event.data).decode()] for event in page.events]
-    return {"events": rows, "more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut}
+    more = {"more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut, "read": page.read}
+    return {"events": rows, **more}
 
 
 def decode_page(payload: Any) -> ArchivePage:
@@ -41,4 +42,5 @@ def decode_page(payload: Any) -> ArchivePage:
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in payload["events"]]
     versions = payload.get("versions")
     known = None if versions is None else [Version(*version) for version in versions]
-    return ArchivePage(events, payload["more"], known, payload.get("reached"), payload.get("cut", False))
+    cut, read = payload.get("cut", False), payload.get("read", len(events))
+    return ArchivePage(events, payload["more"], known, payload.get("reached"), cut, read)

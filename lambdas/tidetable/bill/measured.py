@@ -104,8 +104,8 @@ def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored |
         newest = [(entry, table) for entry, table in known if table.item_count]
         if not newest:
             return None
-        begun = min(max(entry.created_at, entry.period.start) for entry, _ in newest)
-        days = max((now - begun) / _DAY, 1 / 24)
+        start = min(max(entry.created_at, entry.period.start) for entry, _ in newest)
+        days = max((now - start) / _DAY, 1 / 24)
     return _Stored(sum(table.item_count for _, table in newest), sum(table.size_bytes for _, table in newest), days)
 
 
@@ -150,8 +150,8 @@ def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
 
 def _span(facts: Facts, now: datetime) -> float:
     """Seconds that the metrics hold of this stream: 30 days, or its age."""
-    begun = min((entry.created_at for entry in facts.entries), default=now)
-    return max(min(SPAN, now - begun).total_seconds(), 3600.0)
+    start = min((entry.created_at for entry in facts.entries), default=now)
+    return max(min(SPAN, now - start).total_seconds(), 3600.0)
 
 
 def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[str, float]:
@@ -165,8 +165,8 @@ def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[st
         ]
         items = sum(table.item_count for table in tables)
         if items:
-            held = sum(table.index_sizes[index.name][0] for table in tables)
-            shares[index.name] = _round(min(held / items, 1.0))
+            indexed_items = sum(table.index_sizes[index.name][0] for table in tables)
+            shares[index.name] = _round(min(indexed_items / items, 1.0))
     return shares
 
 

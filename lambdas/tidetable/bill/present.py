@@ -225,24 +225,24 @@ def _describe_stream(
 def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
     """The lines of a stream: its tables, their indexes and copies, backups, and its archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
-    taken = [table for table in tables if table.on_demand]
+    on_demand = [table for table in tables if table.on_demand]
     counts = (
-        (len(tables) - len(taken), "provisioned, by their units"),
-        (len(taken), "on demand, by their units of 30 days"),
+        (len(tables) - len(on_demand), "provisioned, by their units"),
+        (len(on_demand), "on demand, by their units of 30 days"),
     )
     units = "; ".join(f"{count:,} tables {how}" for count, how in counts if count) or "no tables"
     yield Line("tables, writes", bill.table_writes, units)
     yield Line("tables, reads", bill.table_reads, units)
     size = sum(table.size_bytes for table in tables)
     yield Line("tables, storage", bill.table_storage, f"{_show_size(size)}, by the class of each")
-    held = sum(size for table in tables for _, size in table.index_sizes.values())
+    index_bytes = sum(size for table in tables for _, size in table.index_sizes.values())
     if any(period.entry.layout.indexes for period in account.periods):
         yield Line("indexes, writes", bill.index_writes, "as the tables'")
         yield Line("indexes, reads", bill.index_reads, "as the tables'")
-        yield Line("indexes, storage", bill.index_storage, _show_size(held))
+        yield Line("indexes, storage", bill.index_storage, _show_size(index_bytes))
     yield from (Line(*line) for line in list_copies(bill, _list_regions([account])))
     if account.stream.table.point_in_time_recovery:
-        yield Line("backups", (size + held) / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
+        yield Line("backups", (size + index_bytes) / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
     archives = [entry.archived for entry in account.entries if entry.archived is not None]
     if archives:
         stored = sum(archive.bytes for archive in archives)

@@ -107,10 +107,10 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
     if workload.batch < 10 and requests > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
-    held = workload.collection_bytes
-    if held is not None and held > COLLECTION_BYTES:
+    size = workload.collection_bytes
+    if size is not None and size > COLLECTION_BYTES:
         advice.append(
-            f"a suffix of a bucket of {workload.stream.key.bucket} gets {held / 1024**3:,.1f} GB at the busiest hour, with its"
+            f"a suffix of a bucket of {workload.stream.key.bucket} gets {size / 1024**3:,.1f} GB at the busiest hour, with its"
             " local indexes, and DynamoDB takes 10 GB: choose a shorter bucket or more shards"
         )
     return advice
@@ -209,13 +209,13 @@ def _archive(workload: Workload) -> list[Line]:
     stored = events * workload.event_bytes
     # Packs are read once to find their partitions, and once in order.
     read = events * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
-    kept = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
+    archive_gb = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
     seconds = stored / ARCHIVER_BYTES_PER_SECOND
     return [
         Line(
             "archive, S3",
-            kept * S3_STORAGE,
-            f"{kept:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
+            archive_gb * S3_STORAGE,
+            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
         ),
         Line("archive, reads", _export(workload, read), "every table once, strongly consistent"),
         Line("archive, functions", seconds * ARCHIVER_GB * GB_SECOND, "assumed: 10 MB per second at 3,008 MB"),

@@ -140,12 +140,12 @@ def _advise_local(stream: Stream, path: str) -> Iterator[str]:
     if capacity.on_demand(first):
         most = 0 if capacity.most is None else capacity.most.write
     seconds = int(bucket.total_seconds())
-    held = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
-    if held > COLLECTION_BYTES:
+    size = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
+    if size > COLLECTION_BYTES:
         shards = -(-most * seconds * 1024 // COLLECTION_BYTES)
         more = f"; {shards} shards would do" if shards <= 256 else ""
         yield (
-            f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {held / 1024**3:,.0f} GB,"
+            f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {size / 1024**3:,.0f} GB,"
             " and with a local index DynamoDB takes 10 GB; further events become dead letters: choose a shorter bucket or more"
             f" shards{more}"
         )

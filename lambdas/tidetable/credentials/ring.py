@@ -57,8 +57,8 @@ def _fresh(since: datetime, now: datetime, life: timedelta) -> bool:
     return timedelta(0) <= now - since < life
 
 
-def _keep(kept: dict[str, _Kept], id: str, entry: _Kept) -> None:
+def _keep(entries: dict[str, _Kept], id: str, entry: _Kept) -> None:
     """Keep an entry, and drop the oldest if there are too many."""
-    if len(kept) >= MOST:
-        del kept[next(iter(kept))]
-    kept[id] = entry
+    if len(entries) >= MOST:
+        del entries[next(iter(entries))]
+    entries[id] = entry

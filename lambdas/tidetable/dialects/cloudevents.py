@@ -6,6 +6,7 @@ Source of the rules: cloudevents/spec, "HTTP protocol binding", "JSON event form
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -27,6 +28,7 @@ _REQUIRED = ("id", "source", "specversion", "type")
 _PAYLOAD = frozenset({"data", "data_base64"})
 # The event has these in places of its own.
 _OWN = frozenset({"id", "time", "specversion"}) | _PAYLOAD
+_ESCAPED = re.compile(r"\\(.)")
 ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
 
 
@@ -81,10 +83,7 @@ def _decode(body: bytes) -> Any:
 def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str, str]) -> JsonObject:
     """The attributes in the headers and the data in the body, as the structured mode has them."""
     event: JsonObject = {
-        # The values are percent-encoded in HTTP.
-        name.removeprefix(_PREFIX): unquote(value)
-        for name, value in headers.items()
-        if name.startswith(_PREFIX)
+        name.removeprefix(_PREFIX): _decode_header(value) for name, value in headers.items() if name.startswith(_PREFIX)
     }
     if content_type:
         event["datacontenttype"] = content_type
@@ -104,6 +103,13 @@ def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str
     return event
 
 
+def _decode_header(value: str) -> str:
+    """The value of an attribute in a header: percent-encoded and, by senders of earlier versions, in quotes (RFC 7230, 3.2.6)."""
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        value = _ESCAPED.sub(r"\1", value[1:-1])
+    return unquote(value)
+
+
 def _try_json(body: bytes) -> Any:
     """The value of a body without a type, which usually is JSON; None if it is not."""
     try:
@@ -115,6 +121,8 @@ def _try_json(body: bytes) -> Any:
 def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
     if not isinstance(event, dict):
         return Unreadable("a CloudEvent is a JSON object")
+    # The JSON event format: an attribute that is null is not set. Data may be null.
+    event = {name: value for name, value in event.items() if value is not None or name == "data"}
     for name in _REQUIRED:
         if not isinstance(event.get(name), str) or not event[name]:
             return Unreadable(f"{name} is missing: a CloudEvent has the texts {', '.join(_REQUIRED)}")

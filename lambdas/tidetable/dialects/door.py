@@ -72,7 +72,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Intake:
     """A request whose accepted events are durable: its body after decompression, its candidates, and their outcome."""
 
     request: Request
@@ -97,7 +97,7 @@ class Door(Protocol):
         """The candidates in a body after decompression; ProblemError for a body that is refused whole."""
         ...
 
-    def answer(self, taken: Taken, /) -> Answer:
+    def answer(self, intake: Intake, /) -> Answer:
         """The answer to a request whose accepted events are durable."""
         ...
 
@@ -126,7 +126,7 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
     outcome = ingest_values(
         name, reading.values, ports, remaining, strict=reading.strict, series_prefix=access.series_prefix
     )
-    return door.answer(Taken(request, body, reading, outcome)), outcome
+    return door.answer(Intake(request, body, reading, outcome)), outcome
 
 
 def _inflate_zlib(body: bytes, max_body: int) -> bytes:

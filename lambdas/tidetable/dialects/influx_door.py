@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidetable.config import Stream
-from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.door import Answer, Intake, Limits, Request
 from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
 from tidetable.dialects.reading import Reading, Refusal
 from tidetable.problems import Problem, refuse
@@ -65,12 +65,12 @@ class InfluxDoor:
         reading.strict = request.route == WRITE_3 and request.query.get("accept_partial", "true").lower() == "false"
         return reading
 
-    def answer(self, taken: Taken) -> Answer:
+    def answer(self, intake: Intake) -> Answer:
         """204, or the lines that are refused; the others are stored by then, unless the request was strict."""
-        request, refusals = taken.request, taken.refusals
+        request, refusals = intake.request, intake.refusals
         if not refusals:
             return Answer(204)
-        total, written = sum(map(len, taken.reading.places)), taken.outcome.accepted + taken.outcome.queued
+        total, written = sum(map(len, intake.reading.places)), intake.outcome.accepted + intake.outcome.queued
         message = _describe(refusals, total)
         if request.route == WRITE_2:
             malformed = next((refusal for refusal in refusals if refusal.malformed), None)
@@ -79,7 +79,7 @@ class InfluxDoor:
             return Answer.json(status, {"code": code, "message": message, "line": line})
         if request.route == WRITE_3:
             error = _PARTIAL_3 if written else _NOTHING_3
-            return Answer.json(400, {"error": error, "data": _list_lines(taken.body, refusals)})
+            return Answer.json(400, {"error": error, "data": _list_lines(intake.body, refusals)})
         return _error_1(400, f"partial write: {message} dropped={len(refusals)}")
 
     def refuse(self, request: Request, problem: Problem) -> Answer:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from tidetable.config import Stream
 from tidetable.dialects import cloudevents, firehose
-from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.door import Answer, Intake, Limits, Request
 from tidetable.dialects.reading import Reading
 from tidetable.exact import encode_json
 from tidetable.ingest.outcome import LISTED, errors_of
@@ -26,11 +26,11 @@ class CloudEventsDoor:
             body, request.content_type, request.headers, policy=stream.cloudevents, most=limits.most
         )
 
-    def answer(self, taken: Taken) -> Answer:
-        outcome = taken.outcome
+    def answer(self, intake: Intake) -> Answer:
+        outcome = intake.outcome
         if not outcome.rejections:
             return Answer(202 if outcome.queued else 204)
-        refused, all_refused = len(outcome.rejections), len(outcome.rejections) == len(taken.reading.values)
+        refused, all_refused = len(outcome.rejections), len(outcome.rejections) == len(intake.reading.values)
         detail = (
             "every event was refused; nothing was written"
             if all_refused
@@ -38,7 +38,7 @@ class CloudEventsDoor:
         )
         counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
         more = counts | {"errors": errors_of(outcome.rejections[:LISTED])}
-        return self.refuse(taken.request, Problem(422, "all_refused" if all_refused else "some_refused", detail, more))
+        return self.refuse(intake.request, Problem(422, "all_refused" if all_refused else "some_refused", detail, more))
 
     def refuse(self, _request: Request, problem: Problem) -> Answer:
         return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)
@@ -54,12 +54,12 @@ class FirehoseDoor:
     def read(self, _request: Request, body: bytes, stream: Stream, limits: Limits) -> Reading:
         return firehose.read_records(firehose.decode_delivery(body), stream.firehose, most=limits.most)
 
-    def answer(self, taken: Taken) -> Answer:
-        refusals = taken.refusals
+    def answer(self, intake: Intake) -> Answer:
+        refusals = intake.refusals
         if refusals:
-            stored = len(taken.reading.values) - len(refusals)
-            return self._answer(taken.request, 400, firehose.describe(refusals, stored))
-        return self._answer(taken.request, 200)
+            stored = len(intake.reading.values) - len(refusals)
+            return self._answer(intake.request, 400, firehose.describe(refusals, stored))
+        return self._answer(intake.request, 200)
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
         # After 413 Firehose keeps the records nowhere; after anything else in the delivery stream's bucket.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tidetable.config import Stream
 from tidetable.dialects import otlp
 from tidetable.dialects import otlp_types as types
-from tidetable.dialects.door import Answer, Limits, Request, Taken
+from tidetable.dialects.door import Answer, Intake, Limits, Request
 from tidetable.dialects.reading import Reading, Refusal
 from tidetable.problems import Problem, refuse
 
@@ -63,8 +63,8 @@ class OtlpDoor:
         logs = self.protobuf.parse_logs(body) if binary else otlp.decode_logs(body)
         return otlp.read_logs(logs, stream.otlp, bounds)
 
-    def answer(self, taken: Taken) -> Answer:
-        request, refusals = taken.request, taken.refusals
+    def answer(self, intake: Intake) -> Answer:
+        request, refusals = intake.request, intake.refusals
         message = _describe(refusals) if refusals else ""
         if request.kind == PROTOBUF:
             encode = self.protobuf.encode_metrics_answer if _is_metrics(request) else self.protobuf.encode_logs_answer

@@ -131,7 +131,7 @@ def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     as they are; the order of the pairs does not matter.
     """
     root: JsonObject = {}
-    made: set[int] = set()
+    nested_ids: set[int] = set()
     for key, value in sorted(pairs, key=lambda pair: pair[0]):
         *front, last = key.split(".")
         node: JsonObject | None = root
@@ -142,9 +142,9 @@ def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
                 child = node.get(name) if node is not None else None
                 if node is not None and name not in node:
                     child = node[name] = {}
-                    made.add(id(child))
-                node = child if id(child) in made else None
-            if node is None or id(node.get(last)) in made:
+                    nested_ids.add(id(child))
+                node = child if id(child) in nested_ids else None
+            if node is None or id(node.get(last)) in nested_ids:
                 node, last = root, key
         _set_value(node, last, value)
     return root

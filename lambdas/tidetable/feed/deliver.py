@@ -136,11 +136,11 @@ def _send_all(
 ) -> tuple[int, str] | None:
     """Send the changes of records to a target; the number of the first record that is to come again, and why."""
     memory, arn = feed.memory, target.arn
-    taken = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
+    taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
     pending: Sequence[_Numbered] = [
         (number, Message(change.identity, change.encode(target.most_bytes)))
         for number, (_, changes) in enumerate(read)
-        if number >= taken
+        if number >= taken_count
         for change in changes
     ]
     if pending and memory.is_out(arn) and not memory.may_try(arn, feed.clock.now()):
@@ -148,7 +148,7 @@ def _send_all(
         return None
     while pending:
         chunk, rest = _cut(pending, target)
-        was_out, begun = memory.is_out(arn), feed.clock.now()
+        was_out, tried_at = memory.is_out(arn), feed.clock.now()
         refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
         delivered.sent += len(chunk) - len(refused)
         if len(refused) < len(chunk):
@@ -159,7 +159,7 @@ def _send_all(
         took_nothing = len(refused) == len(chunk) and len(feed.targets) > 1
         if was_out and took_nothing:
             _bury([*refused, *rest], reason, target, feed, delivered)
-            memory.note_failure(arn, begun, feed.clock.now(), out=True)
+            memory.note_failure(arn, tried_at, feed.clock.now(), out=True)
             return None
         young = [message for message in refused if not _is_due(read[message[0]].record, feed)]
         due = [message for message in refused if message not in young]
@@ -192,9 +192,9 @@ def send_messages(
     pending: Sequence[_Numbered] = list(enumerate(messages))
     while pending:
         chunk, rest = _cut(pending, target)
-        left, reason = _send(chunk, target, clock, remaining)
-        if left:
-            return [message for _, message in (*left, *rest)], reason
+        remainder, reason = _send(chunk, target, clock, remaining)
+        if remainder:
+            return [message for _, message in (*remainder, *rest)], reason
         pending = rest
     return [], ""
 

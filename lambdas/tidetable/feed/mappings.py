@@ -63,18 +63,18 @@ class FeedTables:
         """
         mapped = self.mappings.list()
         by_source = {mapping.source: mapping for mapping in mapped}
-        kept: set[str] = set()
+        tables_in_use: set[str] = set()
         steps: list[FeedStep] = []
         for stream, entries in periods.items():
             feed = self._feed_of(stream)
             for entry in entries:
                 if feed is None or entry.state not in _THERE:
                     continue
-                kept.add(entry.table)
+                tables_in_use.add(entry.table)
                 if entry.state is State.OPEN or self._may_be_unread(entry, now):
                     steps += self._attempt(entry.table, self._tend(entry, feed, by_source), dry_run=dry_run)
         for mapping in mapped:
-            if mapping.table not in kept and not self._is_unread(mapping, periods):
+            if mapping.table not in tables_in_use and not self._is_unread(mapping, periods):
                 steps += self._attempt(mapping.table, self._retire(mapping), dry_run=dry_run)
         return steps
 

@@ -48,11 +48,11 @@ class Memory:
         self._failing.discard(target)
         self._out.pop(target, None)
 
-    def note_failure(self, target: str, begun: datetime, now: datetime, *, out: bool) -> None:
+    def note_failure(self, target: str, begun_at: datetime, now: datetime, *, out: bool) -> None:
         """A request that began at an instant failed; with ``out`` the target is out of order."""
         self._failing.add(target)
         if out:
-            self._out[target] = now + min(_SHARE * (now - begun), _LONGEST)
+            self._out[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:
         """How many of the first records of a batch a target took when they came before. The batch is not remembered any longer.
@@ -60,19 +60,19 @@ class Memory:
         Nor are batches that begin later: the target may be sent an earlier record again, and then needs all that follow it.
         """
         table, first = records[0].table, _order_of(records[0])
-        taken = self._taken.get(target, {})
-        last = taken.get((table, first))
-        self._taken[target] = {key: end for key, end in taken.items() if key[0] != table or key[1] < first}
+        ends = self._taken.get(target, {})
+        last = ends.get((table, first))
+        self._taken[target] = {key: end for key, end in ends.items() if key[0] != table or key[1] < first}
         return 0 if last is None else sum(_order_of(record) <= last for record in records)
 
     def note_taken(self, target: str, records: Sequence[Record]) -> None:
         """A target took all changes of records with which a batch will begin."""
         if not records:
             return
-        taken = self._taken.setdefault(target, {})
-        if len(taken) >= _MOST:
-            taken.clear()
-        taken[records[0].table, _order_of(records[0])] = _order_of(records[-1])
+        ends = self._taken.setdefault(target, {})
+        if len(ends) >= _MOST:
+            ends.clear()
+        ends[records[0].table, _order_of(records[0])] = _order_of(records[-1])
 
 
 def _order_of(record: Record) -> _Order:

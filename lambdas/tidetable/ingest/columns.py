@@ -94,26 +94,26 @@ def route_batch(
     routed, members = Routed(), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
     oldest, newest = min(batch.times), max(batch.times)
-    left: Sequence[int] = range(len(places))
-    while left:
-        entry = entry_at(entries, from_text(batch.times[left[0]]))
+    numbers_left: Sequence[int] = range(len(places))
+    while numbers_left:
+        entry = entry_at(entries, from_text(batch.times[numbers_left[0]]))
         if entry is None or entry.state not in _OPEN or entry.layout.pack is None or not is_same(entry.layout, layout):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
         rows = Rows(places, owners, batch.datas, at)
         if start <= oldest and newest < end:
-            numbers, left = left, ()
+            numbers, numbers_left = numbers_left, ()
         else:
-            numbers = [number for number in left if start <= batch.times[number] < end]
-            left = [number for number in left if not start <= batch.times[number] < end]
+            numbers = [number for number in numbers_left if start <= batch.times[number] < end]
+            numbers_left = [number for number in numbers_left if not start <= batch.times[number] < end]
             rows = Rows(
                 [places[n] for n in numbers], [owners[n] for n in numbers], [batch.datas[n] for n in numbers], at
             )
         try:
-            made = pack_rows(rows, entry.layout, compressor)
+            pack_set = pack_rows(rows, entry.layout, compressor)
         except ValueError:
             return None
-        for item, address, own in made.packs:
+        for item, address, own in pack_set.packs:
             put = Put(entry.table, item)
             routed.puts[put.place] = put
             members[put.place] = own if len(numbers) == len(places) else [numbers[number] for number in own]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidetable.catalog import Entry, State, entry_at
@@ -102,31 +103,32 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
     # By table, and by whether the events may still come by the API.
-    groups: dict[tuple[str, bool], tuple[Entry, list[Event]]] = {}
+    groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
+    problems: list[Exception] = []
     for event in message.events:
         entry = entry_at(entries, event.time)
         if entry is None:
-            raise NotDrained(f"no period table of {message.stream} is recorded for {event.time.isoformat()} yet")
-        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
-        groups.setdefault((entry.table, is_direct), (entry, []))[1].append(event)
-    _mark_late(message, ports)
-    _note_series(message, [(entry, events) for (_, _), (entry, events) in groups.items()], ports)
-    direct: list[tuple[Entry, list[Put]]] = []
-    full = 0
-    for (_, is_direct), (entry, events) in groups.items():
-        puts = _make_puts(message, entry, events, ports)
-        if repeated:
-            puts = _find_missing(puts, entry, ports)
-        if is_direct:
-            direct.append((entry, puts))
+            when = event.time.isoformat()
+            problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        for put in puts:
-            try:
-                _write_fenced(message.stream, put, entry, ports, remaining)
-            except CollectionFull:
-                full += 1
-    for entry, puts in direct:
-        full += _write_direct(message.stream, entry, puts, ports, remaining)
+        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
+        groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
+    _mark_late(message, ports)
+    _note_series(message, list(groups.values()), ports)
+    full = 0
+    for (is_direct, _), (entry, events) in sorted(groups.items(), key=itemgetter(0)):
+        write = _write_direct if is_direct else _write_all_fenced
+        try:
+            puts = _make_puts(message, entry, events, ports)
+            if repeated:
+                puts = _find_missing(puts, entry, ports)
+            full += write(message.stream, entry, puts, ports, remaining)
+        except (NotDrained, StoreUnavailable, TableMissing) as error:
+            # What becomes of one period's events must not decide on those of others.
+            problems.append(error)
+    # A message is buried only if no later try writes anything more of it.
+    for problem in sorted(problems, key=lambda problem: isinstance(problem, Undrainable)):
+        raise problem
     if full:
         # Everything else of the message is written. AWS lets nothing into such a collection but what makes it smaller.
         raise Undrainable(
@@ -188,10 +190,10 @@ def _read_message(body: str, ports: Drain) -> Message:
         message = decode_message(body)
         if message.kept is None:
             return message
-        kept = ports.large.values.get(message.kept)
-        if kept is None:
+        payload = ports.large.values.get(message.kept)
+        if payload is None:
             raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        return decode_message(ports.large.compressor.expand(kept))
+        return decode_message(ports.large.compressor.expand(payload))
     except (ValueError, KeyError, TypeError) as error:
         raise Undrainable(f"the message cannot be read: {error}") from error
 
@@ -203,13 +205,15 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
     if entry.layout.pack is not None:
         from tidetable.packs import make_packs
 
-        made = make_packs(items, entry.layout, ports.large.compressor)
-        packs = [Put(entry.table, pack.item) for pack in made.packs]
-        items = [items[number] for number in made.alone]
-    policy = ports.config.streams.get(message.stream)
-    if policy is None:
-        return packs + [Put(entry.table, item) for item in items]
-    packer = Packer.of(policy, ports.large.compressor, ports.large.unique)
+        pack_set = make_packs(items, entry.layout, ports.large.compressor)
+        packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
+        items = [items[number] for number in pack_set.alone]
+    policy, large = ports.config.streams.get(message.stream), ports.large
+    if policy is not None:
+        packer = Packer.of(policy, large.compressor, large.unique)
+    else:
+        # The stream has left the configuration. What it accepted is kept, however large it is.
+        packer = Packer(None, "s3", (), large.compressor, large.unique)
     target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
@@ -219,6 +223,17 @@ def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
     if put is None:
         raise Undrainable(f"an event of {stream} is too large for period {target.label}")
     return put
+
+
+def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
+    """Write puts of a table that may be archived at any moment; how many belong to full item collections."""
+    full = 0
+    for put in puts:
+        try:
+            _write_fenced(stream, put, entry, ports, remaining)
+        except CollectionFull:
+            full += 1
+    return full
 
 
 def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
@@ -233,7 +248,7 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
         raise NotDrained(f"what an event of {stream} refers to is still to be written")
     if "version" in put.item:
         done = add_fenced(ports.store, put, entry)
-        if done is Transacted.HELD:
+        if done is Transacted.CONFLICT:
             raise NotDrained(f"others write to an event of {stream}, too")
     else:
         done = ports.store.transact([Guarded(put, "newer")], entry)
@@ -248,13 +263,13 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
         some = puts[start : start + _AT_ONCE]
         ports.pace.wait(entry, remaining)
         written = _write_some(some, ports, remaining)
-        ports.pace.spent(entry, written.units + len(written.held))
-        lost = sum(map(written.is_full, written.unwritten))
-        full += lost
-        if len(written.unwritten) > lost:
+        ports.pace.spent(entry, written.units + len(written.conflicts))
+        full_puts = sum(map(written.is_full, written.unwritten))
+        full += full_puts
+        if len(written.unwritten) > full_puts:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
-            left = len(puts) - start - len(some) + len(written.unwritten)
-            raise NotDrained(f"{left} of {len(puts)} items of {stream} are still to be written{missing}")
+            unwritten_count = len(puts) - start - len(some) + len(written.unwritten)
+            raise NotDrained(f"{unwritten_count} of {len(puts)} items of {stream} are still to be written{missing}")
     return full
 
 

@@ -40,11 +40,11 @@ class KnownPeriods:
         if _holds_all(fresh, oldest, newest):
             return fresh
         entries = catalog.entries(stream, oldest, newest)
-        held = {entry.table: (entry, now) for entry in entries if entry.state in _OPEN}
-        kept = {entry.table: known[entry.table] for entry in fresh}
+        just_read = {entry.table: (entry, now) for entry in entries if entry.state in _OPEN}
+        earlier = {entry.table: known[entry.table] for entry in fresh}
         for entry in entries:
-            kept.pop(entry.table, None)
-        self._entries[stream] = kept | held
+            earlier.pop(entry.table, None)
+        self._entries[stream] = earlier | just_read
         return entries
 
 

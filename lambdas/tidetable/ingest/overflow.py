@@ -41,19 +41,19 @@ def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[E
     Small messages: a partial failure of the drain then repeats little. Each event is encoded once.
     """
     rows: list[str] = []
-    held: list[Event] = []
+    batch: list[Event] = []
     size = 0
     for event in events:
         row = _encode_row(event)
         length = len(row) if row.isascii() else len(row.encode())
-        if held and (len(held) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
-            yield _encode_rows(stream, at, rows, held)
-            rows, held, size = [], [], 0
+        if batch and (len(batch) == _MESSAGE_EVENTS or size + length > _MESSAGE_BYTES):
+            yield _encode_rows(stream, at, rows, batch)
+            rows, batch, size = [], [], 0
         rows.append(row)
-        held.append(event)
+        batch.append(event)
         size += length
-    if held:
-        yield _encode_rows(stream, at, rows, held)
+    if batch:
+        yield _encode_rows(stream, at, rows, batch)
 
 
 def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:

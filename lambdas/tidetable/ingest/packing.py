@@ -46,13 +46,13 @@ def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: C
     """Pack events of one period. Of events with one key the last counts, and the others share what becomes of it."""
     from tidetable.packs import make_packs
 
-    made = make_packs(items, layout, compressor)
-    packs = [Members(Put(table, pack.item), pack.address, pack.members) for pack in made.packs]
-    alone = [(number, number) for number in made.alone]
+    pack_set = make_packs(items, layout, compressor)
+    packs = [Members(Put(table, pack.item), pack.address, pack.members) for pack in pack_set.packs]
+    alone = [(number, number) for number in pack_set.alone]
     if sum(len(pack.numbers) for pack in packs) + len(alone) < len(items):
         earlier = _earlier(items)
         packs = [pack._replace(numbers=list(_with(earlier, pack.numbers))) for pack in packs]
-        alone = [(number, last) for last in made.alone for number in _with(earlier, [last])]
+        alone = [(number, last) for last in pack_set.alone for number in _with(earlier, [last])]
     return Packed(packs, alone)
 
 

@@ -155,7 +155,8 @@ def _take(
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None)
+    versioned = layout.versioned or any(entry.layout.versioned for entry in entries)
+    _queue(stream.name, submissions, at, ports.overflow, packed=layout.pack is not None, versioned=versioned)
     outcome = report_written(routed, written, lowered, window, len(values), max(times))
     outcome.unmarked = len(unmarked)
     fates = [submission.fate for submission in submissions]
@@ -261,14 +262,16 @@ def _store(
     return written, unwritten
 
 
-def _queue(stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool) -> None:
+def _queue(
+    stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool, versioned: bool
+) -> None:
     """Queue the events that no table took, of each slot the last, but all of a pack."""
-    left = [submission for submission in submissions if submission.fate is Durable.QUEUED]
+    to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
         # What was to be one pack stays together, as it can be packed again.
-        left.sort(key=lambda submission: submission.slot)
-    waiting = {_one_of(submission, packed=packed): submission.event for submission in left}
-    _send(stream, list(waiting.values()), at, overflow)
+        to_queue.sort(key=lambda submission: submission.slot)
+    events = {_one_of(submission, versioned=versioned): submission.event for submission in to_queue}
+    _send(stream, list(events.values()), at, overflow)
 
 
 def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
@@ -276,21 +279,19 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
 
     Then nothing of the request is acknowledged, although some of it may be stored.
     """
-    lost = overflow.send(stream, events, at) if events else ()
-    if lost:
-        detail = (
-            f"{len(lost)} events could be neither stored nor queued; send the whole request again, which is harmless"
-        )
+    unqueued = overflow.send(stream, events, at) if events else ()
+    if unqueued:
+        detail = f"{len(unqueued)} events could be neither stored nor queued; send the whole request again, which is harmless"
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
 
 
-def _one_of(submission: Submission, *, packed: bool) -> Hashable:
+def _one_of(submission: Submission, *, versioned: bool) -> Hashable:
     """What submissions have in common of which only the last is queued: the event in a pack, or else the slot.
 
-    ``packed`` says what a period will be that has no table yet.
+    Without a put it is the event, too, unless it may be one that keeps its versions: the queue keeps no order.
     """
     event, put = submission.event, submission.put
-    if packed if put is None else is_pack(put.item):
+    if not versioned if put is None else is_pack(put.item):
         return event.series, event.time, event.id
     return submission.slot or submission.index
 

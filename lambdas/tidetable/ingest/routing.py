@@ -156,9 +156,9 @@ class PeriodTarget:
         self.admits_all = self.writable and self.open and not self.fenced
         self.same = is_same(entry.layout, layout)
         self.item_layout = entry.layout if self.same else unspread(entry.layout)
-        # An event was measured without the copies that other indexes hold of it.
-        copies = not self.same and any(index.project for index in entry.layout.indexes)
-        self.plain = not (entry.layout.versioned or copies or entry.layout.pack)
+        # An event was measured without what other indexes hold of it: their keys, and copies of its fields.
+        larger = not self.same and bool(entry.layout.indexes)
+        self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
         # Events that are to be packed, and the items that they would have.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []

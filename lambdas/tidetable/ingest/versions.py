@@ -46,8 +46,8 @@ def write_versions(
         for turn in _turns(waiting):
             ready = [put for put in turn if put.place not in behind]
             written = store.write_each(ready, "absent")
-            held, written.held = written.held, []
-            for put, item in held:
+            existing, written.conflicts = written.conflicts, []
+            for put, item in existing:
                 _supersede(store, put, item, written)
             # The versions of one event are written in their order, or wait together.
             total.unwritten += [put for put in turn if put.place in behind]
@@ -82,22 +82,22 @@ def write_packed(
 
 
 def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
-    """Add a version while the catalog says that the entry is writable; HELD if another writer changed the event meanwhile."""
+    """Add a version while the catalog says that the entry is writable; CONFLICT if another writer changed the event meanwhile."""
     done = store.transact([Guarded(put, "absent")], entry)
-    if done is not Transacted.HELD:
+    if done is not Transacted.CONFLICT:
         return done
-    held = store.get(put.table, put.key)
-    if held is None or is_repeat(put.item, held):
-        return Transacted.DONE if held is not None else Transacted.HELD
-    return store.transact(_successors(put, held), entry)
+    existing = store.get(put.table, put.key)
+    if existing is None or is_repeat(put.item, existing):
+        return Transacted.DONE if existing is not None else Transacted.CONFLICT
+    return store.transact(_successors(put, existing), entry)
 
 
-def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> None:
+def _supersede(store: EventStore, put: Put, existing: Item, written: Written) -> None:
     """Add a version to an event that there is."""
-    if held and is_repeat(put.item, held):
+    if existing and is_repeat(put.item, existing):
         return
     try:
-        done = held and store.transact(_successors(put, held)) is Transacted.DONE
+        done = existing and store.transact(_successors(put, existing)) is Transacted.DONE
     except TableMissing:
         written.missing_tables.add(put.table)
         done = False
@@ -110,19 +110,21 @@ def _supersede(store: EventStore, put: Put, held: Item, written: Written) -> Non
         written.unwritten.append(put)
 
 
-def is_repeat(item: Item, held: Item) -> bool:
+def is_repeat(item: Item, existing: Item) -> bool:
     """Whether a version equals the version that is there, or an earlier one that is remembered."""
     digest = item["digest"]
-    past = held.get("past", "")
-    return digest == held.get("digest") or digest in {past[at : at + _DIGITS] for at in range(0, len(past), _DIGITS)}
+    past = existing.get("past", "")
+    return digest == existing.get("digest") or digest in {
+        past[at : at + _DIGITS] for at in range(0, len(past), _DIGITS)
+    }
 
 
-def _successors(put: Put, held: Item) -> list[Guarded]:
+def _successors(put: Put, existing: Item) -> list[Guarded]:
     """The event's newest version and the one that goes behind it, which is the given one if it was accepted earlier."""
-    count = int(held["version"])
-    older = put.item["at"] < held["at"]
-    newest, other = (held, put.item) if older else (put.item, held)
-    past = (other["digest"] + held.get("past", ""))[: _REMEMBERED * _DIGITS]
+    count = int(existing["version"])
+    older = put.item["at"] < existing["at"]
+    newest, other = (existing, put.item) if older else (put.item, existing)
+    past = (other["digest"] + existing.get("past", ""))[: _REMEMBERED * _DIGITS]
     # Only the newest version is in the indexes.
     earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(ATTRIBUTES)}
     earlier |= {"sk": f"v{count}#{stem(other['sk'])}", "version": count}

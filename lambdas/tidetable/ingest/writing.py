@@ -41,9 +41,9 @@ def retry_writes(
         unwritten, outcome.unwritten = outcome.unwritten, []
         total.add(outcome)
         given_up = outcome.missing_tables.union(once)
-        lost = [put.table in given_up or total.is_full(put) for put in unwritten]
-        total.unwritten += [put for put, is_lost in zip(unwritten, lost, strict=True) if is_lost]
-        waiting = [put for put, is_lost in zip(unwritten, lost, strict=True) if not is_lost]
+        final = [put.table in given_up or total.is_full(put) for put in unwritten]
+        total.unwritten += [put for put, is_final in zip(unwritten, final, strict=True) if is_final]
+        waiting = [put for put, is_final in zip(unwritten, final, strict=True) if not is_final]
         wait = jitter(pause)
         if not waiting or wait >= remaining():
             break

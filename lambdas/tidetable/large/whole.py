@@ -12,16 +12,21 @@ from tidetable.exact import decode_json
 from tidetable.large.forms import chunk_keys
 from tidetable.names import parts_table
 from tidetable.ports import Compressor, EventStore, Values
+from tidetable.values import item_bytes
 
 # The data of so many bytes is fetched at a time, as it is in memory together.
 _AT_ONCE_BYTES = 16_000_000
 
 
 class Wholes(NamedTuple):
-    """Items as they were sent; ``missing`` says by an item's number why its data could not be read."""
+    """Items as they were sent; ``missing`` says by an item's number why its data could not be read.
+
+    ``chunks`` are the sizes of the chunks that were fetched, 0 for a chunk that was not there.
+    """
 
     items: Sequence[Item]
     missing: Mapping[int, str]
+    chunks: Sequence[int] = ()
 
 
 @dataclass(slots=True)
@@ -53,15 +58,17 @@ class Unpacker:
         """Items of one table with all of their data; with cold fields only if ``cold`` is true."""
         result: list[Item] = []
         missing: dict[int, str] = {}
+        chunks: list[int] = []
         for group in grouped(items, cold=cold):
             bodies = self._bodies(group, table, cold=cold)
+            chunks += [0 if body is None else item_bytes({"pk": key, "b": body}) for key, body in bodies.items()]
             for item in group:
                 try:
                     result.append(self._complete(item, bodies, cold=cold))
                 except ValueMissing as error:
                     missing[len(result)] = str(error)
                     result.append({**item, "data": item.get("data", {})})
-        return Wholes(result, missing)
+        return Wholes(result, missing, chunks)
 
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
         """Items with all of their data; ``packed`` says how it was stored. ValueMissing if any data is missing."""
@@ -83,8 +90,8 @@ class Unpacker:
             packed["cold"] = sorted(name for name in whole["data"] if name not in warm)
         return {**whole, "packed": packed}
 
-    def _bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes]:
-        """The bodies of all chunks that these items refer to, by the chunks' keys.
+    def _bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes | None]:
+        """The bodies of all chunks that these items refer to, by the chunks' keys; None for a chunk that is not there.
 
         A chunk's key is calculated from its content, so versions of an event with the same content share their chunks.
         """
@@ -95,9 +102,10 @@ class Unpacker:
             if "v" in marker
             for key in chunk_keys(item, marker)
         }
-        return self.store.get_parts(parts_table(table), list(keys)) if keys else {}
+        bodies = self.store.get_parts(parts_table(table), list(keys)) if keys else {}
+        return {key: bodies.get(key) for key in keys}
 
-    def _complete(self, item: Item, bodies: Mapping[str, bytes], *, cold: bool) -> Item:
+    def _complete(self, item: Item, bodies: Mapping[str, bytes | None], *, cold: bool) -> Item:
         whole = dict(self.inflated(item))
         if "out" in whole:
             whole["data"] = self._payload(item, whole.pop("out"), bodies)
@@ -105,7 +113,7 @@ class Unpacker:
             whole["data"] = {**whole["data"], **self._payload(item, whole.pop("cold"), bodies)}
         return whole
 
-    def _payload(self, item: Item, marker: Any, bodies: Mapping[str, bytes]) -> dict[str, Any]:
+    def _payload(self, item: Item, marker: Any, bodies: Mapping[str, bytes | None]) -> dict[str, Any]:
         where = f"the data of {item['pk']}, {item['sk']}"
         if "o" in marker:
             payload = self.values.get(marker["o"])

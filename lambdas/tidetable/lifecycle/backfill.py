@@ -104,12 +104,12 @@ def end_backfills(
 def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, now: datetime) -> None:
     if not ending:
         return
-    others = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
+    other_backfills = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
     start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
     # The requests last: if this stops in between, doing it again finishes it.
     for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
         if entry.is_open(now) and entry.opened is not None:
-            opened = opening(entry.period, others) or entry.opened._replace(until=now)
+            opened = opening(entry.period, other_backfills) or entry.opened._replace(until=now)
             if opened != entry.opened:
                 reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
     for backfill in ending:
@@ -161,13 +161,13 @@ def _problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
     if (backfill.end - backfill.start) / LONGEST[policy.period] > MAX_OPEN_TABLES:
         yield f"that would open more than {MAX_OPEN_TABLES} tables; import the history in pieces"
         return
-    gone = [
+    gone_labels = [
         entry.period.label
         for entry in reconciler.catalog.entries(backfill.stream, backfill.start, backfill.end, consistent=True)
         if not entry.writable and entry.period.start < backfill.end
     ]
-    if gone:
-        names = f"{', '.join(gone[:5])}{' and others' if len(gone) > 5 else ''} of {backfill.stream}"
+    if gone_labels:
+        names = f"{', '.join(gone_labels[:5])}{' and others' if len(gone_labels) > 5 else ''} of {backfill.stream}"
         yield f"{names} are archived or gone: restore them first"
 
     yield from _beyond_quota(backfill, reconciler)

@@ -27,8 +27,8 @@ _PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if copies of the entry's table are made: it has not had its time, and is none that was restored."""
-    made = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
-    return made and not is_expired(entry, stream, now)
+    has_first_table = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
+    return has_first_table and not is_expired(entry, stream, now)
 
 
 def lacks_copies(entry: Entry, stream: Stream) -> bool:
@@ -89,10 +89,10 @@ def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator
             # AWS: the writes must be scaled first, which this run does.
             return
     if entry.copying is not None:
-        last, begun = entry.copying
-        if now < begun + LISTED:
+        last, begun_at = entry.copying
+        if now < begun_at + LISTED:
             yield actions.Deferred(
-                entry, f"its copy in {last} was begun at {to_text(begun)}, and may not be listed yet"
+                entry, f"its copy in {last} was begun at {to_text(begun_at)}, and may not be listed yet"
             )
             return
         missing.sort(key=lambda region: region == last)
@@ -109,8 +109,10 @@ def _find_troubles(
             yield actions.CopyTrouble(entry, why)
     if not makes or not has_copies_made(entry, stream, now) or now < entry.created_at + COPIED_MOST:
         return
-    begun = [region for region in _missing(entry, stream, table) if entry.copying and entry.copying[0] == region]
-    for region in begun if not changing_copies(table) else ():
+    begun_regions = [
+        region for region in _missing(entry, stream, table) if entry.copying and entry.copying[0] == region
+    ]
+    for region in begun_regions if not changing_copies(table) else ():
         why = f"table {table.name} has no copy in {region} since {to_text(entry.created_at)}"
         yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
 

@@ -27,7 +27,7 @@ class Removed:
     """The result of a removal: deleted tables, tables that stay as they are not ours, and failures, with reasons."""
 
     tables: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
         if _remove(entry, world, now, owner):
             removed.tables.append(entry.table)
     except NotOurs as error:
-        removed.left[entry.table] = str(error)
+        removed.foreign[entry.table] = str(error)
     except Exception as error:
         known = isinstance(error, TidetableError | TableRefused)
         removed.failed[entry.table] = str(error) if known else describe_error(error)

@@ -6,15 +6,15 @@ in ``keys/pack.py``.
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
 from tidetable.packs.items import Opened, open_item, pack_item, places_of
-from tidetable.packs.making import Made, PackedItem, Rows, make_packs, pack_rows
+from tidetable.packs.making import PackedItem, PackSet, Rows, make_packs, pack_rows
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
 __all__ = [
     "Columns",
     "DamagedPack",
-    "Made",
     "Rows",
     "Opened",
+    "PackSet",
     "PackedItem",
     "Run",
     "Settled",

@@ -32,7 +32,7 @@ class PackedItem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Made:
+class PackSet:
     """Packs, and the numbers of the events that are too large for one: they stay items of their own.
 
     An event that comes twice is in the packs by its last number alone.
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     ats: Sequence[int] | int
 
 
-def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> Made:
+def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> PackSet:
     """Make packs of events that are given as the plain items of the layout, all of one period.
 
     ``at`` may differ from item to item, as it does in an archive. Of items with one key the last counts.
@@ -67,16 +67,16 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
     )
 
 
-def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> Made:
+def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> PackSet:
     """Make packs of events that are given by columns; ValueError if DynamoDB would refuse a value that was not decoded."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
-    made = Made()
+    pack_set = PackSet()
     for logical, numbers, places in _partition(rows, layout):
-        packer = _Packer(rows, layout, compressor, logical, numbers, made)
+        packer = _Packer(rows, layout, compressor, logical, numbers, pack_set)
         for run in _runs(places, layout.pack.span):
             packer.pack(run)
-    return made
+    return pack_set
 
 
 def _partition(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
@@ -128,7 +128,7 @@ class _Packer:
     compressor: Compressor
     logical: str
     numbers: Mapping[str, int]
-    made: Made
+    pack_set: PackSet
 
     def pack(self, places: Sequence[str]) -> None:
         """Pack events into as many packs as ``max_bytes`` makes it."""
@@ -141,7 +141,7 @@ class _Packer:
         payload = self.compressor.compress(body)
         if len(payload) > most:
             if len(places) == 1:
-                self.made.alone += members
+                self.pack_set.alone += members
                 return
             for some in _parted(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
@@ -149,7 +149,7 @@ class _Packer:
         name = PackName(places[-1][:_TIME], hash_of(body))
         key = pack_key(self.logical, name, self.layout.shards)
         item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
-        self.made.packs.append(PackedItem(item, address(key.pk, name), members))
+        self.pack_set.packs.append(PackedItem(item, address(key.pk, name), members))
 
     def _body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
         whole = "#".join(places)

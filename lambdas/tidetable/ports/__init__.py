@@ -2,6 +2,8 @@
 
 from tidetable.ports.archives import ArchivePage, Archiver, ArchiveRange, ArchiveReader, Rank, Version
 from tidetable.ports.data import (
+    GET_CHUNKS,
+    GET_ITEMS,
     Blob,
     Columns,
     Compressor,
@@ -26,8 +28,9 @@ from tidetable.ports.tables import Scaling, Table, Tables, TableSpec, units_of_i
 from tidetable.ports.typed import TableEncoder, TypedColumn
 
 __all__ = [
-    "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader", "Columns",
-    "Clock", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark", "NotedSeries", "Noting",
+    "GET_CHUNKS", "GET_ITEMS", "ArchivePage", "ArchiveRange", "ArchiveReader", "Archiver", "Blob", "Catalog", "CatalogReader",
+    "Clock", "Columns", "Compressor", "DeadLetters", "Edge", "EventStore", "Guard", "Guarded", "KeyRange", "Mark",
+    "NotedSeries", "Noting",
     "Overflow", "Page", "Pools", "Put", "RangeRead", "Rank", "RollupState", "Rollups", "Scaling", "Sketch", "Sketches", "Table",
     "TableEncoder", "TableSpec", "Tables", "Transacted", "TypedColumn", "Values", "Version", "Written", "units_of_index",
 ]  # fmt: skip

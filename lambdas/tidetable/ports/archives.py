@@ -66,7 +66,7 @@ class ArchivePage:
 
     ``versions`` are the versions of the events, one by one, if they were asked for. ``reached`` is the sort key up to which
     everything was read, if that is beyond the last event: conditions may leave out more than an answer waits for. A ranked page
-    is ``cut`` if an answer could not hold as many of the first as were asked for.
+    is ``cut`` if an answer could not hold as many of the first as were asked for. ``read`` events were read for it.
     """
 
     events: Sequence[Event]
@@ -74,6 +74,7 @@ class ArchivePage:
     versions: Sequence[Version] | None = None
     reached: str | None = None
     cut: bool = False
+    read: int = 0
 
 
 class ArchiveReader(Protocol):

@@ -18,6 +18,9 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import Index, Key
 
+# AWS: BatchGetItem takes 100 keys and answers 16 MB. Chunks are up to 400 KB each.
+GET_ITEMS, GET_CHUNKS = 100, 40
+
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
     """An object on its way to the bucket. ``owner`` is the key of the item that it belongs to."""
@@ -64,16 +67,16 @@ class Transacted(Enum):
 
     DONE = "done"
     FENCED = "fenced"
-    HELD = "held"
+    CONFLICT = "conflict"
 
 
 @dataclass(slots=True)
 class Written:
     """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
 
-    ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words. ``held``
-    are puts whose condition did not hold, and the items that are there instead; they count as written. ``full`` are the item
-    collections, by table and partition key, that take nothing more: no later try writes their puts, which are unwritten.
+    ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words.
+    ``conflicts`` are puts whose condition did not hold, and the items that are there instead; they count as written. ``full`` are
+    the item collections, by table and partition key, that take nothing more: no later try writes their puts, which are unwritten.
     """
 
     unwritten: list[Put] = field(default_factory=list)
@@ -81,7 +84,7 @@ class Written:
     throttles: Counter[str] = field(default_factory=Counter)
     missing_tables: set[str] = field(default_factory=set)
     reasons: Counter[str] = field(default_factory=Counter)
-    held: list[tuple[Put, Item]] = field(default_factory=list)
+    conflicts: list[tuple[Put, Item]] = field(default_factory=list)
     full: set[tuple[str, str]] = field(default_factory=set)
 
     def is_full(self, put: Put) -> bool:
@@ -99,7 +102,7 @@ class Written:
         self.throttles += other.throttles
         self.missing_tables |= other.missing_tables
         self.reasons += other.reasons
-        self.held += other.held
+        self.conflicts += other.conflicts
         self.full |= other.full
 
 

@@ -99,17 +99,17 @@ def _sorted_ways(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
             continue
         # The partitions of a local index are the table's, which the planner knows.
         way = Access(index, (), conditions) if index.local else _by_value(index, conditions)
-        found = None if way is None else _heads_of(index.levels, conditions)
-        if way is None or found is None:
+        named_heads = None if way is None else _heads_of(index.levels, conditions)
+        if way is None or named_heads is None:
             continue
-        heads, implied, whole = found
+        heads, implied, whole = named_heads
         # A number stands for the text of its digits, too: that is two heads, and never too many.
         if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > max(
             MAX_PARTITIONS, 2 * index.shards
         ):
             continue
-        left = tuple(condition for condition in way.conditions if condition not in implied)
-        yield replace(way, conditions=left, heads=heads, gathers=not whole)
+        other_conditions = tuple(condition for condition in way.conditions if condition not in implied)
+        yield replace(way, conditions=other_conditions, heads=heads, gathers=not whole)
 
 
 def _heads_of(

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from tidetable.keys import WHOLE
-from tidetable.ports import Table
+from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
@@ -24,8 +24,6 @@ from tidetable.query.settle import count_first_packs
 # AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
-# AWS: BatchGetItem takes so many keys.
-_KEYS = 100
 # How many events a pack holds nobody has counted. Compressed they take 10 to 50 bytes each (docs/decisions/0050).
 _PACKED_BYTES = 25.0
 # Of how many series a table holds events nobody has counted.
@@ -156,31 +154,35 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
 def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
     """The costs of the pages of a walk over some scans, which are begun one, then two, then four at a time on each page."""
     # How much of the segment under way earlier pages took.
-    current, taken = 0, 0.0
+    current, done = 0, 0.0
     while current < len(segments):
-        page, left = Spent(), float(query.limit)
+        page, wanted = Spent(), float(query.limit)
         number, ahead = current, 1
-        while number < len(segments) and left > 0:
+        while number < len(segments) and wanted > 0:
             for place, segment in enumerate(segments[number : number + ahead], number):
-                events = segment.events - (taken if place == current else 0.0)
+                events = segment.events - (done if place == current else 0.0)
                 # A page looks for one event more than it shows.
-                each = min(events / segment.ranges, share(max(ceil(left) + 1, 1), segment.ranges))
+                each = min(events / segment.ranges, share(max(ceil(wanted) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
                     # Each page reads all of it again.
                     each = segment.events / segment.ranges
-                shown = min(events, max(left, 0.0))
+                shown = min(events, max(wanted, 0.0))
                 page.add(*segment.cost(each * segment.ranges, shown))
-                left -= shown
+                wanted -= shown
                 if place == current:
-                    current, taken = (current, taken + shown) if events - shown > 1e-6 else (current + 1, 0.0)
+                    current, done = (current, done + shown) if events - shown > 1e-6 else (current + 1, 0.0)
             number, ahead = number + ahead, min(2 * ahead, AHEAD)
         yield page
 
 
-def estimate_top(plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime) -> Estimate:
+def estimate_top(
+    plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime, *, consistent: bool = False
+) -> Estimate:
     """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
     estimated = Estimate()
-    segments = [estimated.add_scan(scan, tables.get(scan.entry.table), now) for scan in plan.scans]
+    segments = [
+        estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent) for scan in plan.scans
+    ]
     ranges = max(sum(segment.ranges for segment in segments if not isinstance(segment.scan, ArchiveScan)), 1)
     for segment in segments:
         scan = segment.scan
@@ -261,7 +263,7 @@ def _cost_of_fetches(scan: Scan, table: Table | None, events: float, *, consiste
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
-    return events * each, ceil(events / _KEYS)
+    return events * each, ceil(events / GET_ITEMS)
 
 
 def _cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.query.hydrate import complete_rows, rows_with_versions
-from tidetable.query.model import RESERVE, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query, read_planned
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
@@ -24,7 +24,8 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         scanner = Scanner(query, reader, remaining, count=query.limit + 1, forgiving=forgiving)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
-        losses = complete_rows((row for rows in page.rows for row in rows.rows), reader.unpacker, query.projection)
+        rows = (row for rows in page.rows for row in rows.rows)
+        losses = complete_rows(rows, reader.unpacker, query.projection, scanner.cost)
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
@@ -47,7 +48,7 @@ def _fill_page(
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
-        for rows in _rows_of(batch, query, reader):
+        for rows in _rows_of(batch, query, reader, scanner.cost):
             if not page.take(rows):
                 return page.position
         # An event with its versions may be more than the limit, all by itself.
@@ -57,7 +58,7 @@ def _fill_page(
     return None
 
 
-def _rows_of(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader) -> Iterator[Rows]:
+def _rows_of(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
     """The rows of a batch, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
@@ -65,7 +66,7 @@ def _rows_of(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader) -> I
     elif projection.versions and entry.layout.versioned:
         # Row by row, as a page that is full must fetch no more versions.
         items = batch.columns.items()
-        for row in rows_with_versions(items, entry, projection, reader.store, reader.unpacker):
+        for row in rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
             yield Rows.of_rows([row], entry, projection)
     else:
         yield Rows.of(batch.columns, entry, projection)

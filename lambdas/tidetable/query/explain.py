@@ -90,13 +90,13 @@ def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[
     instant is the start of a period; None if no table has it yet. The older tables answer by themselves, as far as they can.
     """
     periods = sorted(entries, key=lambda entry: entry.period.start)
-    found: dict[str, str | None] = {}
+    starts: dict[str, str | None] = {}
     for index in stream.layout.indexes:
         without = [entry.period.end for entry in periods if entry.live and index not in entry.layout.indexes]
         if without and any(entry.period.start < end for entry in periods if index not in entry.layout.indexes):
             later = [entry.period.start for entry in periods if entry.period.start >= max(without)]
-            found[index.name] = to_text(later[0]) if later else None
-    return {"indexes_since": found} if found else {}
+            starts[index.name] = to_text(later[0]) if later else None
+    return {"indexes_since": starts} if starts else {}
 
 
 def show_names(names: Names) -> dict[str, Any]:

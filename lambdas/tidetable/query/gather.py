@@ -116,13 +116,13 @@ class Nearest:
 
     def _cut(self) -> None:
         """Leave out the farthest events, so that the others fit. It is done rarely: half of all that is kept goes at once."""
-        ordered, size, kept = self._ordered(), 0, 0
+        ordered, size, count = self._ordered(), 0, 0
         for entry in ordered:
             size += self._entries[entry[1], entry[2]][1]
-            if kept and size > KEPT_BYTES:
+            if count and size > KEPT_BYTES:
                 break
-            kept += 1
-        if kept < len(ordered):
-            self.cut, self._edge = True, ordered[kept][0]
-        for entry in ordered[kept:]:
+            count += 1
+        if count < len(ordered):
+            self.cut, self._edge = True, ordered[count][0]
+        for entry in ordered[count:]:
             self._size -= self._entries.pop((entry[1], entry[2]))[1]

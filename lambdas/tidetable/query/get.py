@@ -17,7 +17,7 @@ from tidetable.large.forms import earlier_keys
 from tidetable.ports import ArchiveRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
-from tidetable.query.model import Projection, Reader
+from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import cut_to_page
 from tidetable.query.parse import parse_consistent, parse_count, parse_projection, refuse_versions, single
 from tidetable.query.plan import read_planned
@@ -174,7 +174,8 @@ def _names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
 def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
     """The row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
-    complete_rows([row], reader.unpacker, projection)
+    # The answer of one event does not say what it took.
+    complete_rows([row], reader.unpacker, projection, Cost())
     return row
 
 

@@ -6,21 +6,19 @@ Every use case of the read side takes its items through here, and each of these 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.large.forms import earlier_keys
 from tidetable.large.whole import Unpacker, grouped
-from tidetable.ports import Columns, EventStore
+from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns, EventStore
 from tidetable.query.model import Cost, Projection
 from tidetable.query.page import Room
 from tidetable.query.rows import Row
 from tidetable.query.scans import IndexScan, LiveScan, PackScan
-
-# AWS: BatchGetItem takes 100 keys.
-BATCH = 100
+from tidetable.values import item_bytes
 
 
 def read_base_items(
@@ -31,17 +29,25 @@ def read_base_items(
     index_keys = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
     if not index_keys:
         return []
-    cost.requests += -(-len(index_keys) // BATCH)
-    base = store.get_many(scan.entry.table, list(index_keys), consistent=consistent)
-    cost.add_items(list(base.values()), consistent=consistent)
+    base = _fetch_items(store, scan.entry.table, list(index_keys), cost, consistent=consistent)
     current = ((base[key], index_key) for key, index_key in index_keys.items() if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
+
+
+def _fetch_items(
+    store: EventStore, table: str, keys: Sequence[Key], cost: Cost, *, consistent: bool = True
+) -> Mapping[Key, Item]:
+    """The items of these keys as far as they are there; what they take is added to the cost."""
+    items = store.get_many(table, keys, consistent=consistent)
+    cost.add_fetch([item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
+    return items
 
 
 def match_conditions(
     columns: Columns,
     scan: LiveScan,
     unpacker: Unpacker,
+    cost: Cost,
     fields: Sequence[str] = (),
     note_lost: Callable[[Item], None] = lambda _: None,
 ) -> Columns:
@@ -63,7 +69,7 @@ def match_conditions(
     if any("out" in item or "z" in item for item in items):
         groups = grouped(items, cold=False)
         return Columns.of(
-            [item for group in groups for item in _match_packed(group, scan, unpacker, fields, note_lost)]
+            [item for group in groups for item in _match_packed(group, scan, unpacker, cost, fields, note_lost)]
         )
     if filtered or fields:
         return Columns.of([item for item in items if _meets(scan, item)])
@@ -75,15 +81,17 @@ def _match_packed(
     items: Sequence[Item],
     scan: LiveScan,
     unpacker: Unpacker,
+    cost: Cost,
     fields: Sequence[str],
     note_lost: Callable[[Item], None],
 ) -> Iterator[Item]:
     """The items that meet the conditions; whole, if their fields are needed, and else as they came."""
-    wholes, missing = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
-    for number in missing:
+    wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
+    cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
+    for number in wholes.missing:
         note_lost(items[number])
     tops = {field.partition(".")[0] for field in fields}
-    for item, whole in zip(items, wholes, strict=True):
+    for item, whole in zip(items, wholes.items, strict=True):
         if not _meets(scan, whole):
             continue
         data = whole.get("data", {})
@@ -98,10 +106,10 @@ def _meets(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
-def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection) -> list[str]:
+def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection, cost: Cost) -> list[str]:
     """Give rows, and their earlier versions, all of their data; returns the losses: whose data is missing or damaged, and why.
 
-    The rows of these events are marked.
+    The rows of these events are marked. What the chunks take is added to the cost.
     """
     losses: list[str] = []
     partial: defaultdict[str, list[Row]] = defaultdict(list)
@@ -111,6 +119,7 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
                 partial[version.entry.table].append(version)
     for table, some in partial.items():
         wholes = unpacker.whole([row.item for row in some], table, cold=projection.wants_cold)
+        cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
         for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
         losses += wholes.missing.values()
@@ -118,7 +127,7 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
 
 
 def rows_with_versions(
-    items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker
+    items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker, cost: Cost
 ) -> Iterator[Row]:
     """The row of each item, in order, with its earlier versions, latest first; ``left_out`` counts those that no answer holds.
 
@@ -126,15 +135,16 @@ def rows_with_versions(
     none beyond what an answer holds: a page that is full fetches nothing more, whatever the rest of its range has.
     """
     for group in _groups(items):
-        if len(group) == 1 and _count_earlier(group[0]) > BATCH:
+        if len(group) == 1 and _count_earlier(group[0]) > GET_ITEMS:
             row = Row.of(group[0], entry, projection)
             keys = earlier_keys(group[0])
-            batches = (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))
-            take_earlier(row, keys, _fetch_versions(batches, row, projection, store, unpacker), projection)
+            batches = (keys[start : start + GET_ITEMS] for start in range(0, len(keys), GET_ITEMS))
+            take_earlier(row, keys, _fetch_versions(batches, row, projection, store, unpacker, cost), projection)
             yield row
             continue
         keys_of = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in group if _count_earlier(item)}
-        versions = store.get_many(entry.table, [key for keys in keys_of.values() for key in keys]) if keys_of else {}
+        keys = [key for keys in keys_of.values() for key in keys]
+        versions = _fetch_items(store, entry.table, keys, cost) if keys else {}
         for item in group:
             row = Row.of(item, entry, projection)
             keys = keys_of.get(Key(item["pk"], item["sk"]), [])
@@ -145,10 +155,15 @@ def rows_with_versions(
 
 
 def _fetch_versions(
-    batches: Iterable[Sequence[Key]], row: Row, projection: Projection, store: EventStore, unpacker: Unpacker
+    batches: Iterable[Sequence[Key]],
+    row: Row,
+    projection: Projection,
+    store: EventStore,
+    unpacker: Unpacker,
+    cost: Cost,
 ) -> Iterator[Row | None]:
     for batch in batches:
-        items = store.get_many(row.entry.table, batch)
+        items = _fetch_items(store, row.entry.table, batch, cost)
         for key in batch:
             item = items.get(key)
             yield None if item is None else Row.of(unpacker.inflate_or_keep(item), row.entry, projection)
@@ -175,7 +190,7 @@ def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
     group: list[Item] = []
     count = 0
     for item in items:
-        if group and count + _count_earlier(item) > BATCH:
+        if group and count + _count_earlier(item) > GET_ITEMS:
             yield group
             group, count = [], 0
         group.append(item)

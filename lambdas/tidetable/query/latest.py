@@ -67,8 +67,8 @@ def find_latest(
     ProblemError says what to change.
     """
     series = _series(parameters)
-    others = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
-    projection, consistent = parse_projection(stream, others), parse_consistent(others)
+    options = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
+    projection, consistent = parse_projection(stream, options), parse_consistent(options)
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)
@@ -119,7 +119,7 @@ def _search(
     if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
         raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
     try:
-        latest.losses += complete_rows(rows, reader.unpacker, projection)
+        latest.losses += complete_rows(rows, reader.unpacker, projection, latest.cost)
     except TableMissing:
         _pass_gone(entry, reader)
         return []

@@ -82,12 +82,12 @@ class _Range:
     def up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
         """The items that may be handed on, because no other range can have anything before them."""
         if edge is None:
-            taken, self.waiting = self.waiting, []
-            return taken
+            ready, self.waiting = self.waiting, []
+            return ready
         order = [entry[0] for entry in self.waiting]
         end = bisect_right(order, edge) if ascending else len(order) - bisect_left(order[::-1], edge)
-        taken, self.waiting = self.waiting[:end], self.waiting[end:]
-        return taken
+        ready, self.waiting = self.waiting[:end], self.waiting[end:]
+        return ready
 
 
 class Merged(NamedTuple):

@@ -15,11 +15,10 @@ import msgspec
 
 from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
-from tidetable.events import Item, JsonObject
+from tidetable.events import JsonObject
 from tidetable.large.whole import Unpacker
-from tidetable.ports import ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
+from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
 from tidetable.query.cursor import Seal
-from tidetable.values import item_bytes
 
 if TYPE_CHECKING:
     from tidetable.copies import Copies
@@ -202,10 +201,12 @@ class Cost:
         self.requests += other.requests
         self.read += other.read
 
-    def add_items(self, items: Sequence[Item], *, consistent: bool = False) -> None:
-        """Count the read units of items that were fetched by their keys."""
-        # AWS: half a unit for each 4 KB of each item, and a whole unit if the read is strongly consistent.
-        self.units += sum(-(-item_bytes(item) // 4096) for item in items) / (1 if consistent else 2)
+    def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int = GET_ITEMS) -> None:
+        """Count what it took to fetch items by their keys, ``most`` in a request; 0 is the size of an item that was not there."""
+        self.requests += -(-len(sizes) // most)
+        # AWS: half a unit for each 4 KB of each item, and a whole unit if the read is strongly consistent. An item that is not
+        # there takes as much as the smallest one.
+        self.units += sum(max(-(-size // 4096), 1) for size in sizes) / (1 if consistent else 2)
 
 
 @dataclass(slots=True)

@@ -79,7 +79,7 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
-    # What the rows are called, and whether they surely can be answered as JSON.
+    # What the rows are called, and whether they surely take no more than a page as JSON.
     name = ""
     bounded = True
 
@@ -193,16 +193,16 @@ class Events(Answer):
 
     def first(self, count: int) -> Events | None:
         """The first events; an event is never parted from its earlier versions."""
-        kept: list[Rows] = []
+        first_rows: list[Rows] = []
         for rows in self.rows:
             some = rows.first_of(count)
             count -= some.count
-            kept += [some] if len(some) else []
+            first_rows += [some] if len(some) else []
             if len(some) < len(rows):
                 break
-        if not kept:
+        if not first_rows:
             return None
-        return replace(self, rows=kept, next=self.cursor_at(kept[-1].position(-1)))
+        return replace(self, rows=first_rows, next=self.cursor_at(first_rows[-1].position(-1)))
 
 
 class EventsPage:

@@ -21,9 +21,8 @@ from tidetable.query.gather import first_gather_reads, gather
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.scans import LOST, ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
+from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
-from tidetable.times import MOMENT, from_text
 
 # So many scans are begun at once, at the most.
 AHEAD = 8
@@ -58,7 +57,7 @@ class TimeUp(NamedTuple):
 Batch = LiveBatch | ArchiveBatch | TimeUp
 
 
-class _Begun(NamedTuple):
+class _Opening(NamedTuple):
     """A scan with its first pages, or with the first page of its archive, which is being read."""
 
     scan: Scan
@@ -108,20 +107,20 @@ class Scanner:
         Scans are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
         long empty range is not walked step by step.
         """
-        begun: deque[_Begun] = deque()
+        openings: deque[_Opening] = deque()
         coming, ahead, number = iter(scans), 1, 0
         pool = self._reader.pools(ARCHIVES)
         try:
-            while following := [begun[0].scan] if begun else list(islice(coming, ahead)):
+            while following := [openings[0].scan] if openings else list(islice(coming, ahead)):
                 scan = following[0]
                 edge = Position(scan.start if self._query.ascending else scan.end)
                 if number and self._remaining() < RESERVE:
                     yield TimeUp(edge)
                     return
-                if not begun:
-                    begun.extend(self._begin(following, pool))
+                if not openings:
+                    openings.extend(self._begin(following, pool))
                     ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
-                current = begun.popleft()
+                current = openings.popleft()
                 first = None if current.archived is None else wait_for_page(current.archived, self._remaining)
                 if current.archived is not None and first is None:
                     if not number:
@@ -140,7 +139,7 @@ class Scanner:
             # A full page does not wait for what was read ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Begun]:
+    def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
         """Begin some scans: their first pages are read at once."""
         self._entries |= {scan.entry.table: scan.entry for scan in scans}
         archived = {
@@ -156,7 +155,7 @@ class Scanner:
             pages[packs] = iter(self._fetch(due, packs=packs))
         for number, scan in enumerate(scans):
             some = [next(pages[kinds[number]]) for _ in reads[number]]
-            yield _Begun(scan, reads[number], some, archived.get(number))
+            yield _Opening(scan, reads[number], some, archived.get(number))
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
@@ -185,9 +184,9 @@ class Scanner:
             pages.append(page)
         return pages
 
-    def _read_packs(self, scan: PackScan, begun: _Begun) -> Iterator[LiveBatch]:
+    def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
         """The events of packs. What DynamoDB would filter by is looked at here, when they are unpacked."""
-        if not begun.reads:
+        if not opening.reads:
             return
         query, demand, unpacker = self._query, self.demand, self._reader.unpacker
         names, names_of = scan.names_left(query), scan.entry.layout.names
@@ -199,16 +198,16 @@ class Scanner:
                 self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
 
         walk = PackWalk(scan, unpacker.compressor, demand, note_damaged, ascending=query.ascending)
-        for columns, reached in walk.read(begun.reads, begun.pages, partial(self._fetch, packs=True)):
+        for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_conditions(columns, scan, unpacker, self._fields, self._note_lost(scan))
+            columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, self._note_lost(scan))
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
 
-    def _read_live(self, scan: TableScan | IndexScan, begun: _Begun) -> Iterator[LiveBatch]:
-        if not begun.reads:
+    def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
+        if not opening.reads:
             return
         query, demand = self._query, self.demand
         names, names_of = scan.names_left(query), scan.entry.layout.names
@@ -216,12 +215,18 @@ class Scanner:
         if isinstance(scan, GatherScan):
             fetch, check = self._fetch, self._check_gathering
             merged = gather(
-                scan, begun.reads, begun.pages, fetch, names, ascending=query.ascending, check_time=lambda: check(scan)
+                scan,
+                opening.reads,
+                opening.pages,
+                fetch,
+                names,
+                ascending=query.ascending,
+                check_time=lambda: check(scan),
             )
         else:
             of_series = not isinstance(scan, IndexScan) and bool(scan.series_ranges)
             merged = merge_ranges(
-                begun.reads, begun.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
+                opening.reads, opening.pages, self._fetch, demand, ascending=query.ascending, of_series=of_series
             )
         for entries, edge in merged:
             if names != ANY and not isinstance(scan, GatherScan):
@@ -254,15 +259,14 @@ class Scanner:
         if isinstance(scan, IndexScan) and scan.fetches:
             store, consistent = self._reader.store, self._query.consistent
             columns = Columns.of(read_base_items(columns.items(), scan, store, self.cost, consistent=consistent))
-        columns = match_conditions(columns, scan, self._reader.unpacker, self._fields, self._note_lost(scan))
+        columns = match_conditions(columns, scan, self._reader.unpacker, self.cost, self._fields, self._note_lost(scan))
         return LiveBatch(scan, columns, reached)
 
     def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:
         """Note an event whose data is needed and cannot be read, as a gap of its own time."""
 
         def note(item: Item) -> None:
-            time = from_text(scan.entry.layout.names(item["pk"], item["sk"])[0])
-            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap(time, time + MOMENT, LOST)
+            self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
 
         return note
 
@@ -286,7 +290,7 @@ class Scanner:
                 yield TimeUp(position)
                 return
             self.cost.requests += 1
-            self.cost.read += len(page.events)
+            self.cost.read += page.read
             yield ArchiveBatch(scan, page, position if page.more else None)
 
 

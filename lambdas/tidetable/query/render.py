@@ -22,7 +22,15 @@ _TYPES = {
     "csv": "text/csv; charset=utf-8",
     "arrow": _ARROW,
 }
-_ACCEPTED = {"application/x-ndjson": "ndjson", "application/ndjson": "ndjson", "text/csv": "csv", _ARROW: "arrow"}
+_ACCEPTED = {
+    "application/json": "json",
+    "application/x-ndjson": "ndjson",
+    "application/ndjson": "ndjson",
+    "text/csv": "csv",
+    _ARROW: "arrow",
+}
+# A page leaves 1 MB of an answer for what is beside its rows: so many gaps and sources surely fit, of 130 bytes each.
+_FEW = 5_000
 # What comes after everything else in a row.
 _LAST = "ref"
 # What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
@@ -80,7 +88,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     while True:
         if form.kind == "json" and not form.flat:
             rendered = Rendered(answer, _TYPES["json"], _json(answer, answer.joined()))
-            if answer.bounded:
+            if answer.bounded and len(answer.gaps) + len(answer.sources) <= _FEW:
                 return rendered
         elif form.kind == "arrow":
             rendered = _write_arrow(answer, encode_table)

@@ -91,9 +91,9 @@ class Row(msgspec.Struct, gc=False):
     def cut_earlier(self, projection: Projection, maximum: int) -> None:
         """Leave out the oldest versions until the others fit into so many bytes."""
         sizes = accumulate([self.own_size(projection), *(row.own_size(projection) for row in self.earlier)])
-        kept = max(sum(size <= maximum for size in sizes) - 1, 0)
-        self.left_out += len(self.earlier) - kept
-        self.earlier = self.earlier[:kept]
+        count = max(sum(size <= maximum for size in sizes) - 1, 0)
+        self.left_out += len(self.earlier) - count
+        self.earlier = self.earlier[:count]
 
     def members(self) -> str:
         """The members of its JSON that plain events do not have, each with a comma before it."""

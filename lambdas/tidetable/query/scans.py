@@ -18,7 +18,7 @@ from tidetable.keys.layout import NEWEST
 from tidetable.keys.pack import key_range
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
-from tidetable.times import from_text
+from tidetable.times import MOMENT, from_text
 
 # The reasons of gaps that are faults: somebody deleted a table, or damaged an item. Other gaps follow from the configuration.
 MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
@@ -42,6 +42,12 @@ class Gap:
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
         """The gap of a period whose table is missing, as far as a range meets it."""
         return cls(max(entry.period.start, start), min(entry.period.end, end), MISSING)
+
+    @classmethod
+    def of_lost(cls, entry: Entry, item: Item) -> Gap:
+        """The gap of an event whose data is needed and cannot be read: its own time."""
+        time = from_text(entry.layout.names_of(item)[0])
+        return cls(time, time + MOMENT, LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,8 +130,8 @@ class PackWalk:
         """
         if self._demand.filtered or self._stuck:
             return 2 * before
-        left = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
-        packs = ceil(left * self._packs / max(self._events, 1)) + 1
+        missing_events = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
+        packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
         return share(max(packs - waiting, _LEAST), ranges)
 
     def _open(self, item: Any) -> None:

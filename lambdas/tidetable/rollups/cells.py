@@ -85,16 +85,16 @@ class Numbers:
         if last is not None and (self.last is None or last[0] >= self.last[0]):
             self.last = last
 
-    def document(self, kept: frozenset[str]) -> JsonObject:
+    def document(self, statistics: frozenset[str]) -> JsonObject:
         """The state as JSON, as far as a rollup keeps it."""
         document: JsonObject = {"count": self.count}
-        if "sum" in kept:
+        if "sum" in statistics:
             document["sum"] = settled_text(self.sum)
-        document |= {name: getattr(self, name) for name in ("min", "max") if name in kept}
+        document |= {name: getattr(self, name) for name in ("min", "max") if name in statistics}
         for name in ("first", "last"):
-            if name in kept and (position := getattr(self, name)) is not None:
+            if name in statistics and (position := getattr(self, name)) is not None:
                 document[name] = [position[1], position[0]]
-        if PERCENTILES in kept and self.sketch is not None:
+        if PERCENTILES in statistics and self.sketch is not None:
             document["sketch"] = b64encode(self.sketch.dump()).decode()
         return document
 
@@ -142,7 +142,7 @@ class Bucket:
     def __init__(self, definition: Definition, sketches: Sketches) -> None:
         self._definition = definition
         self._sketches = sketches
-        self._sketched = PERCENTILES in definition.kept
+        self._sketched = PERCENTILES in definition.kept_statistics
         self.groups: dict[Group, State] = {}
         self.names: dict[str, set[str]] = {}
 
@@ -201,7 +201,7 @@ class Bucket:
         events = []
         for group, state in self.groups.items():
             by = {name: value for name, (_, value) in zip(definition.by, group, strict=True) if name != SERIES}
-            fields = {path: numbers.document(definition.kept) for path, numbers in state.fields.items()}
+            fields = {path: numbers.document(definition.kept_statistics) for path, numbers in state.fields.items()}
             series = next(
                 (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
             )
@@ -241,8 +241,8 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
     by = dict(data["by"])
     if SERIES in definition.by:
         by[SERIES] = event.series
-    held = data["fields"]
-    numbers = {path: _numbers(held[path], sketches) for path in fields if path in held}
+    states = data["fields"]
+    numbers = {path: _numbers(states[path], sketches) for path in fields if path in states}
     return Cell(event.time, by, State(data["count"], numbers))
 
 
@@ -262,14 +262,14 @@ def kind_of(value: Any) -> str:
     return _KINDS.get(type(value), "null")
 
 
-def _numbers(held: JsonObject, sketches: Sketches) -> Numbers:
-    first, last = (held.get(name) for name in ("first", "last"))
+def _numbers(state: JsonObject, sketches: Sketches) -> Numbers:
+    first, last = (state.get(name) for name in ("first", "last"))
     return Numbers(
-        held["count"],
-        Decimal(held.get("sum", "0")),
-        held.get("min"),
-        held.get("max"),
+        state["count"],
+        Decimal(state.get("sum", "0")),
+        state.get("min"),
+        state.get("max"),
         None if first is None else (first[1], first[0]),
         None if last is None else (last[1], last[0]),
-        sketches.load(b64decode(held["sketch"])) if "sketch" in held else None,
+        sketches.load(b64decode(state["sketch"])) if "sketch" in state else None,
     )

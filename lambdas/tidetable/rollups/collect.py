@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from tidetable.catalog import Entry, State
@@ -49,14 +49,22 @@ def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) 
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
-def batch_events(batch: LiveBatch | ArchiveBatch, reader: Reader) -> Iterator[_Row]:
-    """The text of the time, the series, the id and the data of a batch's events."""
+def batch_events(
+    batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
+) -> Iterator[_Row]:
+    """The text of the time, the series, the id and the data of a batch's events.
+
+    ``note_lost`` is called with the gap of each event whose data is missing or damaged.
+    """
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
         return
     names_of, items = batch.scan.entry.layout.names, batch.columns.items()
     if any(is_partial(item, cold=False) for item in items):
-        items = list(reader.unpacker.whole(items, batch.scan.entry.table, cold=False).items)
+        wholes = reader.unpacker.whole(items, batch.scan.entry.table, cold=False)
+        for number in wholes.missing:
+            note_lost(Gap.of_lost(batch.scan.entry, items[number]))
+        items = list(wholes.items)
     for item in items:
         time, series, id = names_of(item["pk"], item["sk"])
         yield time, series, id, item.get("data", {})
@@ -68,9 +76,9 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     Those of periods that are partitioned by series come last, in no order.
     """
     plan = plan_query(query, entries)
-    gone = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
-    if gone:
-        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(gone[0].start)} on: {gone[0].reason}")
+    blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
+    if blocking:
+        raise BucketBlocked(f"{query.stream} cannot be read from {to_text(blocking[0].start)} on: {blocking[0].reason}")
     stretches = find_stretches(query, entries)
     since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
     _refuse_unnoted(query, stretches, since)
@@ -101,7 +109,7 @@ def _rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_R
         for batch in batches:
             if isinstance(batch, TimeUp):
                 raise Unfinished("the time is up")
-            yield from batch_events(batch, reader)
+            yield from batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
     except TableMissing as error:
         raise BucketBlocked(f"{query.stream} cannot be read from {to_text(query.start)} on: {error}") from error
 
@@ -197,7 +205,7 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     _refuse_unnoted(query, stretches, services.rollups.read_state(query.stream, (start, end)).noted_since)
     noted = read_series(query, stretch, services.rollups)
     cells = max(len(noted.series), 1) * max(len(definition.fields), 1)
-    most = MOST_SKETCHES if PERCENTILES in definition.kept else MOST_GROUPS
+    most = MOST_SKETCHES if PERCENTILES in definition.kept_statistics else MOST_GROUPS
     count = min((end - start) // every, most // cells)
     if count < 2:
         return {}

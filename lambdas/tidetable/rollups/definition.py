@@ -96,7 +96,7 @@ class Definition:
         return sha256(self.text.encode()).hexdigest()[:_KEY_DIGITS]
 
     @cached_property
-    def kept(self) -> frozenset[str]:
+    def kept_statistics(self) -> frozenset[str]:
         """The statistics that cells keep: counts always, and the extremes that percentiles are limited by."""
         extremes = {"min", "max"} if PERCENTILES in self.stats else set()
         return frozenset({"count", *self.stats, *extremes})
@@ -122,7 +122,7 @@ class Definition:
             and not coarser.every % self.every
             and set(coarser.by) <= set(self.by)
             and set(coarser.fields) <= set(self.fields)
-            and coarser.kept <= self.kept
+            and coarser.kept_statistics <= self.kept_statistics
         )
 
 

@@ -31,10 +31,10 @@ def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Se
     now, noting = services.clock.now(), state.noting
     if noting is not None and (not noting.stopped or now < noting.since + NOTING_PAUSE):
         return state
-    begun = Noting(now + DEFINED_AHEAD + ahead, now if noting is None else noting.swept - 2 * NOTES_LEFT)
-    if not services.rollups.put_noting(source, begun, noting):
+    new_noting = Noting(now + DEFINED_AHEAD + ahead, now if noting is None else noting.swept - 2 * NOTES_LEFT)
+    if not services.rollups.put_noting(source, new_noting, noting):
         return services.rollups.read_state(source)
-    return state._replace(noting=begun)
+    return state._replace(noting=new_noting)
 
 
 def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:

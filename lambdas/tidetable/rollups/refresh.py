@@ -244,13 +244,13 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
         if can_reseal(mark.at, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
-        left = [mark for mark in state.marks if mark not in group]
+        other_marks = [mark for mark in state.marks if mark not in group]
         due = _drop_gone(source, group, services, report)
-        blocked = _reseal_group(due, left, definitions, state, services, report)
+        blocked = _reseal_group(due, other_marks, definitions, state, services, report)
         for mark in due:
             if mark not in blocked:
                 services.rollups.clear_mark(source, mark)
-        state = state._replace(marks=left + blocked)
+        state = state._replace(marks=other_marks + blocked)
 
 
 def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
@@ -261,18 +261,18 @@ def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: R
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
     spans = join(list_gone(source, start, end, services))
-    left: list[Mark] = []
+    remaining_marks: list[Mark] = []
     for mark in marks:
         if subtract([(mark.bucket, mark.bucket + mark.length)], spans):
-            left.append(mark)
+            remaining_marks.append(mark)
         elif services.rollups.clear_mark(source, mark):
             report.gone += 1
-    return left
+    return remaining_marks
 
 
 def _reseal_group(
     due: Sequence[Mark],
-    left: Sequence[Mark],
+    other_marks: Sequence[Mark],
     definitions: Sequence[Definition],
     state: RollupState,
     services: Services,
@@ -282,7 +282,7 @@ def _reseal_group(
     blocked: list[Mark] = []
     for definition in definitions:
         # Of what is finer only buckets count that were computed anew, or that have no mark.
-        current = state._replace(marks=[*left, *blocked])
+        current = state._replace(marks=[*other_marks, *blocked])
         for version in list_versions(definition, state):
             marks_of: dict[datetime, list[Mark]] = {}
             for mark in due:

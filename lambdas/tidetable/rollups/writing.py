@@ -106,18 +106,18 @@ def write_cells(
     changed = [
         cell for place, cell in now.items() if place not in present.events or present.events[place][1] != _text(cell)
     ]
-    gone = [
+    removals = [
         removed(event)
         for place, (event, _) in present.events.items()
         if place not in now and not is_removed(event) and _is_of(definition, event)
     ]
     at = max(to_millis(read_at), present.at + 1)
-    puts = _puts([*changed, *gone], entry, at, services)
+    puts = _puts([*changed, *removals], entry, at, services)
     if entry.state is State.CLOSED:
         _transact(puts, entry, services)
     elif puts:
         written = services.reader.store.write_each(puts, "newer")
-        if written.held:
+        if written.conflicts:
             raise Superseded(f"cells of {definition.stream} were written by another run")
         if written.missing_tables:
             raise BucketBlocked(f"table {entry.table} does not exist")
@@ -132,7 +132,7 @@ def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
         outcome = services.reader.store.transact(some, entry)
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
-        if outcome is Transacted.HELD:
+        if outcome is Transacted.CONFLICT:
             raise Superseded(f"cells of {entry.stream} were written by another run")
 
 

@@ -55,7 +55,8 @@ class Stamper:
         except (TypeError, ValueError, RecursionError, UnicodeError) as error:
             raise EventInvalid(f"the data of {series} cannot be written as JSON: {error}") from error
         if any(suspect in text for suspect in _SUSPECT):
-            _refuse_not_finite(line["data"], "data")
+            # Sets, dataclasses and numpy's arrays as lists and mappings, which the search looks into.
+            _refuse_not_finite(_plain(line["data"]), "data")
         return text
 
 
@@ -108,8 +109,10 @@ def _refuse_not_finite(value: Any, path: str) -> None:
             _refuse_not_finite(inner, f"{path}[{place}]")
     elif isinstance(value, float | Decimal) and not math.isfinite(value):
         raise EventInvalid(f"{path} is {value}, which JSON cannot hold: leave the field out, or write text")
-    elif hasattr(value, "tolist") and not isinstance(value, str | bytes):
-        _refuse_not_finite(value.tolist(), path)
+
+
+def _plain(data: Any) -> Any:
+    return msgspec.to_builtins(data, builtin_types=(datetime, Decimal), str_keys=True, enc_hook=_convert)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_convert, decimal_format="number")

@@ -91,7 +91,7 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
         return f"its by lacks {', '.join(lacking)}"
     if aggregation.field is not None and aggregation.field not in definition.fields:
         return f"its fields lack {aggregation.field}"
-    stats = sorted(_needed(aggregation) - definition.kept)
+    stats = sorted(_needed(aggregation) - definition.kept_statistics)
     return f"its stats lack {', '.join(stats)}" if stats else None
 
 

@@ -54,7 +54,9 @@ class Run:
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
+        # The steps that wait for the whole range, and how many groups they have together.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
+        self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
         self._groups: dict[Group, None] = {}
         self.result: list[dict[str, Any]] = []
@@ -87,13 +89,13 @@ class Run:
                 unordered.take(batch)
                 continue
             if section.definition is None:
-                taken = self._take(self._events(batch))
+                goes_on = self._take(self._events(batch))
             else:
-                taken = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
-            if taken and self._remaining() < RESERVE and batch.reached is not None:
+                goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
+            if goes_on and self._remaining() < RESERVE and batch.reached is not None:
                 self._stop(batch.reached)
-                taken = False
-            if not taken:
+                goes_on = False
+            if not goes_on:
                 return False
         return unordered is None or self._take_cells(unordered.cells())
 
@@ -195,7 +197,7 @@ class Run:
         return True
 
     def _new_cell(self, group: Group) -> Cell:
-        count = len(self._cells) + sum(len(cells) for _, cells in self._windows)
+        count = len(self._cells) + self._waiting
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
         if count >= most:
             what = "groups times steps" if self._aggregation.top is not None else "groups in one step"
@@ -210,6 +212,7 @@ class Run:
         while self._window[1] <= time:
             if aggregation.top is not None:
                 self._windows.append((self._window, self._cells))
+                self._waiting += len(self._cells)
             elif not self._show(self._window, self._cells):
                 refuse_parting(self._aggregation)
                 self.stopped = self._window[0]

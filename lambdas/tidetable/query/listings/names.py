@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Held:
+class NameRecord:
     """What is known of a name or value. Times are texts; the event of a time lies within its ``within`` of it."""
 
     value: Any
@@ -48,34 +48,34 @@ class Names:
         self._count = limit + 1
         self._after = after
         self._bound: Place | None = None
-        self._held: dict[Place, Held] = {}
+        self._records: dict[Place, NameRecord] = {}
 
     def add(self, place: Place, value: Any, seen: Seen) -> None:
         """Take something into account that was seen."""
         if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
             return
-        held = self._held.get(place)
-        if held is None:
-            self._held[place] = Held(value, seen.first, seen.within, seen.last, seen.within, set(seen.types))
-            if len(self._held) > self._count + _SLACK:
+        record = self._records.get(place)
+        if record is None:
+            self._records[place] = NameRecord(value, seen.first, seen.within, seen.last, seen.within, set(seen.types))
+            if len(self._records) > self._count + _SLACK:
                 self._drop()
             return
-        if seen.last > held.last:
-            held.last, held.last_within = seen.last, seen.within
-        if seen.first < held.first:
-            held.first, held.first_within = seen.first, seen.within
-        held.types.update(seen.types)
+        if seen.last > record.last:
+            record.last, record.last_within = seen.last, seen.within
+        if seen.first < record.first:
+            record.first, record.first_within = seen.first, seen.within
+        record.types.update(seen.types)
 
     def holds(self, place: Place) -> bool:
         """Whether something was seen that is held."""
-        return place in self._held
+        return place in self._records
 
     def _drop(self) -> None:
         """Keep the first ones."""
-        first = sorted(self._held)
+        first = sorted(self._records)
         self._bound = first[self._count]
-        self._held = {place: self._held[place] for place in first[: self._count]}
+        self._records = {place: self._records[place] for place in first[: self._count]}
 
-    def sorted(self) -> list[tuple[Place, Held]]:
+    def sorted(self) -> list[tuple[Place, NameRecord]]:
         """What was found, in order."""
-        return sorted(self._held.items(), key=lambda pair: pair[0])
+        return sorted(self._records.items(), key=lambda pair: pair[0])

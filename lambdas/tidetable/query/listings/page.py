@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tidetable.query.listings.names import Held
+from tidetable.query.listings.names import NameRecord
 from tidetable.query.listings.parse import Listing, Place, place_of
 from tidetable.query.model import Reader
 from tidetable.query.page import Table
@@ -79,19 +79,19 @@ class ValuesPage(Listed):
 PAGES: dict[str, type[Listed]] = {"series": SeriesPage, "fields": FieldsPage, "values": ValuesPage}
 
 
-def show_row(listing: Listing, held: Held) -> dict[str, Any]:
+def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
     """A name or value as a row."""
     times = {
-        "first": held.first,
-        "first_within": held.first_within,
-        "last": held.last,
-        "last_within": held.last_within,
+        "first": record.first,
+        "first_within": record.first_within,
+        "last": record.last,
+        "last_within": record.last_within,
     }
     match listing.kind:
         case "series":
-            return {"series": held.value, **times}
+            return {"series": record.value, **times}
         case "fields":
-            return {"field": held.value, "types": sorted(held.types), **times}
+            return {"field": record.value, "types": sorted(record.types), **times}
         case "values":
-            place = place_of(held.value)
-            return {"value": held.value, "type": None if place is None else _TYPES[place.kind], **times}
+            place = place_of(record.value)
+            return {"value": record.value, "type": None if place is None else _TYPES[place.kind], **times}

@@ -25,7 +25,7 @@ from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaini
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
-from tidetable.query.scans import visible_gaps
+from tidetable.query.scans import Gap, visible_gaps
 from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
 from tidetable.rollups.definition import SERIES, Definition
@@ -46,7 +46,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         return PAGES[listing.kind](
             rows=[show_row(listing, held) for _, held in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
-            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
+            gaps=visible_gaps([*choice.gaps, *run.gaps], now),
             cost=run.cost,
             sources=[scan for scanner in run.scanners for scan in scanner.sources],
             listing=listing,
@@ -116,11 +116,17 @@ class _Run:
         # Series that are noted, and the span of their periods.
         self._noted: dict[str, Seen] = {}
         self.scanners: list[Scanner | NotedScanner] = []
+        self._lost: list[Gap] = []
 
     @property
     def cost(self) -> Cost:
         """What reading took."""
         return Cost.sum_of(scanner.cost for scanner in self.scanners)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that were met while reading."""
+        return [*(gap for scanner in self.scanners for gap in scanner.gaps), *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
         """Read all sections; ProblemError if the time does not suffice."""
@@ -166,8 +172,8 @@ class _Run:
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
         seen = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            held = self._noted.get(series)
-            self._noted[series] = seen if held is None or held.first == seen.first else held._replace(last=seen.last)
+            known = self._noted.get(series)
+            self._noted[series] = seen if known is None or known.first == seen.first else known._replace(last=seen.last)
 
     @property
     def _rollups(self) -> Rollups:
@@ -176,7 +182,7 @@ class _Run:
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
         if definition is None:
-            return list_of_events(self._listing, batch, self._reader)
+            return list_of_events(self._listing, batch, self._reader, self._lost.append)
         return list_of_cells(self._listing, batch, definition, self._reader)
 
     def _take(self, value: Any, seen: Seen) -> None:

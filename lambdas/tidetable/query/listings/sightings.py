@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidetable.durations import Duration
@@ -14,6 +14,7 @@ from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
 from tidetable.query.read import ArchiveBatch, LiveBatch
+from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, kind_of, parse_names
 from tidetable.rollups.collect import batch_events
 from tidetable.rollups.definition import Definition
@@ -24,8 +25,10 @@ _Batch = LiveBatch | ArchiveBatch
 _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 
 
-def list_of_events(listing: Listing, batch: _Batch, reader: Reader) -> Iterator[tuple[Any, Seen]]:
-    """What events say, at their own times."""
+def list_of_events(
+    listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
+) -> Iterator[tuple[Any, Seen]]:
+    """What events say, at their own times; ``note_lost`` is called with the gap of each event whose data is needed and lost."""
     if listing.kind == "series":
         for time, series in _list_series(batch):
             yield series, Seen(time, time, EXACT)
@@ -33,7 +36,7 @@ def list_of_events(listing: Listing, batch: _Batch, reader: Reader) -> Iterator[
         for time, data in _list_data(batch):
             yield value_at(data, listing.field), Seen(time, time, EXACT)
     else:
-        for time, _, _, data in batch_events(batch, reader):
+        for time, _, _, data in batch_events(batch, reader, note_lost):
             for name, value in data.items():
                 yield name, Seen(time, time, EXACT, (kind_of(value),))
 

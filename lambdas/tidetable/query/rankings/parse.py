@@ -115,8 +115,8 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         index, projection = _same_index(stream, ranking.index), ranking.projection.of(stream)
         return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
     index = _index(stream, values)
-    kept = containing(now, stream.period).shift(-stream.retention).start
-    start, end = parse_range(stream, values, now, kept)
+    default_start = containing(now, stream.period).shift(-stream.retention).start
+    start, end = parse_range(stream, values, now, default_start)
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
         raise bad_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")

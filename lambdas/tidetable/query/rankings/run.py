@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -74,7 +75,8 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
     """What ``find_top`` would read, and about how much."""
     entries = reader.catalog.entries(stream.name, ranking.start, None)
     plan = plan_ranking(ranking, entries)
-    estimated = estimate_top(plan, ranking.limit, describe_tables(plan, tables, reader.pools), now)
+    described = describe_tables(plan, tables, reader.pools)
+    estimated = estimate_top(plan, ranking.limit, described, now, consistent=ranking.consistent)
     query = {
         "stream": ranking.stream,
         "index": ranking.index.name,
@@ -106,7 +108,8 @@ class _Run:
         self._forgiving = forgiving
         self._candidates: list[_Candidate] = []
         self._cost = Cost()
-        self._missing: dict[str, Gap] = {}
+        # Of tables that are missing, by name, and of events whose data is, by table and key.
+        self._gaps: dict[tuple[str, ...], Gap] = {}
         self._losses: list[str] = []
         # The last events of pages of archives that had no room for all that were wanted.
         self._floors: list[RankKey] = []
@@ -122,7 +125,7 @@ class _Run:
         top = Top(
             rows=[{"rank": rank, "value": key.number, **event} for rank, (key, event) in enumerate(shown, 1)],
             next=None,
-            gaps=visible_gaps([*plan.gaps, *self._missing.values()], now),
+            gaps=visible_gaps([*plan.gaps, *self._gaps.values()], now),
             cost=self._cost,
             sources=scans,
             data_losses=self._losses,
@@ -191,7 +194,7 @@ class _Run:
             entry = reading.scan.entry
             if not self._forgiving:
                 raise TableMissing(entry.table)
-            self._missing[entry.table] = Gap.of_missing(entry, self._ranking.start, self._ranking.end)
+            self._gaps[(entry.table,)] = Gap.of_missing(entry, self._ranking.start, self._ranking.end)
             reading.more = False
 
     def _take(self, reading: _Range, page: Page) -> None:
@@ -207,8 +210,13 @@ class _Run:
             reading.keys = replace(reading.keys, start=page.last)
         items = [scan.with_data(item) for item in items if self._is_ahead(self._key_of(item, scan))]
         if scan.conditions:
-            items = match_conditions(Columns.of(items), scan, self._reader.unpacker).items()
+            note_lost = partial(self._note_lost, scan.entry)
+            columns = match_conditions(Columns.of(items), scan, self._reader.unpacker, self._cost, note_lost=note_lost)
+            items = columns.items()
         self._candidates += [_Candidate(self._key_of(item, scan), scan, item, whole=whole) for item in items]
+
+    def _note_lost(self, entry: Entry, item: Item) -> None:
+        self._gaps[entry.table, item["pk"], item["sk"]] = Gap.of_lost(entry, item)
 
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
         return read_base_items(items, scan, self._reader.store, self._cost, consistent=self._ranking.consistent)
@@ -248,7 +256,7 @@ class _Run:
             if page is None:
                 raise _too_much(f"ranking the archived period {entry.period.label} takes")
             self._cost.requests += 1
-            self._cost.read += len(page.events)
+            self._cost.read += page.read
             keys = [
                 RankKey(Decimal(number_at(event.data, ranking.index.sort_by) or 0), event.time, event.series, event.id)
                 for event in page.events
@@ -276,7 +284,7 @@ class _Run:
                     break
                 rows.append((candidate.key, row))
             count += 1
-        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection)
+        self._losses = complete_rows([row for _, row in rows], self._reader.unpacker, projection, self._cost)
         events = show_rows([row for _, row in rows], projection)
         return list(zip([key for key, _ in rows], events, strict=True)), count
 

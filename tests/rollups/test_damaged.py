@@ -1,0 +1,50 @@
+"""Events whose data is damaged: nobody can say what they add to a listing or a rollup, and the answer says so."""
+
+from datetime import timedelta
+
+from tests.worlds.listings import ask_listing, at
+from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
+from tidetable.events import Item
+from tidetable.keys import Key
+from tidetable.times import to_text
+
+
+def damage_event(world: World, minutes: int) -> Item:
+    """Give the event of that minute compressed data that nobody can decompress; returns its item as it was."""
+    table = world.store.tables[world.entry("s", START).table]
+    (key,) = (key for key in table if key.sk.endswith(f"#{minutes}"))
+    whole = table[key]
+    table[key] = {**{name: value for name, value in whole.items() if name != "data"}, "z": b"damaged"}
+    return whole
+
+
+def test_a_listing_of_fields_names_an_event_whose_data_is_damaged() -> None:
+    world = begin_rollups((MINUTES,))
+    world.write(reading(78, 1, kind="x"), reading(79, 2, note="y"))
+    damage_event(world, 79)
+    page = ask_listing(world, "fields", **{"from": at(75), "to": at(80)})
+    assert [row["field"] for row in page.rows] == ["kind", "mag"]
+    assert page.about()["gaps"] == [
+        {"from": at(79), "to": to_text(START + timedelta(minutes=79, microseconds=1)), "reason": "damaged data"}
+    ]
+
+
+def test_a_bucket_with_an_event_whose_data_is_damaged_is_not_sealed() -> None:
+    """The sum of a sealed bucket would lack its number, and no answer would say so."""
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    world.write(reading(78, 1), reading(79, 2))
+    whole = damage_event(world, 79)
+    world.sleep(1_800)
+    report = world.refresh()
+    assert report is not None
+    assert report.blocked == ["s-m: s cannot be read from 2026-03-02T01:19:00.000000Z on: damaged data"]
+    assert show_edges(world, "m") == ["00:10-01:10"]
+    asked = {"from": at(60), "to": at(90), "stat": "sum", "field": "mag"}
+    assert [gap.reason for gap in world.ask(**asked).gaps] == ["damaged data"]
+    world.store.tables[world.entry("s", START).table][Key(whole["pk"], whole["sk"])] = whole
+    report = world.refresh()
+    assert report is not None
+    assert report.blocked == []
+    answer = world.ask(**asked)
+    assert ([row["sum"] for row in answer.rows], list(answer.gaps)) == ([3], [])
