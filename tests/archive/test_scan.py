@@ -9,6 +9,7 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from aws.archive.scan import RawScan
 from tidetable.errors import ArchiveFailed, TableMissing, TableThrottled
@@ -22,6 +23,9 @@ PAGE = json.dumps(
         "ConsumedCapacity": {"TableName": "t", "CapacityUnits": 256.0},
     }
 ).encode()
+
+
+NO_CHECKSUM = -1
 
 
 class Wire:
@@ -38,13 +42,15 @@ class Wire:
             config=Config(retries={"total_max_attempts": 1}),
         )
         events: Any = client.meta.events
-        events.register("before-send.dynamodb.Scan", self._send)
+        for operation in ("Scan", "Query"):
+            events.register(f"before-send.dynamodb.{operation}", self._send)
+        self.client = client
         self.scan = RawScan(client)
 
     def _send(self, request: Any, **_: Any) -> AWSResponse:
         self.requests.append(json.loads(request.body))
         body, status, crc = self._answer
-        headers: Any = {"x-amz-crc32": str(crc)}
+        headers: Any = {} if crc == NO_CHECKSUM else {"x-amz-crc32": str(crc)}
         return AWSResponse(request.url, status, headers, _Raw(body))
 
     def page(self, limit: int | None = None) -> Any:
@@ -75,6 +81,40 @@ def test_a_page_is_read_consistently_and_is_given_as_it_came() -> None:
     assert page.after == {"pk": {"S": "a#0"}}
 
 
+@pytest.mark.parametrize("low", [None, "2026-03-01T00:00:00.000000Z"])
+@pytest.mark.parametrize("after", [None, {"pk": {"S": "a#0"}, "sk": {"S": "x"}}])
+def test_a_partition_is_read_consistently_from_a_sort_key_on(low: str | None, after: Any) -> None:
+    wire = Wire()
+    page = wire.scan.partition("t", "a#0", low=low, after=after, limit=None)
+    condition, values = "pk = :pk", {":pk": {"S": "a#0"}}
+    if low is not None:
+        condition, values = "pk = :pk AND sk >= :low", values | {":low": {"S": low}}
+    (request,) = wire.requests
+    assert request == {
+        "TableName": "t",
+        "ConsistentRead": True,
+        "KeyConditionExpression": condition,
+        "ExpressionAttributeValues": values,
+        "ReturnConsumedCapacity": "TOTAL",
+        **({} if after is None else {"ExclusiveStartKey": after}),
+    }
+    assert page.items == b'[{"pk": {"S": "a#0"}}]'
+
+
+def test_the_last_page_of_a_server_that_counts_no_units_and_sends_no_checksum_is_read() -> None:
+    """As DynamoDB Local's is."""
+    page = Wire(b'{"Items":[],"Count":0,"ScannedCount":0}', crc=NO_CHECKSUM).page()
+    assert (page.items, page.count, page.units, page.after) == (b"[]", 0, 0.0, None)
+
+
+def test_other_requests_of_the_same_client_are_parsed_as_ever() -> None:
+    """The catalog may be read by the client of the scan."""
+    wire = Wire()
+    for _ in range(2):
+        assert wire.client.scan(TableName="t")["Items"] == [{"pk": {"S": "a#0"}}]
+        assert wire.page().items == b'[{"pk": {"S": "a#0"}}]'
+
+
 def test_a_page_that_was_damaged_on_its_way_is_refused() -> None:
     with pytest.raises(ArchiveFailed, match="damaged on its way"):
         Wire(crc=1).page()
@@ -87,4 +127,10 @@ def test_a_page_that_was_damaged_on_its_way_is_refused() -> None:
 def test_a_refusal_is_told_by_its_kind(code: str, error: type[Exception]) -> None:
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "no"}).encode()
     with pytest.raises(error):
+        Wire(body, 400).page()
+
+
+def test_a_refusal_that_waiting_does_not_mend_is_not_called_throttling() -> None:
+    body = json.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "message": "no"}).encode()
+    with pytest.raises(ClientError, match="AccessDenied"):
         Wire(body, 400).page()

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, World, begin_rollups, reading, show_edges
+from tidetable.catalog import Seen
+from tidetable.config import TableClass
 from tidetable.periods import Kind
 from tidetable.rollups.collect import collect, collect_together
 from tidetable.rollups.cover import Segment
@@ -22,6 +25,13 @@ def test_a_period_that_never_had_a_table_has_no_events_and_yet_may_lack_cells() 
     assert collect(HOURS, [Segment(start, start + HOUR, None)], world.services()).groups == {}
     with pytest.raises(BucketBlocked, match=r"s-m cannot be read from 2026-04-11T00:00:00.000000Z on: no table"):
         collect(HOURS, [Segment(start, start + HOUR, MINUTES)], world.services())
+
+
+def test_a_period_that_was_deleted_is_not_taken_for_one_without_events() -> None:
+    world = World()
+    world.forget("s", START)
+    with pytest.raises(BucketBlocked, match=r"^s cannot be read from 2026-03-02T00:00:00.000000Z on: deleted$"):
+        collect(HOURS, [Segment(START, START + HOUR, None)], world.services())
 
 
 def test_a_damaged_pack_of_a_series_keeps_its_bucket_from_being_sealed() -> None:
@@ -74,6 +84,44 @@ def test_so_many_buckets_are_read_together(start: str, due: int, count: int) -> 
     world = World((BY_DAY,), SERIES)
     at = {"at first": START, "at last": START + DAY - 30 * MINUTE, "the last": START + DAY - 10 * MINUTE}[start]
     assert list(collect_together(BY_DAY, at, due, world.services())) == [at + n * 10 * MINUTE for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("units", "remaining", "seconds"),
+    [
+        # Half of four units, and one unit at the least.
+        (4, 100.0, 2.5),
+        (1, 100.0, 5.0),
+        # On demand, and of a table that nobody has looked at: 4,000 units per second.
+        (None, 100.0, 0.00125),
+        ("unseen", 100.0, 0.00125),
+        # No longer than the run may take, and not at all after its end.
+        (4, 1.5, 1.5),
+        (4, -1.0, 0.0),
+    ],
+)
+def test_a_bucket_is_read_at_the_pace_that_leaves_units_to_queries(
+    units: Any, remaining: float, seconds: float
+) -> None:
+    """Five series of two suffixes each: ten requests of the fake, which take half a unit each."""
+    world = World((BY_DAY,), SERIES)
+    world.write(*(reading(21 + n, n, f"s{n}") for n in range(5)))
+    entry = world.entry("s", START)
+    seen = None if units == "unseen" else Seen(5, units, TableClass.STANDARD)
+    world.catalog.items["s", entry.period] = replace(entry, seen=seen)
+    read: list[bool] = []
+    query_many = world.store.query_many
+
+    def note_read(*arguments: Any, **options: Any) -> Any:
+        read.append(True)
+        return query_many(*arguments, **options)
+
+    world.store.query_many = note_read  # type: ignore[method-assign]
+    before = world.time
+    segment = Segment(START + 20 * MINUTE, START + 30 * MINUTE, None)
+    services = replace(world.services(), reader=world.reader, remaining=lambda: remaining if read else 100.0)
+    collect(BY_DAY, [segment], services)
+    assert (world.time - before).total_seconds() == seconds
 
 
 def test_cells_of_a_table_that_is_gone_are_not_taken_for_none() -> None:

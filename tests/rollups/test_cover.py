@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from tests.worlds.rolled import HOURS, MINUTES
+from tidetable.catalog import ArchiveFacts, Entry, State
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
 from tidetable.ports import Edge, Mark, RollupState
 from tidetable.rollups.cover import (
     Usable,
@@ -16,6 +19,7 @@ from tidetable.rollups.cover import (
     join,
     list_versions,
     marked_buckets,
+    readable_spans,
     subtract,
     usable_spans,
 )
@@ -121,6 +125,45 @@ def test_a_newer_definition_that_was_rebuilt_to_the_beginning_hides_the_older_on
     first, second = list_versions(newer, state)
     assert first.definition.by == ()
     assert second.start == second.end
+
+
+def test_of_three_definitions_the_newest_counts_wherever_it_is_sealed() -> None:
+    """The newest was rebuilt to before the first, and the one between them was not."""
+    between, newest = replace(HOURS, by=()), replace(HOURS, by=("kind", "series"))
+    edges = [
+        edge(HOURS, "02T01:00", "02T04:00"),
+        edge(between, "02T02:00", "02T06:00"),
+        edge(newest, "02T00:00", "02T09:00"),
+    ]
+    found = list_versions(newest, RollupState(edges, [], []))
+    assert [version.definition.by for version in found] == [("kind", "series"), (), ("kind",)]
+    assert [(show(version.start), show(version.end)) for version in found] == [
+        ("02T00:00", "02T09:00"),
+        ("02T02:00", "02T02:00"),
+        ("02T01:00", "02T01:00"),
+    ]
+
+
+def test_the_edges_of_other_rollups_of_a_stream_are_not_versions_of_one() -> None:
+    state = RollupState([edge(HOURS, "02T00:00", "02T06:00"), edge(MINUTES, "02T00:00", "02T09:00")], [], [])
+    assert [version.edge.rollup for version in list_versions(HOURS, state)] == ["h"]
+
+
+@pytest.mark.parametrize(
+    ("state", "archived", "readable"),
+    [
+        (State.OPEN, False, True),
+        (State.CLOSED, False, True),
+        (State.ARCHIVED, True, True),
+        (State.DELETED, True, True),
+        (State.DELETED, False, False),
+    ],
+)
+def test_a_period_with_a_table_or_an_archive_can_be_read(state: State, archived: bool, readable: bool) -> None:
+    day = containing(at("02T00:00"), Kind.DAY)
+    facts = ArchiveFacts("m", 1, 1, at("05T00:00")) if archived else None
+    entry = Entry("s-h", day, "t", Layout("time", 1, "id", 86_400), state, at("01T00:00"), archive=facts)
+    assert readable_spans([entry]) == (spans("02T00:00-03T00:00") if readable else [])
 
 
 def test_a_definition_that_has_sealed_nothing_is_newer_than_the_one_that_reaches_it() -> None:

@@ -1,11 +1,13 @@
 """Rebuilding a rollup: past buckets are computed, sealed buckets are marked, and a rebuild can stop anywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.keys import Layout, Packing
+from tidetable.ports import Edge
 from tidetable.rollups.rebuild import Progress, rebuild
 from tidetable.rollups.status import describe_rollups, plan_rebuild
 from tidetable.times import to_text
@@ -191,6 +193,38 @@ def test_a_rebuild_marks_what_its_range_meets_and_no_finer_bucket_beside_it() ->
     }
     span = {"from": to_text(START + timedelta(minutes=70)), "to": to_text(START + timedelta(minutes=120))}
     assert {scan.entry.stream for scan in world.ask(step="10m", **span).sources} == {"s-m"}
+
+
+def test_every_sealed_bucket_of_a_long_range_is_marked_once() -> None:
+    """20 hours are 120 buckets, of which 100 are marked at a time."""
+    world = World((MINUTES,))
+    world.rollups.put_edge("s", Edge("m", START, START + timedelta(hours=21), MINUTES.text), None)
+    world.sleep(40 * 3_600)
+    marks: list[datetime] = []
+    put_marks = world.rollups.put_marks
+
+    def note_marks(stream: str, buckets: Sequence[datetime], *rest: Any) -> None:
+        marks.extend(buckets)
+        put_marks(stream, buckets, *rest)
+
+    world.rollups.put_marks = note_marks  # type: ignore[method-assign, assignment]
+    progress = rebuilt(world, 0.5, 20.5)
+    assert (progress.marked, progress.buckets, progress.left, progress.done) == (120, 0, 0, True)
+    assert marks == [START + timedelta(minutes=30 + 10 * number) for number in range(120)]
+
+
+def test_a_definition_that_the_refresher_has_not_seen_yet_is_not_rebuilt() -> None:
+    world = World((MINUTES,))
+    problem = "the rollup has not begun: wait for the refresher's next run"
+    assert (rebuilt(world, 0).problem, rebuilt(world, 0).done) == (problem, False)
+    world.refresh()
+    world.sleep(4_800)
+    world.refresh()
+    assert rebuilt(world, 0).problem is None
+    world.rollups.marks.clear()
+    world.definitions["s"] = [replace(MINUTES, by=())]
+    assert rebuilt(world, 0).problem == problem
+    assert not world.rollups.marks
 
 
 def test_a_plan_of_a_rebuild_counts_what_it_would_compute() -> None:

@@ -1,0 +1,144 @@
+"""Several runs of an export: they share a plan, none works beside another, and the manifest says what they made."""
+
+import json
+from datetime import datetime, timedelta
+from io import BytesIO
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.fakes import FakeCatalog, FakeClock
+from tests.worlds.archives import NOW, START, World, some
+from tidetable.archive.facts import join_digests
+from tidetable.archive.pacing import Pacer
+from tidetable.catalog import Entry, State
+from tidetable.errors import TableThrottled
+from tidetable.keys import Layout
+from tidetable.periods import Kind, containing
+
+LEASE = "archive#s#2026-03-01"
+
+
+def try_leases(catalog: FakeCatalog, begun: datetime) -> list[bool]:
+    """Whether another run would get the lease of the period, so many seconds after this one began."""
+    return [
+        catalog.acquire(LEASE, "another", begun + timedelta(seconds=seconds), timedelta(0)) for seconds in (0, 899, 901)
+    ]
+
+
+def test_a_run_holds_its_period_for_as_long_as_it_may_take_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was killed must not stop those after it."""
+    world = World(some(10))
+    world.seconds = 900
+    page, looks = world.page, list[bool]()
+
+    def look(*names: Any, **options: Any) -> Any:
+        looks.extend([] if looks else try_leases(world.catalog, NOW))
+        return page(*names, **options)
+
+    monkeypatch.setattr(world, "page", look)
+    assert world.run().done
+    assert looks == [False, False, True]
+
+
+def test_an_export_that_has_begun_keeps_its_segments_and_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one segment less, the rest of the table would be left out of an archive that is called complete."""
+    world = World(some(20))
+    world.read, world.policy = 2000, 'archive = { segments = 2, columns = { n = "integer" } }'
+    page = world.page
+
+    def throttle_second(table: str, *, segment: int, **options: Any) -> Any:
+        if segment == 1:
+            raise TableThrottled(table)
+        return page(table, segment=segment, **options)
+
+    monkeypatch.setattr(world, "page", throttle_second)
+    assert not world.run().done
+    monkeypatch.undo()
+    world.policy = 'archive = { segments = 1, columns = { n = "string" } }'
+    again = world.run()
+    assert (again.done, again.events) == (True, 20)
+    assert again.entry.archive is not None
+    assert world.manifest(again.entry.archive.manifest).columns == {"n": "integer"}
+    types = {str(pq.read_schema(BytesIO(world.bucket[key])).field("n").type) for key in world.parts}
+    assert types == {"int64"}
+    assert [key.rpartition("/")[2] for key in world.parts] == ["part-000-00000.parquet", "part-001-00000.parquet"]
+
+
+def test_a_run_that_is_not_the_last_leaves_the_plan_and_the_progress_of_each_segment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(some(100))
+    world.read, world.policy = 2000, "archive = { segments = 2 }"
+    page = world.page
+
+    def throttle_second_page(table: str, *, after: Any, **options: Any) -> Any:
+        if after is not None:
+            raise TableThrottled(table)
+        return page(table, after=after, **options)
+
+    monkeypatch.setattr(world, "page", throttle_second_page)
+    assert not world.run().done
+    names = sorted(key.rpartition("/")[2] for key in world.bucket if "_progress-" in key)
+    assert names == ["_progress-plan.json", "_progress-segment-000.json", "_progress-segment-001.json"]
+
+
+def test_the_manifest_says_of_which_table_it_is_and_when_it_was_written() -> None:
+    world = World(some(100))
+    facts = world.archive().archive
+    assert facts is not None
+    assert facts.manifest == "stream=s/period=2026-03-01/_manifest.json"
+    document = json.loads(world.bucket[facts.manifest])
+    names = ("version", "stream", "period", "table", "events", "packs", "written_at")
+    assert {name: document[name] for name in names} == {
+        "version": 3,
+        "stream": "s",
+        "period": "2026-03-01",
+        "table": "t",
+        "events": 100,
+        "packs": 0,
+        "written_at": "2026-03-20T00:00:00.000000Z",
+    }
+    # The edges of each part, by which readers choose the parts that they open.
+    for part in document["parts"]:
+        table = pq.read_table(BytesIO(world.bucket[part["key"]]))
+        times = [f"{time:%Y-%m-%dT%H:%M:%S.%f}Z" for time in table.column("time").to_pylist()]
+        assert (part["first"][:27], part["last"][:27]) == (min(times), max(times))
+        assert part["events"] == len(times)
+        assert len(part["digest"]) == 32
+
+
+def test_a_period_that_was_deleted_without_an_archive_has_nothing_to_archive() -> None:
+    world = World([])
+    world.catalog.move(world.catalog.entries("s")[0], State.DELETED, expected=[State.CLOSED])
+    run = world.run()
+    assert (run.done, run.events, world.state, world.bucket) == (True, 0, State.DELETED, {})
+
+
+def test_of_several_periods_the_one_that_is_named_is_archived() -> None:
+    """The catalog also answers periods that only overlap."""
+    world = World(some(10))
+    month = Entry("s", containing(START, Kind.MONTH), "month", Layout("time", 4, "id", 21_600), State.OPEN, START)
+    world.catalog.add(month)
+    assert world.archive().table == "t"
+    assert [entry.state for entry in world.catalog.entries("s") if entry.table == "month"] == [State.OPEN]
+
+
+@pytest.mark.parametrize(
+    ("digests", "joined"),
+    [
+        ([], "0" * 32),
+        (["ff"], "0" * 30 + "ff"),
+        (["f" * 32, "2"], "0" * 31 + "1"),
+        (["8" + "0" * 31, "8" + "0" * 31], "0" * 32),
+    ],
+)
+def test_the_digest_of_a_union_is_a_sum_of_128_bits(digests: list[str], joined: str) -> None:
+    assert join_digests(digests) == joined
+
+
+@pytest.mark.parametrize(("free", "seconds"), [(-1_000, 0.0), (-300, 0.0), (-299, 1.0), (0, 300.0), (5, 305.0)])
+def test_a_later_run_comes_when_all_that_a_table_keeps_is_unused_again(free: int, seconds: float) -> None:
+    pacer = Pacer(10.0, FakeClock(NOW), burst=300, free=NOW + timedelta(seconds=free))
+    assert pacer.seconds_to_full_burst() == seconds
