@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from strict.placeholders import find_attributes
+
 Request = Mapping[str, Any]
 
 LEADING_KEYS, ATTRIBUTES, SELECT = "dynamodb:LeadingKeys", "dynamodb:Attributes", "dynamodb:Select"
 _EXPRESSIONS = ("ProjectionExpression", "FilterExpression", "KeyConditionExpression", "ConditionExpression")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
-# Names at the beginning of a path: neither members of a map, nor functions, nor placeholders of values.
-_FIRST_NAME = re.compile(r"(?<![.\w#:])#?[A-Za-z_]\w*(?!\s*\(|\w)")
-_WORDS = frozenset({"and", "or", "not", "between", "in"})
 
 
 def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dict[str, Any]:
@@ -66,9 +65,7 @@ def _find_attributes(request: Request) -> Iterator[str]:
     """The names of the top-level attributes that a request mentions: those that it reads by, filters by and asks for."""
     names = request.get("ExpressionAttributeNames") or {}
     for member in _EXPRESSIONS:
-        for name in _FIRST_NAME.findall(request.get(member) or ""):
-            if name.lower() not in _WORDS:
-                yield names.get(name, name)
+        yield from find_attributes(request.get(member) or "", names)
     yield from request.get("AttributesToGet") or ()
     for member in ("KeyConditions", "QueryFilter", "ScanFilter", "Expected", "AttributeUpdates", "ExclusiveStartKey"):
         yield from request.get(member) or ()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from strict.refusals import invalid
 from strict.units import Wire
 
 _TOKEN = re.compile(r"\s*(<>|<=|>=|[=<>(),+-]|[#:]?[A-Za-z_][\w.#]*|:\w+)")
@@ -53,17 +54,21 @@ class Parser:
         while self._tokens:
             clause = self._next().upper()
             while True:
-                name = self._name(self._next())
+                token = self._next()
+                if "." in token:
+                    raise NotImplementedError(f"a change within {token}")
+                name = self._name(token)
                 if clause == "SET":
                     self._expect("=")
                     value = self._sum()(item)
-                    assert value is not None
+                    if value is None:
+                        raise invalid("The provided expression refers to an attribute that does not exist in the item")
                     new[name] = value
                 elif clause == "REMOVE":
                     new.pop(name, None)
                 elif clause == "ADD":
-                    amount = self._operand()(item) or {}
-                    new[name] = {"N": str(Decimal(item.get(name, {"N": "0"})["N"]) + Decimal(amount["N"]))}
+                    amount = self._operand()(item)
+                    new[name] = {"N": str(Decimal(_number(item.get(name, {"N": "0"}))) + Decimal(_number(amount)))}
                 else:
                     raise NotImplementedError(clause)
                 if self._peek() != ",":
@@ -152,6 +157,8 @@ class Parser:
         if token.startswith(":"):
             value = self._values[token]
             return lambda _: value
+        if self._peek() == "(":
+            raise NotImplementedError(f"the function {token}")
         first, *rest = (self._name(name) for name in token.split("."))
 
         def follow(item: Item) -> Wire | None:
@@ -201,5 +208,19 @@ def _text(value: Wire | None) -> str:
 
 
 def _number(value: Wire | None) -> str:
-    assert value is not None
+    if value is None:
+        raise invalid("The provided expression refers to an attribute that does not exist in the item")
+    if "N" not in value:
+        raise invalid("An operand in the update expression has an incorrect data type")
     return str(value["N"])
+
+
+def meets_condition(request: Mapping[str, Any], old: Item | None) -> bool:
+    """Whether an item (None: no item) meets the condition of a request, if it has one."""
+    text = request.get("ConditionExpression")
+    return text is None or Parser(text, request).condition()(old or {})
+
+
+def update_item(request: Mapping[str, Any], old: Item | None) -> dict[str, Wire]:
+    """The item that an update makes of an item (None: no item)."""
+    return Parser(request["UpdateExpression"], request).update(old or request["Key"])

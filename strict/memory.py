@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strict.engines import Document
-from strict.expressions import Parser, sortable
-from strict.refusals import Refusal, canceled, in_use, invalid, not_found
+from strict.expressions import Parser, meets_condition, sortable, update_item
+from strict.refusals import Refusal, canceled, in_use, not_found
 from strict.tables import keys_of
-from strict.units import ITEM_BYTES, Stored, Wire
+from strict.units import Stored, Wire
 
 Request = Mapping[str, Any]
 _RANGE = re.compile(r"#?\w+ = :\w+ AND #?\w+ BETWEEN :\w+ AND :\w+")
@@ -171,9 +171,7 @@ class MemoryEngine:
         return {}
 
     def _check(self, request: Request, old: _Item | None) -> None:
-        if "ConditionExpression" not in request:
-            return
-        if not Parser(request["ConditionExpression"], request).condition()(old or {}):
+        if not meets_condition(request, old):
             raise Refusal("ConditionalCheckFailedException", "The conditional request failed")
 
     def _put(self, request: Request) -> Document:
@@ -186,7 +184,7 @@ class MemoryEngine:
         table = self._table(request["TableName"])
         old = table.main.get(request["Key"])
         self._check(request, old)
-        table.put(_update_item(request, old))
+        table.put(update_item(request, old))
         return {}
 
     def _delete(self, request: Request) -> Document:
@@ -224,7 +222,7 @@ class MemoryEngine:
             try:
                 self._check(inner, old)
                 if "UpdateExpression" in inner:
-                    _update_item(inner, old)
+                    update_item(inner, old)
                 codes.append("None")
             except Refusal as refusal:
                 codes.append("ValidationError" if refusal.code == "ValidationException" else "ConditionalCheckFailed")
@@ -310,11 +308,3 @@ def _page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> 
         matches = Parser(request["FilterExpression"], request).condition()
         items = [item for item in items if matches(item)]
     return answer | {"Items": items, "Count": len(items)}
-
-
-def _update_item(request: Request, old: _Item | None) -> _Item:
-    """The item after an update. How large it is, only the engine knows."""
-    new = Stored(Parser(request["UpdateExpression"], request).update(old or request["Key"]))
-    if new.size > ITEM_BYTES:
-        raise invalid("Item size to update has exceeded the maximum allowed size")
-    return new

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -18,6 +18,7 @@ _PLACEHOLDER = re.compile(r"[#:]\w+")
 _IN = re.compile(r"\bIN\s*\(([^)]*)\)", re.IGNORECASE)
 # Names at the beginning of a path: neither members of a map, nor functions, nor placeholders of values.
 _FIRST_NAME = re.compile(r"(?<![.\w#:])#?[A-Za-z_]\w*(?!\s*\(|\w)")
+_WORDS = frozenset({"and", "or", "not", "between", "in"})
 _MEMBERS = {"#": "ExpressionAttributeNames", ":": "ExpressionAttributeValues"}
 
 
@@ -66,13 +67,18 @@ def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Express
             raise invalid(f"Invalid expression: An expression uses what {member} does not define: {sorted(missing)}")
 
 
+def find_attributes(text: str, names: Mapping[str, str]) -> Iterator[str]:
+    """The top-level attributes that an expression mentions; ``names`` are the request's ExpressionAttributeNames."""
+    return (names.get(name, name) for name in _FIRST_NAME.findall(text) if name.lower() not in _WORDS)
+
+
 def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
     """Refuse a Query's filter on an attribute of the key that the Query reads by."""
     text = request.get("FilterExpression")
     if text is None:
         return
     names = request.get("ExpressionAttributeNames", {})
-    filtered = {names.get(name, name) for name in _FIRST_NAME.findall(text)} & set(keys)
+    filtered = set(find_attributes(text, names)) & set(keys)
     if filtered:
         raise invalid(
             f"Filter Expression can only contain non-primary key attributes: Primary key attribute: {min(filtered)}"

@@ -10,6 +10,7 @@ from strict.account import Account
 from strict.engines import Document
 from strict.expressions import Parser, sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
+from strict.placeholders import find_attributes
 from strict.projections import project, project_item, projection_paths
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
@@ -259,10 +260,10 @@ def _show(request: Request, items: Sequence[Wire]) -> Document:
 
 
 def _used_names(request: Request) -> set[str]:
-    """The attributes that a request shows or filters by, as far as they have short names."""
+    """The attributes that a request shows or filters by."""
     names = request.get("ExpressionAttributeNames", {})
-    text = " ".join(request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
-    return {names.get(name, name) for name in re.findall(r"(?<![.\w#])#\w+", text)}
+    texts = (request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
+    return {attribute for text in texts for attribute in find_attributes(text, names)}
 
 
 def _refuse_backwards(request: Request) -> None:

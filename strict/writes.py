@@ -10,6 +10,7 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
+from strict.expressions import meets_condition, update_item
 from strict.metering import Charge, Meter, Reason, collection_growth, omit_capacity_option, partition_key
 from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
@@ -55,9 +56,11 @@ class Writes:
         return self._single("DeleteItem", request, None)
 
     def update_item(self, request: Request) -> Document:
-        """UpdateItem: the new item's size is known only afterwards."""
+        """UpdateItem: what it costs is known only afterwards."""
         table = self._account.find_usable(request["TableName"])
         old = self._get(table, request["Key"])
+        if self._outgrows(request, old):
+            raise invalid("Item size to update has exceeded the maximum allowed size")
         self._pay_if_possible(table, self._meter.write(table, old, old))
         answer = self._forward("UpdateItem", request, table, old)
         new = self._get(table, request["Key"])
@@ -106,14 +109,18 @@ class Writes:
         charges: list[tuple[Table, Charge]] = []
         changes: list[tuple[Table, Wire | None, Wire | None]] = []
         refusals: list[list[Reason]] = []
+        large: list[bool] = []
         for table, (kind, inner) in zip(tables, actions, strict=True):
             key = inner["Key"] if "Key" in inner else _key(table, inner["Item"])
             old = self._get(table, key)
+            large.append(kind == "Update" and self._outgrows(inner, old))
             new = inner.get("Item", None if kind == "Delete" else old)
             own = self._meter.write(table, old, new, self._meter.factor())
             refusals.append(self._meter.find_refusals(table, own))
             charges += [(table, charge) for charge in own]
             changes.append((table, old, new))
+        if any(large):
+            raise canceled(["ValidationError" if own else "None" for own in large])
         full = self._full(changes)
         if full:
             codes = ["ItemCollectionSizeLimitExceeded" if number in full else "None" for number in range(len(changes))]
@@ -224,6 +231,19 @@ class Writes:
     def _check_item(self, item: Wire) -> None:
         if item_size(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
             raise invalid("Item size has exceeded the maximum allowed size")
+
+    def _outgrows(self, request: Request, old: Wire | None) -> bool:
+        """Whether an update makes an item larger than an item may be.
+
+        An update that the service refuses for another reason, as its condition, and one that only the engine can read, are
+        left to the engine.
+        """
+        if not self._account.enforces(Rule.ITEM_BYTES):
+            return False
+        try:
+            return meets_condition(request, old) and item_size(update_item(request, old)) > ITEM_BYTES
+        except (NotImplementedError, Refusal):
+            return False
 
     def _read_old_items(self, changes: list[_Change]) -> list[Wire | None]:
         """The items that a batch replaces, read in one call."""

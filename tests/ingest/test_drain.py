@@ -1,15 +1,19 @@
 """The drain: every queued event is written, or its message comes again."""
 
 from datetime import timedelta
+from random import Random
+from string import ascii_letters, digits
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.ingest.streams import NOW
-from tests.worlds.intake import World, event
+from tests.ingest.streams import CONFIG, NOW
+from tests.worlds.intake import World, event, world
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import NotDrained, Undrainable
+from tidetable.config.model import LargePolicy
+from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message
@@ -114,7 +118,8 @@ def test_the_drain_takes_a_share_of_what_a_table_was_seen_to_have(units: int | N
     """Both consumers together take a quarter, and enough units for one message."""
     world = World()
     entry = next(entry for entry in world.catalog.entries("quakes") if entry.period.label == "2026-03-01")
-    world.catalog.note(entry, Seen(units, units, TableClass.STANDARD))
+    # The units of reads say nothing of what may be written.
+    world.catalog.note(entry, Seen(units, 4000, TableClass.STANDARD))
     begun = world.clock.now()
     parts = world.drainer()
     for number in range(2):
@@ -179,3 +184,112 @@ def test_a_message_is_not_buried_while_any_of_it_can_still_be_written() -> None:
     assert world.letters.kept == []
     world.store.throttles = set()
     assert (world.drain(body), len(world.letters.kept), world.count("2026-03-01")) == (0, 1, 1)
+
+
+def fences_of(stage: World) -> list[str]:
+    """The periods whose fence was asked for from now on, once per transaction."""
+    asked: list[str] = []
+    transact = stage.store.transact
+
+    def watched(puts: Any, entry: Any = None) -> Any:
+        asked.append(entry.period.label)
+        return transact(puts, entry)
+
+    stage.store.transact = watched  # type: ignore[method-assign]
+    return asked
+
+
+def test_an_event_without_a_table_is_waited_for_and_not_laid_aside() -> None:
+    """The lifecycle makes the table in its next run, and the message comes again."""
+    stage = World()
+    stage.letters.takes = True
+    body = encode_message("quakes", [Event("a", NOW + timedelta(days=1), "1", {})], 1)
+    with pytest.raises(NotDrained, match="no period table of quakes is recorded") as refused:
+        drain_message(body, stage.drainer(), lambda: 60.0)
+    assert (type(refused.value), stage.letters.kept) == (NotDrained, [])
+
+
+def test_behind_the_window_even_an_open_table_is_written_behind_its_fence() -> None:
+    """It may be closed and archived at any moment, whatever was read before."""
+    stage = World()
+    stage.clock.time += timedelta(days=3)
+    stale = list(stage.catalog.entries("quakes"))
+    stage.move("2026-03-01", State.ARCHIVING)
+    stage.catalog.entries = lambda *_, **__: stale  # type: ignore[method-assign]
+    with pytest.raises(Undrainable, match="restore it"):
+        stage.drain(encode_message("quakes", [Event("a", NOW, "1", {})], 1))
+    assert stage.stored() == 0
+
+
+@pytest.mark.parametrize("state", [State.CREATING, State.OPEN])
+def test_within_the_window_a_table_needs_no_fence(state: State) -> None:
+    """A transaction costs twice as many units."""
+    stage = World()
+    stage.move("2026-03-01", state)
+    fences = fences_of(stage)
+    assert stage.drain(encode_message("quakes", [Event("a", NOW, "1", {})], 1), 60) == 1
+    assert (fences, stage.stored()) == ([], 1)
+
+
+def test_events_of_a_stream_that_is_no_longer_configured_are_written_behind_the_fence() -> None:
+    """Nobody knows its window any more."""
+    stage = World()
+    fences = fences_of(stage)
+    left = {name: stream for name, stream in CONFIG.streams.items() if name != "quakes"}
+    drain = stage.pipeline(config=replace(CONFIG, streams=left)).drain
+    body = encode_message("quakes", [Event("a", NOW, "1", {"n": 1})], 7)
+    assert drain_message(body, drain, lambda: 60.0).events == 1
+    assert fences == ["2026-03-01"]
+    assert [(item["at"], item["data"]) for item in stage.table("2026-03-01")] == [(7, {"n": 1})]
+
+
+def test_what_is_not_written_because_newer_is_there_costs_units_all_the_same() -> None:
+    stage = World()
+    entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == "2026-03-01")
+    stage.catalog.note(entry, Seen(80, 5, TableClass.STANDARD))
+    events = [decode_event(event(number)) for number in range(20)]
+    drain_message(encode_message("quakes", events, 9), stage.drainer(), lambda: 60.0)
+    begun = stage.clock.now()
+    assert drain_message(encode_message("quakes", events, 1), stage.drainer(), lambda: 60.0).events == 20
+    # A consumer's share is ten units per second: the second ten wait for the first.
+    assert stage.clock.now() - begun == timedelta(seconds=1)
+
+
+def test_of_a_repeated_message_everything_is_written_if_its_table_cannot_be_read() -> None:
+    stage = World()
+    body = message(stage, event(1), event(2))
+    asked: list[bool] = []
+
+    def get_many(*_: Any, consistent: bool = True) -> Any:
+        asked.append(consistent)
+        raise StoreUnavailable("no answer", "time-out")
+
+    stage.store.get_many = get_many  # type: ignore[method-assign]
+    assert drain_message(body, stage.drainer(), lambda: 60.0, repeated=True).events == 2
+    assert (stage.stored(), asked) == (2, [False]), (
+        "to miss an item costs a write, and to read consistently twice as much"
+    )
+
+
+def test_an_event_that_no_table_can_hold_is_laid_aside_with_its_reason() -> None:
+    stage = World()
+    stage.letters.takes = True
+    body = encode_message("quakes", [Event("a", NOW, "1", {"n": "x" * 410_000})], 1)
+    drained = drain_message(body, stage.drainer(), lambda: 60.0)
+    assert drained.buried == "an event of quakes is too large for period 2026-03-01"
+    assert (drained.events, stage.letters.kept, stage.stored()) == (0, [drained.buried], 0)
+
+
+def test_what_an_event_refers_to_is_written_before_it_behind_the_window_too() -> None:
+    stage = world(large=LargePolicy(compress_above=1024, beyond="s3"))
+    stage.clock.time += timedelta(days=3)
+    stage.move("2026-03-01", State.CLOSED)
+    # Six bits per letter are left by the best compression: 525 KB, more than an item may have.
+    noise = "".join(Random(1).choices(ascii_letters + digits + "-_", k=700_000))
+    body = encode_message("quakes", [Event("a", NOW, "1", {"n": noise})], 1)
+    stage.values.refuses = True
+    with pytest.raises(NotDrained, match="still to be written"):
+        stage.drain(body, 60)
+    assert stage.stored() == 0
+    stage.values.refuses = False
+    assert (stage.drain(body, 60), stage.stored(), len(stage.values.blobs)) == (1, 1, 1)

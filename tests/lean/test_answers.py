@@ -43,6 +43,22 @@ def test_a_page_is_items_unless_plain_ones_are_wanted() -> None:
     assert len(page.items) == 2
 
 
+def test_a_page_whose_items_were_all_left_out_may_have_more_behind_it() -> None:
+    """A filter leaves nothing of a page, and the range goes on."""
+    last = {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#2"}}
+    empty = msgspec.json.encode({"Items": [], "ScannedCount": 9, "LastEvaluatedKey": last})
+    for texts in (True, False):
+        page = page_of(RANGE, empty, texts=texts)
+        assert (page.items, page.more, page.read, page.units) == ([], True, 9, 0.0)
+
+
+def test_a_page_of_an_index_with_an_order_of_its_own_is_items() -> None:
+    """Its columns would need the sort keys of the table."""
+    items = [{**item, "sk_by_kind": {"S": f"2026#{number}"}} for number, item in enumerate(ITEMS)]
+    page = page_of(replace(RANGE, index=Index("by_kind", "kind")), body(items), texts=True)
+    assert [item["sk_by_kind"] for item in page.items] == ["2026#0", "2026#1"]
+
+
 def test_a_page_of_an_index_leaves_out_the_item_that_it_begins_at() -> None:
     """The condition includes the key of the last page's last item: to begin behind it would need the table's key as well."""
     index = Index("by_kind", "kind")

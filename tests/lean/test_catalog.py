@@ -63,6 +63,22 @@ def test_the_entries_are_read_to_the_last_page() -> None:
     assert [body.get("ExclusiveStartKey") for _, body in script.sent] == [None, last]
 
 
+def test_the_entries_of_a_range_are_read_to_the_last_of_many_pages() -> None:
+    days = [stored(f"2026-03-0{day}") for day in (4, 5, 6, 7)]
+
+    def reply(_: int, body: dict[str, Any]) -> dict[str, Any]:
+        if body.get("Limit"):
+            return {"Items": days[:1]}
+        start = body.get("ExclusiveStartKey")
+        at = 1 if start is None else 1 + next(n for n, day in enumerate(days) if day["sk"] == start["sk"])
+        last = {name: days[at][name] for name in ("pk", "sk")}
+        return {"Items": [days[at]], **({"LastEvaluatedKey": last} if at < 3 else {})}
+
+    start, end = datetime(2026, 3, 4, 12, tzinfo=UTC), datetime(2026, 3, 7, 12, tzinfo=UTC)
+    entries = LeanCatalog(Script(reply).client, "catalog").entries("quakes", start, end)
+    assert [entry.period.label for entry in entries] == ["2026-03-04", "2026-03-05", "2026-03-06", "2026-03-07"]
+
+
 def test_a_callers_key_is_read_consistently() -> None:
     """A revoked key would live on for as long as a replica is behind."""
     script = Script(lambda *_: {})

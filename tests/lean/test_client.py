@@ -112,6 +112,25 @@ def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again
     assert far == [True, False, False], "it stays set"
 
 
+@pytest.mark.parametrize(
+    "code", ["SignatureDoesNotMatch", "RequestExpired", "RequestTimeTooSkewed", "AuthFailure", "ValidationException"]
+)
+def test_every_code_of_a_wrong_clock_is_known(code: str) -> None:
+    now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
+    with served((refusal(code, now), False), clock=lambda: NOW + timedelta(hours=1)) as (_, client):
+        reply = client.call("Query", b"one")
+    assert (reply == b"one") is (code != "ValidationException")
+
+
+@pytest.mark.parametrize("header", [(), ("Date: yesterday",), (f"Date: {NOW:%a, %d %b %Y} 12:03:30 GMT",)])
+def test_a_refusal_that_says_no_other_time_is_passed_on(header: tuple[str, ...]) -> None:
+    """The service accepts five minutes: a difference of less is no reason of a refusal."""
+    with served((refusal("InvalidSignatureException", *header), False)) as (server, client):
+        reply = client.call("Query", b"one")
+    assert isinstance(reply, Refused)
+    assert (reply.code, len(server.seen)) == ("InvalidSignatureException", 1)
+
+
 def test_a_clock_that_is_right_again_is_set_back() -> None:
     """A frozen function's clock is hours late for a moment; what was added for that must go when it is right."""
     clock = [NOW - timedelta(hours=3)]
@@ -165,6 +184,21 @@ def test_an_answer_has_at_most_64_million_bytes(monkeypatch: pytest.MonkeyPatch)
         chunked, long, fitting = (client.call("Query", b"{}") for _ in range(3))
     assert [isinstance(reply, NoAnswer) and reply.why for reply in (chunked, long)] == ["the answer is too long"] * 2
     assert fitting == b"1234"
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("x"), KeyError("x"), IndexError("x"), ValueError("x"), OverflowError("x"), RecursionError("x")]
+)
+def test_whatever_fails_while_an_answer_is_decoded_there_is_none(error: Exception) -> None:
+    """A proxy's page, or half an item: the request is read again, and the caller's other requests are kept."""
+
+    def decode(_: bytes) -> None:
+        raise error
+
+    with served() as (_, client):
+        replies = client.call_all([Request("Query", b"one", decode), Request("Query", b"two")])
+    assert isinstance(replies[0], NoAnswer)
+    assert replies[1] == b"two"
 
 
 def test_an_answer_whose_body_cannot_be_read_is_none_and_the_others_are_kept() -> None:

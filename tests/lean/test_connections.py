@@ -92,6 +92,53 @@ def test_the_endpoint_of_the_service_comes_before_that_of_all(
     assert LeanClient.of_process()._host == endpoint
 
 
+@pytest.mark.parametrize(
+    ("variables", "region"),
+    [
+        ({}, "us-east-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-1"}, "eu-west-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-1", "AWS_REGION": "eu-west-3"}, "eu-west-3"),
+    ],
+)
+def test_the_region_of_the_function_comes_before_the_default(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], region: str
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert LeanClient.of_process()._host == f"dynamodb.{region}.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host", "port"),
+    [
+        ("https://db.example", "db.example", 443),
+        ("http://db.example", "db.example", 80),
+        ("http://db.example:8000", "db.example:8000", 8000),
+        ("https://db.example:443", "db.example:443", 443),
+    ],
+)
+def test_an_endpoint_without_a_port_has_that_of_its_scheme(
+    endpoint: str, host: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int, bool]] = []
+    heads: list[bytes] = []
+
+    class Recording:
+        def __init__(self, host: str, port: int, context: ssl.SSLContext | None, *_: float) -> None:
+            asked.append((host, port, context is not None))
+
+        def send(self, message: bytes) -> None:
+            heads.append(message)
+            raise OSError("enough")
+
+    monkeypatch.setattr(lean, "Connection", Recording)
+    tls_client(endpoint).call("Query", b"{}")
+    assert asked == [("db.example", port, endpoint.startswith("https"))]
+    assert f"\r\nHost: {host}\r\n".encode() in heads[0]
+
+
 @pytest.mark.parametrize("stray", [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale", b"x", b"\r\n"])
 def test_what_comes_after_an_answer_is_never_taken_for_the_next(stray: bytes) -> None:
     with served((answer() + stray, False)) as (server, client):

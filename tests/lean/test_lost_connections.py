@@ -55,6 +55,11 @@ def test_a_request_that_is_to_be_repeated_over_no_connection_gave_no_answer(monk
     assert opened(monkeypatch, unseen, lost).call("Query", b"{}") == NoAnswer("reset by peer")
 
 
+def test_a_failure_without_words_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = SimpleNamespace(send=lambda _: None, receive=fail(TimeoutError()), close=lambda: None)
+    assert opened(monkeypatch, silent).call("Query", b"{}") == NoAnswer("TimeoutError")
+
+
 @pytest.mark.parametrize(
     ("waiting", "received", "quiet"),
     [

@@ -46,6 +46,7 @@ PASSING = [
     Refused("InternalServerError", "", b""),
     Refused("InternalFailure", "", b""),
     Refused("ServiceUnavailable", "", b""),
+    Refused("ServiceUnavailableException", "", b""),
     Refused("HTTP 500", "", b""),
     Refused("HTTP 502", "", b""),
     Refused("HTTP 503", "", b""),

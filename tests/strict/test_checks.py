@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from strict.refusals import Refusal
 from tests.strict.console import Console, index, item, outcome
+from tests.strict.local import local
 
 REFUSED = "ValidationException"
 
@@ -170,32 +170,58 @@ def test_a_transaction_has_four_megabytes_and_each_item_400_kilobytes() -> None:
     assert write(400 * 1024 + 1) == "TransactionCanceledException"
 
 
-def test_an_update_lets_no_item_grow_beyond_400_kilobytes() -> None:
+@pytest.mark.parametrize("name", requests_of(RIGHT))
+def test_a_table_being_created_is_refused_in_every_request(name: str) -> None:
     console = Console()
-    console.table(WarmThroughput={"WriteUnitsPerSecond": 40_000, "ReadUnitsPerSecond": 12_000})
-    console.put(size=400 * 1024 - 100)
-    console.wait(minutes=5)
+    console.create()
+    operation, request = requests_of(RIGHT)[name]
+    assert outcome(lambda: console(operation, **request)) == "ResourceNotFoundException"
 
-    def grow(size: int) -> dict[str, Any]:
-        # "g" and its text.
-        value = {":g": {"S": "x" * (size - 1)}}
-        key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
-        return {
-            "TableName": "t",
-            "Key": key,
-            "UpdateExpression": "SET g = :g",
-            "ExpressionAttributeValues": value,
-        }
 
-    with pytest.raises(Refusal) as caught:
-        console("UpdateItem", **grow(101))
-    assert caught.value.message == "Item size to update has exceeded the maximum allowed size"
-    console.wait(minutes=5)
-    with pytest.raises(Refusal) as caught:
-        console("TransactWriteItems", TransactItems=[{"Update": grow(101)}])
-    assert caught.value.members["CancellationReasons"] == [{"Code": "ValidationError"}]
-    console.wait(minutes=5)
-    assert outcome(lambda: console("UpdateItem", **grow(100))) == "done"
+@pytest.mark.parametrize("name", ["batch get", "batch delete"])
+def test_a_repeated_key_is_known_whichever_way_it_is_written(name: str) -> None:
+    console = Console()
+    console.table()
+    keys = [RIGHT, dict(reversed(RIGHT.items()))]
+    requested = {"Keys": keys} if name == "batch get" else [{"DeleteRequest": {"Key": key}} for key in keys]
+    assert outcome(lambda: console(requests_of(RIGHT)[name][0], **of_batch(requested))) == REFUSED
+
+
+@pytest.mark.parametrize("size", [1024, 1025])
+def test_the_key_of_a_query_has_2048_bytes(size: int) -> None:
+    console = Console()
+    console.table()
+    # "ä" has two bytes.
+    assert outcome(lambda: console.query("ä" * size)) == ("done" if size == 1024 else REFUSED)
+
+
+def test_what_holds_for_queries_of_a_table_holds_for_those_of_an_index() -> None:
+    console = Console()
+    console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")], LocalSecondaryIndexes=[local()])
+    empty = {"KeyConditionExpression": "g = :g", "ExpressionAttributeValues": {":g": {"S": ""}}}
+    assert outcome(lambda: console.query(IndexName="i", **empty)) == REFUSED
+    values = {":pk": {"S": "a"}, ":low": {"S": "2"}, ":high": {"S": "1"}}
+    backwards = {"KeyConditionExpression": "pk = :pk AND g BETWEEN :low AND :high", "ExpressionAttributeValues": values}
+    assert outcome(lambda: console.query(IndexName="l", **backwards)) == REFUSED
+    unprojected = {"ProjectionExpression": "#f", "ExpressionAttributeNames": {"#f": "f"}}
+    assert outcome(lambda: console("Scan", TableName="t", IndexName="i", **unprojected)) == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"ProjectionExpression": "pk, g"}, "done"),
+        ({"ProjectionExpression": "pk, f"}, REFUSED),
+        ({"ProjectionExpression": "pk, f.g"}, REFUSED),
+        ({"FilterExpression": "attribute_exists(sk) AND NOT begins_with(pk, :f)"}, "done"),
+        ({"FilterExpression": "attribute_exists(sk) AND begins_with(f, :f)"}, REFUSED),
+    ],
+)
+def test_an_index_neither_shows_nor_filters_what_it_does_not_hold(more: dict[str, Any], expected: str) -> None:
+    console = Console()
+    console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")])
+    values = {"ExpressionAttributeValues": {":f": {"S": "x"}}} if "FilterExpression" in more else {}
+    assert outcome(lambda: console("Scan", TableName="t", IndexName="i", **more, **values)) == expected
 
 
 @pytest.mark.parametrize(

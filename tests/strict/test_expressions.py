@@ -26,6 +26,8 @@ VALUES = {
     ":in": {"S": "in"},
     ":S": {"S": "S"},
     ":N": {"S": "N"},
+    ":tenth": {"N": "0.1"},
+    ":fifth": {"N": "0.2"},
 }
 NAMES = {"#n": "n", "#m": "m"}
 
@@ -79,7 +81,10 @@ NAMES = {"#n": "n", "#m": "m"}
         ("NOT t = :te AND t = :te", False),
         ("NOT (t = :te AND t = :te)", True),
         ("NOT NOT t = :t", True),
+        ("NOT t = :t OR t = :t", True),
         ("t = :te or t = :t", True),
+        ("t = :te or t = :in or t = :t", True),
+        ("t = :t and n = :n10 and t = :te", False),
         ("t = :t and not t = :te", True),
     ],
 )
@@ -111,6 +116,9 @@ def test_what_the_parser_does_not_know_is_an_error_and_no_answer(text: str) -> N
         ("REMOVE t SET #n = :n9", {"t": None, "n": {"N": "9"}}),
         ("ADD n :n9", {"n": {"N": "19"}}),
         ("ADD new :n9", {"new": {"N": "9"}}),
+        ("set t = :s remove n", {"t": {"S": "10"}, "n": None}),
+        # Numbers are decimal, and keep their 38 digits.
+        ("SET n = :tenth + :fifth", {"n": {"N": "0.3"}}),
     ],
 )
 def test_an_update(text: str, changed: dict[str, Any]) -> None:
@@ -119,9 +127,41 @@ def test_an_update(text: str, changed: dict[str, Any]) -> None:
     assert parser.update(ITEM) == expected
 
 
-def test_an_update_that_the_parser_does_not_know_is_an_error() -> None:
+@pytest.mark.parametrize(
+    "text", ["DELETE t :s", "SET m.x = :t", "REMOVE m.x", "SET l = list_append(l, :t)", "SET t = 'x'", "SET t = :t?"]
+)
+def test_an_update_that_the_parser_does_not_know_is_an_error(text: str) -> None:
     with pytest.raises(NotImplementedError):
-        Parser("DELETE t :s", {"ExpressionAttributeValues": VALUES}).update(ITEM)
+        Parser(text, {"ExpressionAttributeValues": VALUES}).update(ITEM)
+
+
+@pytest.mark.parametrize("text", ["size(t) > :n9", "contains(t, :te)", "n = :n9 t", "n = :n9)", "t = 'x'"])
+def test_a_condition_that_the_parser_does_not_know_is_an_error(text: str) -> None:
+    with pytest.raises(NotImplementedError):
+        Parser(text, {"ExpressionAttributeValues": VALUES}).condition()(ITEM)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SET t = none", "attribute that does not exist"),
+        ("SET n = none + :n9", "attribute that does not exist"),
+        ("SET n = n - t", "incorrect data type"),
+        ("ADD t :n9", "incorrect data type"),
+        ("ADD n :s", "incorrect data type"),
+    ],
+)
+def test_an_update_of_what_is_not_there_or_no_number_is_refused(text: str, words: str) -> None:
+    """Guide, "Update expressions": an operand must exist, and arithmetic needs numbers."""
+    with pytest.raises(Refusal, match=words) as refused:
+        Parser(text, {"ExpressionAttributeValues": VALUES}).update(ITEM)
+    assert refused.value.code == "ValidationException"
+
+
+def test_numbers_are_compared_in_all_their_digits() -> None:
+    values = {":a": {"N": "1" * 37 + "2"}, ":b": {"N": "1" * 38}}
+    parser = Parser(":a = :b", {"ExpressionAttributeValues": values})
+    assert parser.condition()(ITEM) is False
 
 
 KEY = {"pk": {"S": "a"}, "sk": {"S": "1"}}

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from strict import Rule
 from strict.buckets import Peaks, TokenBucket
 from strict.refusals import Refusal
 from strict.throughput import Setting, Throughput
 from tests.strict.console import KB, NOON, Console, index, item, outcome, provisioned, until_refused
+from tests.strict.settings import DEFINED
 
 
 def after(seconds: float) -> Any:
@@ -169,3 +171,128 @@ def test_a_batch_without_units_writes_what_fits_and_names_the_rest() -> None:
     ]
     held = [console.query(name=name, ConsistentRead=True)["Count"] for name in "tu"]
     assert held == [2, 1]
+
+
+def test_new_on_demand_throughput_is_that_of_one_second_of_reads_too() -> None:
+    """Partitions are left out, so that one call can ask for all units of a table."""
+    throughput = Throughput("t", frozenset({Rule.PARTITION_THROUGHPUT}), NOON)
+    throughput.set(on_demand(maximum=50_000), on_demand(), NOON)
+    throughput.write.take(3000, 0, NOON)
+    throughput.read.take(9000, 0, NOON)
+    for seconds in (1860, 1861, 1900):
+        write, read = (lane.refusal for lane in (throughput.write, throughput.read))
+        assert write(6000, 0, after(seconds)) is None
+        assert write(6001, 0, after(seconds)) == ("TableWriteKeyRangeThroughputExceeded", "t"), "below the maximum"
+        assert read(18_000, 0, after(seconds)) is None
+        assert read(18_001, 0, after(seconds)) == ("TableReadKeyRangeThroughputExceeded", "t")
+
+
+def test_the_growth_of_reads_splits_partitions_too() -> None:
+    throughput = Throughput("t", frozenset(), NOON)
+    throughput.set(on_demand(), on_demand(), NOON)
+    throughput.read.take(9000, 0, NOON)
+    throughput.partition_of("a", after(1860), on_demand=True)
+    assert throughput.partitions == 6, "18,000 units of reads"
+
+
+def test_more_units_keep_those_that_were_saved() -> None:
+    console = Console()
+    console.table(write=10, read=10)
+    console.units(11, 10)
+    # 10 units of the first second, and 63 s of ten: the change takes effect when the table is seen again.
+    assert until_refused(console.put) == 640
+
+
+def test_the_units_of_an_index_are_changed_with_it() -> None:
+    console = Console()
+    console.table(write=500, read=500, GlobalSecondaryIndexes=[index(write=1, read=1)])
+    update = {"IndexName": "i", "ProvisionedThroughput": provisioned(50, 1)}
+    console.update(GlobalSecondaryIndexUpdates=[{"Update": update}])
+    console.wait(seconds=2)
+    console.describe()
+    console.wait(seconds=10)
+    sks = map(str, range(2000))
+    # One unit of the first second, 62 s of one, and ten seconds of fifty.
+    assert until_refused(lambda: console.put("b", next(sks), g={"S": "x"}), 2000) == 563
+
+
+def test_an_index_that_is_made_later_has_its_units() -> None:
+    console = Console()
+    console.table(write=500, read=500)
+    made = {"Create": index(write=3, read=4)}
+    console.update(GlobalSecondaryIndexUpdates=[made], **DEFINED)
+    console.wait(minutes=1)
+    (shown,) = console.describe()["GlobalSecondaryIndexes"]
+    assert (
+        shown["ProvisionedThroughput"]["WriteCapacityUnits"],
+        shown["ProvisionedThroughput"]["ReadCapacityUnits"],
+    ) == (
+        3,
+        4,
+    )
+
+
+def test_a_throttle_names_every_resource_that_has_no_units() -> None:
+    console = Console()
+    console.table(write=1, read=1, GlobalSecondaryIndexes=[index(write=1, read=1)])
+    large = item(size=400 * KB, g={"S": "x"})
+    reasons = ["TableWriteProvisionedThroughputExceeded", "IndexWriteProvisionedThroughputExceeded"]
+    for act in (lambda: console("PutItem", TableName="t", Item=large), lambda: console.batch([large])):
+        with pytest.raises(Refusal) as refused:
+            act()
+        assert [reason["reason"] for reason in refused.value.members["ThrottlingReasons"]] == reasons
+
+
+@pytest.mark.parametrize(
+    ("operation", "members"),
+    [
+        ("PutItem", {"Item": item(sk="2", size=100)}),
+        ("PutItem", {"Item": item(sk="3", size=5 * KB)}),
+        ("DeleteItem", {"Key": {"pk": {"S": "a"}, "sk": {"S": "2"}}}),
+        ("UpdateItem", {"Key": {"pk": {"S": "a"}, "sk": {"S": "2"}}, "UpdateExpression": "REMOVE f"}),
+    ],
+    ids=["smaller", "new", "delete", "update"],
+)
+def test_a_write_needs_the_units_of_the_larger_item_before_it_begins(operation: str, members: dict[str, Any]) -> None:
+    console = Console()
+    console.table(write=1, read=1)
+    console.put(sk="2", size=5 * KB)
+    # 61 units less five, and then all but four.
+    assert until_refused(lambda: console.put("b"), 52) == 52
+    assert outcome(lambda: console(operation, TableName="t", **members)) == "ProvisionedThroughputExceededException"
+    console.wait(seconds=1)
+    assert outcome(lambda: console(operation, TableName="t", **members)) == "done"
+
+
+@pytest.mark.parametrize(
+    ("operation", "members"),
+    [("DeleteItem", {}), ("UpdateItem", {"UpdateExpression": "REMOVE f"})],
+)
+def test_a_failed_condition_takes_units_of_every_single_write(operation: str, members: dict[str, Any]) -> None:
+    console = Console()
+    console.table(write=1, read=1)
+    console.put(size=5 * KB)
+    request = {"TableName": "t", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, **members}
+    request["ConditionExpression"] = "attribute_not_exists(pk)"
+    codes = [outcome(lambda: console(operation, **request)) for _ in range(12)]
+    # 56 units are left: eleven times five.
+    failed, refused = "ConditionalCheckFailedException", "ProvisionedThroughputExceededException"
+    assert codes == [failed] * 11 + [refused]
+
+
+def test_an_eventually_consistent_read_needs_half_a_unit() -> None:
+    console = Console()
+    console.table(write=1, read=1)
+    key = {"pk": {"S": "a"}, "sk": {"S": "9"}}
+    assert until_refused(lambda: console("GetItem", TableName="t", Key=key), 200) == 122, "two each of 61 units"
+
+
+def test_a_transaction_names_the_action_that_has_no_units() -> None:
+    console = Console()
+    console.table(write=1, read=1)
+    console.table("u")
+    until_refused(console.put)
+    puts = [{"Put": {"TableName": name, "Item": item("b")}} for name in "ut"]
+    with pytest.raises(Refusal) as refused:
+        console("TransactWriteItems", TransactItems=puts)
+    assert [reason["Code"] for reason in refused.value.members["CancellationReasons"]] == ["None", "ThrottlingError"]

@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from tests.strict.console import KB, Console, index, outcome
+import pytest
+
+from strict.refusals import Refusal
+from tests.strict.console import KB, Console, index, item, outcome
 from tests.strict.local import FULL, REFUSED, by_index, local
 
 
@@ -32,3 +35,27 @@ def test_what_makes_a_full_collection_smaller_is_accepted() -> None:
     assert outcome(lambda: console.put(sk="1", size=6 * KB)) == FULL
     assert outcome(lambda: console("DeleteItem", TableName="t", Key={"pk": {"S": "a"}, "sk": {"S": "1"}})) == "done"
     assert outcome(lambda: console.put(sk="2", size=4 * KB)) == "done"
+
+
+def test_a_collection_is_full_to_the_byte_and_what_leaves_it_as_large_is_accepted() -> None:
+    console = Console()
+    console.table(LocalSecondaryIndexes=[local()])
+    console.dynamo.account.collection_bytes = 10 * KB
+    assert outcome(lambda: console.put(size=10 * KB + 1)) == FULL
+    assert outcome(lambda: console.put(size=10 * KB)) == "done"
+    console.dynamo.account.collection_bytes = 5 * KB
+    assert outcome(lambda: console.put(size=10 * KB)) == "done"
+
+
+def test_what_one_request_adds_to_a_collection_counts_together() -> None:
+    console = Console()
+    console.table(LocalSecondaryIndexes=[local()])
+    console.dynamo.account.collection_bytes = 10 * KB
+    items = [item(sk=sk, size=6 * KB) for sk in "12"]
+    assert outcome(lambda: console.batch(items)) == FULL
+    puts = [{"Put": {"TableName": "t", "Item": own}} for own in items]
+    with pytest.raises(Refusal) as refused:
+        console("TransactWriteItems", TransactItems=puts)
+    codes = [reason["Code"] for reason in refused.value.members["CancellationReasons"]]
+    assert codes == ["None", "ItemCollectionSizeLimitExceeded"]
+    assert outcome(lambda: console.batch([items[0], item("b", size=6 * KB)])) == "done"

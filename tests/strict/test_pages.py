@@ -202,3 +202,33 @@ def test_what_a_local_index_fetches_is_as_old_as_its_entry() -> None:
 def test_an_operation_that_the_engine_does_not_know_is_an_error_and_not_an_empty_answer() -> None:
     with pytest.raises(NotImplementedError):
         Console()("ExecuteStatement", Statement="SELECT * FROM t")
+
+
+def test_a_page_of_a_megabyte_to_the_byte_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 bytes stand for the service's megabyte."""
+    monkeypatch.setattr("strict.reads.PAGE_BYTES", 300)
+    console = Console()
+    console.table()
+    for sk in "123":
+        console.put(sk=sk, size=100)
+    console.wait(seconds=3)
+    assert "LastEvaluatedKey" not in console.query()
+    console.put(sk="4", size=100)
+    console.wait(seconds=3)
+    page = console.query()
+    assert (sks(page), page["LastEvaluatedKey"]) == (["1", "2", "3"], {"pk": {"S": "a"}, "sk": {"S": "3"}})
+
+
+def test_a_batch_answers_sixteen_megabytes_to_the_byte_and_leaves_the_rest_with_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """300 bytes stand for them."""
+    monkeypatch.setattr("strict.reads.BATCH_BYTES", 300)
+    console = Console()
+    console.table()
+    keys = [{"pk": {"S": "a"}, "sk": {"S": sk}} for sk in "1234"]
+    console.batch([{**key, "f": {"S": "x" * 93}} for key in keys])
+    options: dict[str, Any] = {"ConsistentRead": True, "ProjectionExpression": "sk"}
+    answer = console("BatchGetItem", RequestItems={"t": {"Keys": keys, **options}})
+    assert [found["sk"]["S"] for found in answer["Responses"]["t"]] == ["1", "2", "3"]
+    assert answer["UnprocessedKeys"] == {"t": {"Keys": keys[3:], **options}}

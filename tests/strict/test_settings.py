@@ -6,6 +6,7 @@ import pytest
 
 from strict import Timings
 from tests.strict.console import Console, index, outcome, provisioned
+from tests.strict.local import local
 from tests.strict.settings import DEFINED, KEY, MAXIMA, REFUSED, STREAM, SWITCH, UNITS, WARM
 
 
@@ -28,8 +29,10 @@ def at(seconds: float, console: Console) -> str:
         ({}, STREAM, 5),
         ({}, KEY, 30),
         ({}, {"GlobalSecondaryIndexUpdates": [{"Create": index()}], **DEFINED}, 60),
+        # The longest of what is changed together.
+        ({"write": 5, "read": 5}, {"BillingMode": "PAY_PER_REQUEST", **STREAM}, 172),
     ],
-    ids=["units", "maxima", "on demand", "provisioned", "class", "protection", "warm", "stream", "key", "index"],
+    ids=["units", "maxima", "on demand", "provisioned", "class", "protection", "warm", "stream", "key", "index", "two"],
 )
 def test_a_change_takes_its_time(made: dict[str, Any], change: dict[str, Any], seconds: float) -> None:
     console = Console()
@@ -40,7 +43,10 @@ def test_a_change_takes_its_time(made: dict[str, Any], change: dict[str, Any], s
     assert (at(seconds - 0.1, console), at(0.1, console)) == ("UPDATING", "ACTIVE")
 
 
-@pytest.mark.parametrize(("indexes", "seconds"), [({}, 6), ({"GlobalSecondaryIndexes": [index()]}, 22)])
+@pytest.mark.parametrize(
+    ("indexes", "seconds"),
+    [({}, 6), ({"GlobalSecondaryIndexes": [index()]}, 22), ({"LocalSecondaryIndexes": [local()]}, 22)],
+)
 def test_a_creation_and_a_deletion_take_their_time(indexes: dict[str, Any], seconds: float) -> None:
     console = Console()
     console.create(**indexes)

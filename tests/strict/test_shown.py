@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from strict.refusals import Refusal
-from tests.strict.console import Console, index, outcome
+from tests.strict.console import KEYS, Console, index, item, outcome, provisioned
 from tests.strict.settings import DEFINED, KEY, MAXIMA, STREAM
 
 
@@ -94,4 +94,68 @@ def test_a_creation_that_is_refused_leaves_no_table() -> None:
     with pytest.raises(Refusal):
         console.create("t", 40_001, 5)
     assert outcome(console.describe) == "ResourceNotFoundException"
+    assert outcome(console.create) == "done"
+
+
+def test_sizes_are_those_of_the_items_that_batches_and_updates_leave() -> None:
+    console = Console()
+    console.table(GlobalSecondaryIndexes=[index()])
+    console.batch([item(sk=sk, size=1000, g={"S": "x"}) for sk in "123"])
+    keys = [{"pk": {"S": "a"}, "sk": {"S": sk}} for sk in "123"]
+    puts = [{"PutRequest": {"Item": item(sk="1", size=100, g={"S": "x"})}}, {"DeleteRequest": {"Key": keys[1]}}]
+    # The items of a moment ago are known, however old a read may be: 1,000 bytes are replaced.
+    written = console("BatchWriteItem", RequestItems={"t": puts}, ReturnConsumedCapacity="INDEXES")
+    assert written["ConsumedCapacity"][0]["CapacityUnits"] == 4.0
+    console("UpdateItem", TableName="t", Key=keys[2], UpdateExpression="REMOVE g")
+    console.wait(hours=6)
+    described = console.describe()
+    (one,) = described["GlobalSecondaryIndexes"]
+    # "g" and "x" are gone from the third.
+    assert (described["TableSizeBytes"], described["ItemCount"]) == (1098, 2)
+    assert (one["IndexSizeBytes"], one["ItemCount"]) == (100, 1)
+
+
+def test_decreases_are_counted_by_the_day_and_the_last_is_shown_on() -> None:
+    console = Console(now=datetime(2026, 3, 15, 12, tzinfo=UTC))
+    console.table(write=9, read=9)
+    for write in (8, 7):
+        console.units(write, 9)
+
+    def shown() -> tuple[int, float]:
+        figures = console.describe()["ProvisionedThroughput"]
+        return figures["NumberOfDecreasesToday"], figures["LastDecreaseDateTime"]
+
+    # The table exists for a minute, and each change took 3 s.
+    last = datetime(2026, 3, 15, 12, 1, 3, tzinfo=UTC).timestamp()
+    assert shown() == (2, last)
+    console.wait(hours=11)
+    assert shown() == (2, last)
+    console.wait(hours=1)
+    assert shown() == (0, last)
+    console.wait(days=30)
+    assert shown() == (0, last), "the same day of another month"
+
+
+def test_a_side_without_a_maximum_is_shown_as_such() -> None:
+    console = Console()
+    console.table(OnDemandThroughput={"MaxWriteRequestUnits": 70}, GlobalSecondaryIndexes=[index()])
+    described = console.describe()
+    assert described["OnDemandThroughput"] == {"MaxWriteRequestUnits": 70, "MaxReadRequestUnits": -1}
+    assert described["GlobalSecondaryIndexes"][0]["IndexArn"] == f"{described['TableArn']}/index/i"
+
+
+def test_a_table_has_units_unless_it_is_said_to_be_on_demand() -> None:
+    """Model, `CreateTable`: PROVISIONED is the default of BillingMode."""
+    console = Console()
+    console("CreateTable", TableName="t", **KEYS, ProvisionedThroughput=provisioned(5, 6))
+    described = console.describe()
+    assert described["BillingModeSummary"] == {"BillingMode": "PROVISIONED"}
+    assert described["ProvisionedThroughput"]["ReadCapacityUnits"] == 6
+
+
+def test_a_name_is_free_as_soon_as_its_table_is_deleted() -> None:
+    console = Console()
+    console.table()
+    console("DeleteTable", TableName="t")
+    console.wait(seconds=8)
     assert outcome(console.create) == "done"

@@ -40,8 +40,13 @@ from tidetable.values import item_bytes
         ({"M": {}}, 3),
         ({"L": [{"S": "ab"}, {"S": "c"}]}, 3 + 2 + 3),
         ({"M": {"k": {"S": "ab"}}}, 3 + 1 + 1 + 2),
+        ({"M": {"é": {"S": ""}}}, 3 + 1 + 2),
+        ({"L": [{"M": {}}]}, 3 + 1 + 3),
+        ({"B": b"abc"}, 3),
         ({"SS": ["ab", "c"]}, 3),
-        ({"NS": ["1", "123"]}, 5),
+        ({"SS": ["é"]}, 2),
+        ({"NS": ["1", "1200"]}, 4),
+        ({"BS": ["AAEC", b"ab"]}, 5),
     ],
 )
 def test_the_size_of_a_value(value: Any, size: int) -> None:
@@ -155,6 +160,10 @@ def test_a_change_of_a_projected_attribute_costs_an_index_its_larger_projection(
     small, large = item(size=100, g={"S": "x"}), item(size=3 * KB, g={"S": "x"})
     assert index_units(large, small, ("g",)) == 3
     assert index_units(large, {**small, "g": {"S": "y"}}, ("g",)) == 4
+    middle = item(size=1500, g={"S": "x"})
+    assert index_units(middle, {**middle, "g": {"S": "y"}}, ("g",)) == 4, "each is rounded by itself"
+    assert index_units(small, large, ("g",)) == 3
+    assert (index_units(large, None, ("g",)), index_units(None, large, ("g",))) == (3, 3)
     assert index_units(small, small, ("g",)) == 0
 
 
