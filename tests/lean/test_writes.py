@@ -78,7 +78,7 @@ def test_puts_on_a_condition_are_each_sent_with_it_and_their_units_are_added_up(
 def test_a_put_that_is_refused_for_another_reason_than_its_condition_is_not_held() -> None:
     script = Script(lambda *_: Refused("ProvisionedThroughputExceededException", "slow down", b"{}"))
     written = script.store.write_each(puts(2), "newer")
-    assert (written.held, written.unwritten, written.throttled) == ([], puts(2), 2)
+    assert (written.conflicts, written.unwritten, written.throttled) == ([], puts(2), 2)
 
 
 HELD: list[tuple[str, bytes, Reply, dict[str, Any]]] = [
@@ -97,14 +97,14 @@ def test_what_is_there_instead_of_a_put_is_read_if_the_refusal_does_not_show_it(
     PAUSES.clear()
     script = Script(lambda number, _: Refused(FAILED, "", body) if number == 1 else reply)
     written = script.store.write_each(puts(1), "newer")
-    assert written.held == [(puts(1)[0], present)]
+    assert written.conflicts == [(puts(1)[0], present)]
     operation, asked = script.sent[1]
     assert (operation, asked["RequestItems"]["t"]["ConsistentRead"]) == ("BatchGetItem", True)
 
 
 def test_what_a_refusal_shows_is_not_read() -> None:
     script = Script(lambda *_: Refused(FAILED, "", json.dumps({"Item": OTHER}).encode()))
-    assert script.store.write_each(puts(1), "newer").held == [(puts(1)[0], {"pk": "p0", "sk": "s", "at": 9})]
+    assert script.store.write_each(puts(1), "newer").conflicts == [(puts(1)[0], {"pk": "p0", "sk": "s", "at": 9})]
     assert sent_by(script) == ["PutItem"]
 
 
@@ -123,7 +123,7 @@ def test_a_transaction_names_the_table_whose_collection_is_full() -> None:
 
 def test_without_an_entry_no_condition_is_the_fence() -> None:
     both = [Guarded(put, "newer") for put in puts(2)]
-    assert Script(lambda *_: cancelled("None", "ConditionalCheckFailed")).store.transact(both) is Transacted.HELD
+    assert Script(lambda *_: cancelled("None", "ConditionalCheckFailed")).store.transact(both) is Transacted.CONFLICT
 
 
 def test_a_query_says_its_direction_its_fields_and_whether_it_may_be_stale() -> None:
