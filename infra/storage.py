@@ -15,8 +15,10 @@ from .keys import READS, WRITES, customer_key, key_statements
 from .naming import archive_bucket, catalog_table, log_bucket, rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
-# Messages that were too large for the overflow queue, which keeps its own for 14 days.
-_OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(15))
+# Messages that were too large for the overflow queue. What refers to them waits for up to 14 days, may be a dead letter for 14
+# more, and may be replayed on the last of these: then both begin again.
+_OVERFLOW_DAYS = 60
+_OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(_OVERFLOW_DAYS))
 _CLASSES = {
     "infrequent-access": s3.StorageClass.INFREQUENT_ACCESS,
     "intelligent-tiering": s3.StorageClass.INTELLIGENT_TIERING,
@@ -89,7 +91,7 @@ class Storage(Objects):
             self._object_keys.append(bucket.encryption_key.key_arn)
         if not isinstance(bucket, s3.Bucket):
             Annotations.of(self).add_info(
-                f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after 15 days, and"
+                f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after {_OVERFLOW_DAYS} days, and"
                 " apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
             )
             return

@@ -174,7 +174,7 @@ def test_an_imported_bucket_says_which_rules_are_left_to_its_owner() -> None:
     variables = found.functions()["ingest"]["Environment"]["Variables"]
     assert variables["TIDETABLE_ARCHIVE_BUCKET"] == "the-shops-own"
     notes = cdk.assertions.Annotations.from_stack(stack).find_info(
-        "*", cdk.assertions.Match.string_like_regexp("objects under overflow/ expire after 15 days")
+        "*", cdk.assertions.Match.string_like_regexp("objects under overflow/ expire after 60 days")
     )
     assert len(notes) == 1
 
