@@ -91,8 +91,8 @@ class Storage(Objects):
             self._object_keys.append(bucket.encryption_key.key_arn)
         if not isinstance(bucket, s3.Bucket):
             Annotations.of(self).add_info(
-                f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after {_OVERFLOW_DAYS} days, and"
-                " apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
+                f"The bucket is imported, so its rules are yours: let objects under {OVERFLOW} expire after {_OVERFLOW_DAYS}"
+                " days, and apply [archive] expire_after and storage_class, as docs/start/own-app.md says."
             )
             return
         for prefix in (ARCHIVES, LARGE, OVERFLOW):
