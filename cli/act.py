@@ -238,10 +238,10 @@ def sweep(
         return
     would = "would be removed" if dry_run else "removed"
     out.print(
-        f"{report['seen']:,} objects seen; {would}: {report['orphans']:,} of no event, {report['expired']:,} of periods gone"
+        f"{report['seen']:,} objects seen; {would}: {report['orphans']:,} of no event, {report['expired']:,} of deleted periods"
     )
     if report["unknown"]:
-        out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and stay")
+        out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and are kept")
     for failure in report.get("failures", ()):
         out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:

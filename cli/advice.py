@@ -36,8 +36,8 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
         partitions = ceil(timedelta(days=1) / stream.key.bucket) * stream.key.shards
         if partitions > _MANY_PARTITIONS:
             yield (
-                f"key: a query over a day asks {partitions} partitions (a day / bucket x shards), each a request: take a longer "
-                "bucket unless a bucket takes more than 1,000 write units per second and shard"
+                f"key: a query over a day reads {partitions} partitions (a day / bucket x shards), one request each: take a "
+                "longer bucket unless a bucket takes more than 1,000 write units per second and shard"
             )
     capacity = stream.capacity
     provisioned = not capacity.on_demand(capacity.ladder[0])
@@ -45,7 +45,7 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
         open_tables = 1 + ceil(stream.late / SHORTEST[stream.period])
         yield (
             f'late: {open_tables} tables are open at once, each with the units of age 0: add a step with age = "late" to the '
-            "ladder, which lowers those whose period is over; or keep late short, or take on-demand"
+            "ladder, which lowers tables whose period is over; or choose a shorter late, or on-demand tables"
         )
     yield from _warn_about_export(stream)
 
@@ -62,5 +62,5 @@ def _warn_about_export(stream: Stream) -> Iterator[str]:
         yield (
             f"archive.read_units: {units} read units at read_share = {stream.archive.read_share:g} export a gigabyte in "
             f"{needed / timedelta(days=1):.1f} days: remove read_units, so that tables are switched to on-demand for their "
-            "export, or take such as 400"
+            "export, or choose a value such as 400"
         )

@@ -132,7 +132,9 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         span = f"{backfill['stream']} from {backfill['from']} to {backfill['to']}"
         out.print(f"open for a backfill: {span}, until {backfill['until']}", markup=False, soft_wrap=True)
     for removed in report.get("removed_streams", []):
-        line = f"{removed['stream']} left the configuration: its {removed['tables']} tables go as its last policy says"
+        line = (
+            f"{removed['stream']} left the configuration: its {removed['tables']} tables are handled by its last policy"
+        )
         out.print(line, markup=False, soft_wrap=True)
     steps = [*report["actions"], *map(_action_of_feed, report.get("feeds", []))]
     steps += map(_action_of_catalog, report.get("catalog_copies", []))
@@ -154,7 +156,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 
 def is_pending(report: dict[str, Any]) -> bool:
-    """Whether a dry run found something that a run would do; a feed's step that waits for a later table is nothing to do."""
+    """Whether a run would do something; a feed's step that waits for a later table does not count."""
     others = [*report.get("feeds", []), *report.get("catalog_copies", [])]
     return bool(report["actions"]) or any(step["outcome"] == "planned" for step in others)
 

@@ -25,7 +25,7 @@ from tidetable.config.demand import demand, tables_line
 from tidetable.errors import ConfigError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
-Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 7 o'clock UTC, if others.", min=0)]
+Night = Annotated[float | None, typer.Option(help="Events per second from 23 to 7 o'clock UTC, if different.", min=0)]
 Size = Annotated[int, typer.Option("--bytes", help="Bytes of an event as stored.", min=1, max=400_000)]
 Batch = Annotated[int, typer.Option(help="Events per request.", min=1, max=10_000)]
 Reads = Annotated[float, typer.Option(help="Queries of recent events per second.", min=0)]
@@ -40,7 +40,7 @@ OldReads = Annotated[float, typer.Option("--old-reads", help="Queries per second
 ArchiveDays = Annotated[int, typer.Option("--archive-days", help="For how many days archives are kept.", min=1)]
 InIndex = Annotated[
     list[str] | None,
-    typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; else all."),
+    typer.Option("--in-index", help="The share of events in an index, such as by_error=0.01; by default all."),
 ]
 
 

@@ -104,7 +104,9 @@ def form_of(form: str | None, out: Path | None) -> str:
     if form is None and out is not None:
         form = _BY_NAME.get(out.suffix.lower())
         if form is None:
-            raise ValueError(f"the name of {out} does not say its form: end it with .csv, .parquet, .ndjson or .json")
+            raise ValueError(
+                f"the name of {out} does not show the format: end it with .csv, .parquet, .ndjson or .json"
+            )
     form = form or "table"
     if form not in FORMS:
         raise ValueError(f"--form {form}: use {', '.join(FORMS)}")

@@ -75,5 +75,5 @@ def fail_unknown(id: str) -> NoReturn:
 
 
 def draw_text(length: int) -> str:
-    """So many random characters of a key."""
+    """Draw ``length`` random characters for a key."""
     return "".join(secrets.choice(ALPHABET) for _ in range(length))

@@ -57,11 +57,13 @@ _BOUND = int(LIFE.total_seconds())
 @keys.command()
 def create(
     name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; several times.")] = None,
-    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, later ones too.")] = False,
+    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; may be repeated.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
+    ] = False,
     can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
     series_prefix: Annotated[
-        str, typer.Option(help="Only series that begin so, such as tenant7/: for one of several tenants.")
+        str, typer.Option(help="Only series that begin with this text, such as tenant7/: for one of several tenants.")
     ] = "",
     expires: Annotated[str | None, typer.Option(help="For how long it is accepted, such as 90d.")] = None,
     rate: Annotated[float | None, typer.Option(help="Requests per second; by default those of the stage.")] = None,
@@ -180,7 +182,7 @@ def revoke(
     try:
         meters_of(account).detach(record)
     except AccountError as error:
-        warn(f"{error}; it opens nothing any more, and `tidetable keys revoke {id}` tries again")
+        warn(f"{error}; the key gives no access any more, and `tidetable keys revoke {id}` tries again")
 
 
 @keys.command()
@@ -189,8 +191,10 @@ def adopt(
         str, typer.Argument(help="The id of a key in API Gateway, of `aws apigateway get-api-keys`.")
     ],
     name: Annotated[str, typer.Option(help="Who uses it, such as sensors: the access log shows it.")],
-    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; several times.")] = None,
-    every: Annotated[bool, typer.Option("--all-streams", help="Every stream, later ones too.")] = False,
+    stream: Annotated[list[str] | None, typer.Option(help="A stream that the key may use; may be repeated.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all-streams", help="Every stream, also those that are added later.")
+    ] = False,
     can: Annotated[str, typer.Option(help="What it may do: write, read, operate, with commas.")] = "write,read",
     stage: Stage = "dev",
     endpoint: Endpoint = None,
@@ -215,7 +219,7 @@ def adopt(
     record = KeyRecord(id, name, replace(access, key_id=id), now, (secret,), origin=gateway_key)
     if not attempt_change(lambda: account.pipeline.keys.add(record)):
         fail(f"there is a key {id} already: it was adopted before")
-    out.print(f"key {id} ({name}) is adopted: its callers need no other", soft_wrap=True)
+    out.print(f"key {id} ({name}) is adopted: its callers can use it as before", soft_wrap=True)
 
 
 @keys.command()

@@ -25,7 +25,7 @@ def tail(
     stream: Annotated[str, typer.Argument(help="The stream to follow.")],
     series: SeriesOption = None,
     where: Where = None,
-    overlap: Annotated[float, typer.Option(min=1, help="Seconds that an event may be late and is still shown.")] = 60.0,
+    overlap: Annotated[float, typer.Option(min=1, help="Show events that arrive up to this many seconds late.")] = 60.0,
     interval: Annotated[float, typer.Option(min=0, help="Seconds between two readings.")] = 2.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print NDJSON.")] = False,
     count: Annotated[int, typer.Option(min=0, help="End after so many events; 0 never ends.")] = 0,
@@ -122,7 +122,7 @@ def _show(rows: Any, form: str, file: Path | None, field: str | None) -> None:
     """Print rows in a form, or write them to a file."""
     if form == "parquet" and file is not None:
         if isinstance(rows, list):
-            raise ValueError("the latest events are few: use csv or ndjson")
+            raise ValueError("--latest shows few events: use csv or ndjson")
         warn_count(write_parquet(rows, file), file)
     elif form in ("csv", "ndjson", "json"):
         target = sys.stdout if file is None else file.open("w", newline="")

@@ -56,7 +56,7 @@ def replay(
         return
     if not yes:
         typer.confirm(f"Send {events:,} events back?", abort=True)
-    out.print(f"{_replay_letters(account, summary.messages):,} events are on their way again")
+    out.print(f"{_replay_letters(account, summary.messages):,} events are sent to the overflow again")
 
 
 def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:

@@ -33,7 +33,7 @@ _OPEN_HOURS = 24
 
 @app.command()
 def rollup(
-    stream: Annotated[str, typer.Argument(help="The stream that is rolled up.")],
+    stream: Annotated[str, typer.Argument(help="The stream whose rollups are shown or computed.")],
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Compute past buckets, from tables or from archives.")
     ] = False,
@@ -116,7 +116,7 @@ def _rebuild(
         if answer["left"] is None:
             busy += 1
             if busy == _BUSY_TRIES:
-                answer["problem"] = "the refresher is at work all the time; try again later"
+                answer["problem"] = "the refresher is always running; try again later"
             else:
                 attempt(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
     if not quiet:

@@ -67,9 +67,9 @@ def status(
         tables = sum(len(period.tables) for period in periods if period.entry.stream == name)
         if tables:
             why = "deployed, but not in" if name in new else f"since {to_text(since)[:16]}Z no longer in"
-            out.print(f"{name} is {why} {config}: its {tables} tables go as its last policy says", soft_wrap=True)
+            out.print(f"{name} is {why} {config}: its {tables} tables are handled by its last policy", soft_wrap=True)
     _describe_feeds(account, configured, periods)
-    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month as they stand")
+    out.print(f"{len(rows)} periods, ${sum(row.dollars for row in rows):,.2f} per month in their present state")
     if any(period.on_demand for period in periods):
         by = "their storage alone" if consumed is None else "their units of the last 30 days, and their storage"
         out.print(f"on-demand tables are priced by {by}")

@@ -142,13 +142,13 @@ class StageAlarms(Alarms):
         self._alarm(
             "NextTableMissing",
             own_metric(stage, "lifecycle", "StreamsWithoutNextTable", "Maximum").with_(period=five),
-            "A stream's next table is not there although a quarter of a period, or an hour, is left: its events will be queued.",
+            "A stream's next table does not exist a quarter of a period, or an hour, before it begins: events will be queued.",
             periods=2,
         )
         self._alarm(
             "WritesThrottled",
             own_metric(stage, "ingest", "ThrottledWrites").with_(period=five),
-            "Writes were throttled a thousand times in five minutes, three times in a row: a table is too small, or a key hot.",
+            "Writes were throttled a thousand times in five minutes, three times in a row: raise write, or shards.",
             threshold=1000,
             periods=3,
         )
@@ -166,18 +166,18 @@ class StageAlarms(Alarms):
         self._alarm(
             "ArchiveOverdue",
             own_metric(stage, "lifecycle", "ArchivesOverdue", "Maximum").with_(period=five),
-            "A period should have been archived a day ago; its table is kept, and costs, until it is.",
+            "A period should have been archived a day ago; until it is, its table costs as before.",
             periods=2,
         )
         self._alarm(
             "ArchiveFailing",
             lifecycle.archiver.metric_errors(period=five),
-            "A period could not be archived; its table is kept until it is.",
+            "A period could not be archived; its table is kept, and every run tries again.",
         )
         self._alarm(
             "SweepFailing",
             lifecycle.sweeper.metric_errors(period=five),
-            "Large values that no event refers to could not be looked for; they cost their storage until they are.",
+            "The sweep could not look for large values to which no event refers; until it can, they cost storage.",
         )
         self._alarm(
             "FeedLagging",

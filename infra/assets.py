@@ -36,8 +36,8 @@ _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
 # The only file in an asset for the emulator (local/bundles.py has the name, too): the path of the asset's folder.
 FOLDER_ENTRY = "tidetable-asset-folder"
 _NO_BYTECODE = (
-    f"There is no python{RUNTIME} on this machine: the functions go without bytecode, which makes their cold starts slower, and a"
-    f" deploy from a machine that has it replaces them all. Install it, or deploy from the same kind of machine always."
+    f"There is no python{RUNTIME} on this machine: functions are deployed without bytecode, which makes their cold starts slower."
+    " A later deploy from a machine with this Python replaces all functions. Install it, or always deploy from such a machine."
 )
 _IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt", "requirements*.lock")
 

@@ -42,7 +42,7 @@ OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")
 
 
 class Console(Construct):
-    """The function that serves the page, which has no rights, and the function of the operators' routes."""
+    """The function that serves the page (it has no rights), and the function of the operators' routes."""
 
     # Anybody may load the page: it holds no data, and is useless without a key.
     open_routes = (("GET", "/console"), ("GET", "/console/assets/{file+}"))

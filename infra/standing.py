@@ -1,4 +1,4 @@
-"""The last resource of the stack: it marks the stage as standing and protects its catalog."""
+"""The last resource of the stack: it marks the stage as deployed successfully and protects its catalog."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def archive_rules(config: Config) -> list[s3.LifecycleRule]:
     """The rules for the retention and the storage class of archives: one rule, or a rule per stream if the streams
     differ.
 
-    If rules overlap, S3 follows the rule that deletes first. So the rules of streams never stand beside a rule for all.
+    If rules overlap, S3 follows the rule that deletes first. So there are rules for single streams or a rule for all, never both.
     """
     policies = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
     if set(policies.values()) == {config.archive}:

@@ -50,9 +50,9 @@ def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:
     if left := {own.period for own in history.resources} - {own.period for own in measured.fitting}:
         yield f"{len(left):,} tables were left out: a backfill wrote to them, or they have another period, or packs"
     if history.uses is None:
-        yield "the queries' conditions are not known: nothing is said about indexes, buckets and fewer shards"
+        yield "the queries' conditions are not known: no advice about indexes, buckets and fewer shards"
     if history.writing is None:
-        yield "the events per request are not known: nothing is said about packs"
+        yield "the events per request are not known: no advice about packs"
     hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None)
     if hot.enough and history.shares is None:
         yield (
@@ -60,9 +60,9 @@ def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:
             " ACCESSED_AND_THROTTLED_KEYS, for a day"
         )
     if measured.stream.capacity.autoscaling is not None:
-        yield "auto scaling finds the units by itself: nothing is said about them"
+        yield "auto scaling sets the units by itself: no advice about units"
     if measured.stream.capacity.most is not None:
-        yield "the tables have a maximum (capacity.max): nothing is said about provisioned units"
+        yield "the tables have a maximum (capacity.max): no advice about provisioned units"
     account = measured.find_throttling("Write", "AccountLimit", late=None)
     if account.events:
         yield f"{account.events:,.0f} writes were throttled by the account's limit: no line of tidetable.toml changes it; ask AWS"

@@ -196,7 +196,7 @@ def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttli
     yield f"write units per second on average: {mean:,.1f}; after the period's end {trickle:,.1f} at most, {share:.2%} of all"
     for name, throttling in (("writes", busy), ("reads", reads), ("late writes", late)):
         if throttling.events:
-            yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, for want of provisioned units"
+            yield f"throttled {name}: {throttling.events:,.0f} in {throttling.hours} hours, by too few provisioned units"
     yield f"DynamoDB per month: ${measured.dollars:,.2f} now, ${plan.dollars:,.2f} then"
 
 

@@ -43,7 +43,7 @@ def advise_unused(measured: Measured) -> Iterator[Finding]:
             continue
         evidence = (
             f"{written * measured.month:,.0f} write units per month, and no read unit in {measured.days:.0f} days",
-            "a report that runs less often than that may use it: the tables that exist keep it",
+            "a report that runs less often may use the index: existing tables keep it",
         )
         lines = write_indexes(stream.name, others)
         confidence = "high" if measured.days >= 28 else "medium"

@@ -67,7 +67,7 @@ def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
     shards = max(shards, key.shards + 1, ceil(_SPARE * rate / _KEY_UNITS))
     if rate:
         evidence.append(
-            f"{rate:,.0f} units per second for one logical partition; a key takes 1,000, and twice the shards are spare"
+            f"{rate:,.0f} units per second for one logical partition; a key takes 1,000, and twice as many shards are a reserve"
         )
     lines = write_table(stream.name, "key", {"shards": shards})
     return Finding("shards", f"take {shards} shards", tuple(evidence), None, lines, confidence)
@@ -89,7 +89,7 @@ def _gather(measured: Measured) -> Iterator[Finding]:
         return
     evidence = (
         f"write units per second at the peak: {peak:,.0f}; {shards} shards take {shards * _KEY_UNITS:,}",
-        f"read units per month that only the ranges of further shards take: {saved * measured.month:,.0f}",
+        f"read units per month that only the additional shards cost: {saved * measured.month:,.0f}",
     )
     lines = write_table(stream.name, "key", {"shards": shards})
     yield Finding(
@@ -140,7 +140,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     if saving < max(MIN_DOLLARS, MIN_SHARE * now):
         return
     evidence = (
-        f"{stream.retention:,} tables are kept, each with its least units or more; by the {longer.value} {retention:,}",
+        f"{stream.retention:,} tables are kept, each with the least units or more; by the {longer.value} it is {retention:,}",
         f"DynamoDB per month: ${now:,.2f} with a table per {stream.period.value}, ${dollars:,.2f} then",
         f"ages of the ladder count periods: they become {[step.age for step in ladder]}",
     )

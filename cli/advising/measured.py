@@ -24,7 +24,7 @@ _DEFAULT_BYTES = 1000
 
 
 class Throttling(NamedTuple):
-    """The throttled events of an operation for a reason: all, the clock hours that had some, and the rate of the worst hour."""
+    """The throttled events of an operation for one reason: their number, the hours with any, and the rate of the worst hour."""
 
     events: float
     hours: int
@@ -32,7 +32,7 @@ class Throttling(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """True if it is a pattern: one burst of a deploy or a test is none."""
+        """True if the throttling is a pattern, not a single burst of a deploy or a test."""
         return self.events >= 100 and self.hours >= 3
 
 

@@ -57,7 +57,7 @@ class Copies(NamedTuple):
     def refuse_listing(self, what: str) -> ProblemError:
         """The error of a route that needs the state of rollups, which has no copies."""
         detail = (
-            f"{what} are listed from rollups, whose state is in {self.origin} alone: ask there. A reader answers /events,"
+            f"{what} are listed from rollups, whose state is in {self.origin} alone: query there. A reader answers /events,"
             " /latest, /top and /aggregate"
         )
         return refuse(400, "only_at_origin", detail)

@@ -84,7 +84,7 @@ def _explain_read(error: Exception) -> str:
                 " before and after it, which explain=true shows, and tell the operator"
             )
         case StoreUnavailable(code="no secret"):
-            return "the stage is new, and its first run has not made what signs cursors: ask again in some minutes"
+            return "the stage is new, and its first run has not made the secret of cursors: ask again in some minutes"
         case StoreUnavailable(code="no answer"):
             return (
                 "DynamoDB did not answer in time: ask again; if that does not help, narrow from and to, or lower limit"

@@ -74,8 +74,8 @@ def test_without_logs_it_is_said_what_is_not_judged() -> None:
     advice = advise(replace(history, writing=None, missing=("the logs were not read",)))
     assert [finding.rule for finding in advice.findings] == ["shards"]
     assert advice.missing == (
-        "the queries' conditions are not known: nothing is said about indexes, buckets and fewer shards",
-        "the events per request are not known: nothing is said about packs",
+        "the queries' conditions are not known: no advice about indexes, buckets and fewer shards",
+        "the events per request are not known: no advice about packs",
         (
             "the heaviest partition keys are not known: turn on Contributor Insights for the newest table, in the mode"
             " ACCESSED_AND_THROTTLED_KEYS, for a day"

@@ -67,7 +67,10 @@ def trace(app: Gateway, method: str, body: bytes = b"") -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("sentence", "method", "most", "modules"),
-    [("The way of an event from the request's body", "POST", 18, 9), ("The way of a plain event", "GET", 18, 8)],
+    [
+        ("The functions that an event passes, from the request's body", "POST", 18, 9),
+        ("The functions that a plain event passes", "GET", 18, 8),
+    ],
     ids=["in", "out"],
 )
 def test_an_event_passes_what_the_documentation_says_and_the_way_stays_short(

@@ -141,7 +141,7 @@ def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> 
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
     stage.catalog.acquire(LEASE, "lifecycle", stage.clock.now(), timedelta(hours=1))
-    with pytest.raises(ArchiveBusy, match=r"^the lifecycle is at work; restore again$"):
+    with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
         stage.restore("s", LABEL)
     assert entry(stage).state is State.RESTORING
     stage.catalog.release(LEASE, "lifecycle")

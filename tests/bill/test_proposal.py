@@ -149,7 +149,7 @@ def test_a_stream_that_cannot_be_simulated_is_named(stream: str, status: int, de
     ],
 )
 def test_a_change_is_of_one_stream_alone(text: str) -> None:
-    with pytest.raises(ProblemError, match=r"write keys of \[streams.s\] alone"):
+    with pytest.raises(ProblemError, match=r"write only keys of \[streams.s\]"):
         parse_change(text, "s")
     assert parse_change("[streams.s]\nretention = 3", "s") == parse_change("retention = 3", "s") == {"retention": 3}
 

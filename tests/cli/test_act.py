@@ -238,7 +238,7 @@ def test_a_replay_sends_what_is_confirmed_and_nothing_else(letters: Queues) -> N
     assert (len(letters.messages["dead"]), letters.messages["overflow"]) == (3, {})
     done = run("replay", input="y\n")
     assert done.exit_code == 0
-    assert "1,205 events are on their way again" in done.output
+    assert "1,205 events are sent to the overflow again" in done.output
     assert (letters.messages["dead"], len(letters.messages["overflow"])) == ({}, 3)
 
 
@@ -249,7 +249,7 @@ def test_a_replay_for_programs_does_not_ask(letters: Queues, words: list[str]) -
     if "--json" in words:
         assert json.loads(result.stdout) == {"dead": DEAD, "replayed": 1205}
     else:
-        assert result.stdout.splitlines()[-1] == "1,205 events are on their way again"
+        assert result.stdout.splitlines()[-1] == "1,205 events are sent to the overflow again"
     assert (letters.messages["dead"], len(letters.messages["overflow"])) == ({}, 3)
 
 
@@ -337,9 +337,9 @@ def test_a_letter_that_comes_after_the_question_is_not_sent(
 
 def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -> None:
     scripted.answers = [SWEPT, SWEPT, SWEPT]
-    assert run("sweep").stdout.splitlines() == ["1,500 objects seen; removed: 4 of no event, 3 of periods gone"]
+    assert run("sweep").stdout.splitlines() == ["1,500 objects seen; removed: 4 of no event, 3 of deleted periods"]
     dry = run("sweep", "--dry-run").stdout.splitlines()
-    assert dry == ["1,500 objects seen; would be removed: 4 of no event, 3 of periods gone"]
+    assert dry == ["1,500 objects seen; would be removed: 4 of no event, 3 of deleted periods"]
     assert json.loads(run("sweep", "--json").stdout) == SWEPT
     assert [payload for _, payload in scripted.calls] == [{"dry_run": False}, {"dry_run": True}, {"dry_run": False}]
 
@@ -347,7 +347,7 @@ def test_a_sweep_says_what_went_and_a_dry_sweep_what_would(scripted: Scripted) -
 def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Scripted) -> None:
     scripted.answers = [SWEPT | {"unknown": 1001, "failures": ["s 2026-03-15T09: throttled"], "finished": False}]
     assert run("sweep").stdout.splitlines()[1:] == [
-        "1,001 belong to no period that the catalog knows, and stay",
+        "1,001 belong to no period that the catalog knows, and are kept",
         "could not be looked at: s 2026-03-15T09: throttled",
         "The time was up; run the command again to continue.",
     ]

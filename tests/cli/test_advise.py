@@ -304,7 +304,7 @@ def test_what_the_account_refuses_is_said(watched: tuple[Watch, Logs], monkeypat
     text = run("advise").output
     assert "missing: the logs were not read:" in text
     assert "allow logs:StartQuery and logs:GetQueryResults" in text
-    assert "nothing is said about indexes, buckets and fewer shards" in text
+    assert "no advice about indexes, buckets and fewer shards" in text
     watch.fails = True
     result = run("advise")
     assert (result.exit_code, "allow cloudwatch:GetMetricData" in result.output) == (1, True)

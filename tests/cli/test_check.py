@@ -95,9 +95,9 @@ def test_check_refuses_what_the_deploy_would_refuse(file: Path) -> None:
         (
             'sort_by = "ms"',
             'sort_by = "time"',
-            'streams.access.index.slowest: a stream partitioned by "time" answers by itself what this index would',
+            'streams.access.index.slowest: a stream partitioned by "time" answers the same queries without this index',
         ),
-        ('bucket = "6h"', 'bucket = "1h"\nshards = 4', "streams.access.key: a query over a day asks 96 partitions"),
+        ('bucket = "6h"', 'bucket = "1h"\nshards = 4', "streams.access.key: a query over a day reads 96 partitions"),
         (
             "retention = 10",
             "retention = 2100",

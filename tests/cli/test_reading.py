@@ -156,7 +156,7 @@ def test_a_refusal_of_the_api_is_shown(served: Served) -> None:
     [
         (["--form", "xml"], "use table, chart"),
         (["--form", "parquet"], "add --out events.parquet"),
-        (["--out", "events.xls"], "does not say its form"),
+        (["--out", "events.xls"], "does not show the format"),
     ],
 )
 def test_a_wrong_form_says_what_to_write(served: Served, words: list[str], message: str) -> None:

@@ -96,7 +96,7 @@ def test_a_rebuild_that_cannot_go_on_says_why_and_ends_with_1(scripted: Function
 def test_a_rebuild_does_not_wait_for_ever_for_the_refresher(scripted: Functions) -> None:
     scripted.answers = [STATUS, {"healthy": True}, *(60 * [step(None)])]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
-    assert (shown.exit_code, "the refresher is at work all the time; try again later" in shown.output) == (1, True)
+    assert (shown.exit_code, "the refresher is always running; try again later" in shown.output) == (1, True)
 
 
 def test_a_rebuild_waits_ten_minutes_for_the_refresher(scripted: Functions, monkeypatch: pytest.MonkeyPatch) -> None:

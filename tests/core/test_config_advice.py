@@ -65,7 +65,7 @@ ADVICE = [
     ("a local index of a long bucket", SWITCHED + LOCAL.replace("write = 1,", "write = 3000,"), "may get 15 GB, and with a"),
     ("a local index that grows", SWITCHED + LOCAL + SCALED, "2,500 write units per second a suffix of a bucket of 6h may get 13"),
     ("a local index on demand", SWITCHED + GOOD + index('sort_by = "n"\nlocal = true'), None),
-    ("a local index on demand up to a maximum", SWITCHED + LIMITED, "17 shards would do"),
+    ("a local index on demand up to a maximum", SWITCHED + LIMITED, "17 shards suffice"),
     ("a ranking", SWITCHED + GOOD + index('partition_by = "*"\nsort_by = "mag"'), None),
 ]  # fmt: skip
 

@@ -95,7 +95,7 @@ EDGES = [
         [str([f"f{n}" for n in range(21)]), '["a", "a"]'],
         "streams.s.cold: name at most 20 fields, each once",
     ),
-    (STREAM.replace("= 3", "= 3\ncold = ['{}']"), ["a b"], ["a,b", ""], "cannot be asked for"),
+    (STREAM.replace("= 3", "= 3\ncold = ['{}']"), ["a b"], ["a,b", ""], "cannot be named in a query"),
     (
         STREAM + "[streams.s.archive]\ncolumns = {{ {} = 'string' }}\n",
         ["place", "pkx", "a" * 64],

@@ -77,7 +77,7 @@ PROBLEMS = [
     (
         "late events of an on-demand table",
         GOOD + '[streams.s.capacity]\nladder = [{ age = 0 }, { age = "late" }]\n',
-        "capacity.ladder (age = late): an on-demand table costs what it takes, so this step changes nothing; remove it",
+        "capacity.ladder (age = late): an on-demand table costs only what it uses, so this step changes nothing; remove it",
     ),
 ]
 ADVICE = [

@@ -136,7 +136,7 @@ MISTAKES = {
     ),
     "percentiles of nothing": (
         RICH.replace('fields = ["mag"]', ""),
-        '.hours.fields: missing; "percentiles" is of the numbers of a field of data, such as ["mag"]',
+        '.hours.fields: missing; "percentiles" needs fields of data that hold numbers, such as ["mag"]',
     ),
     "five groups": (
         RICH.replace('"net"', '"a", "b", "c", "d"'),
@@ -144,7 +144,10 @@ MISTAKES = {
     ),
     "a path with a hole": (
         RICH.replace('"net"', '"place..state"'),
-        '.hours.by: "place..state" cannot be asked for; name a field of data without commas, such as "mag" or "place.depth"',
+        (
+            '.hours.by: "place..state" cannot be named in a query; name a field of data without commas,'
+            ' such as "mag" or "place.depth"'
+        ),
     ),
     "series as a number": (
         RICH.replace('["mag"]', '["series"]'),
@@ -152,12 +155,12 @@ MISTAKES = {
     ),
     "a name of another form": (
         RICH.replace('"hours"', '"Hours"'),
-        ".Hours.name: 1 to 31 of a-z, 0-9, _ and -, beginning with a letter; rename it",
+        ".Hours.name: a name is 1 to 31 of a-z, 0-9, _ and -, and begins with a letter; rename it",
     ),
-    "the same name twice": (RICH + HOURS, ': two are named "hours"; a rollup\'s name is its own'),
+    "the same name twice": (RICH + HOURS, ': two rollups are named "hours"; rename one of them'),
     "too short a retention": (
         RICH.replace("730d", "7d"),
-        '.hours.retention: 7d is not within 8d, in which late events change it, to 36525d; choose such as "730d"',
+        '.hours.retention: 7d is not within 8d (until then late events change the rollup) to 36525d; choose such as "730d"',
     ),
     "too short a period": (
         RICH.replace("1h", "6h") + 'period = "hour"\n',
@@ -169,11 +172,11 @@ MISTAKES = {
     ),
     "more groups than fit": (
         RICH.replace('["mag"]', '["mag", "depth"]') + "max_groups = 50001\n",
-        ".hours.max_groups: 50001 is not within 1 to 50000, 100000 over the number of fields",
+        ".hours.max_groups: 50001 is not within 1 to 50000, 100000 divided by the number of fields",
     ),
     "no groups": (
         RICH + "max_groups = 0\n",
-        ".hours.max_groups: 0 is not within 1 to 100000, 100000 over the number of fields",
+        ".hours.max_groups: 0 is not within 1 to 100000, 100000 divided by the number of fields",
     ),
 }
 

@@ -68,12 +68,12 @@ RULES = [
         "a cold kind",
         STREAM.replace("= 3", "= 3\ncold = ['raw']") + '[[streams.s.index]]\nname = "own"\nkind = "raw"\n'
         'partition_by = { a = "b" }\n',
-        "raw is cold",
+        "raw is a cold field",
     ),
     (
         "a field of a cold one",
         STREAM.replace("= 3", "= 3\ncold = ['raw']") + '[[streams.s.index]]\nname = "own"\npartition_by = "raw.n"\n',
-        "raw.n is cold",
+        "raw.n is a cold field",
     ),
     (
         "a replica with suffixes",

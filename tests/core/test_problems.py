@@ -31,7 +31,7 @@ DETAILS = [
     ),
     (
         StoreUnavailable("no secret", "secret"),
-        "the stage is new, and its first run has not made what signs cursors: ask again in some minutes",
+        "the stage is new, and its first run has not made the secret of cursors: ask again in some minutes",
     ),
     (
         StoreUnavailable("no answer", "secret"),

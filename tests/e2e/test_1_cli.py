@@ -107,7 +107,7 @@ def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tide
     assert row["reason"].startswith("the message cannot be read")
     sent = tidetable("replay", "--yes")
     assert sent.returncode == 0, sent.stdout + sent.stderr
-    assert "1 events are on their way again" in sent.stdout
+    assert "1 events are sent to the overflow again" in sent.stdout
     # The cause was not mended, so the message returns; this time it is deleted.
     (again,) = eventually(dead, bool)
     assert again == row

@@ -60,7 +60,7 @@ class Shut:
 
 
 class World:
-    """Two targets of one stream, of which the first is out of order."""
+    """Two targets of one stream, of which the first accepts nothing."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.clock, self.letters = FakeClock(NOW), Letters()

@@ -152,7 +152,7 @@ def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
 
     # A slow answer of the queue is taken for none: a message may be laid aside twice.
     assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
-    assert "on their way again" in tidetable("replay", "--yes")
+    assert "sent to the overflow again" in tidetable("replay", "--yes")
     assert [row["stream"] for row in eventually(dead, bool)] == ["?"]
     queues.purge_queue(QueueUrl=deployed.outputs["DeadLetterQueueUrl"])
 

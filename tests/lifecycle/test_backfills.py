@@ -298,13 +298,13 @@ def test_no_backfill_is_opened_or_ended_while_a_run_is_under_way(stage: Any) -> 
     first = make_backfill(stage)
     lease = "lifecycle", "a run", stage.clock.now(), timedelta(minutes=5)
     assert stage.catalog.acquire(*lease)
-    with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
+    with pytest.raises(BadBackfill, match="a run of the lifecycle is under way; try again in a moment"):
         start_backfill(stage, first)
     assert stage.catalog.backfills("s") == []
     stage.catalog.release("lifecycle", "a run")
     start_backfill(stage, first)
     assert stage.catalog.acquire(*lease)
-    with pytest.raises(BadBackfill, match="the lifecycle is at work; try again in a moment"):
+    with pytest.raises(BadBackfill, match="a run of the lifecycle is under way; try again in a moment"):
         stop_backfills(stage)
     assert stage.catalog.backfills("s") == [first]
 

@@ -148,7 +148,7 @@ def test_a_page_that_is_too_large_in_arrow_is_cut(monkeypatch: pytest.MonkeyPatc
 
 def test_an_event_that_no_answer_holds_in_arrow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidetable.query.page.MAX_BODY_BYTES", 900)
-    with pytest.raises(ProblemError, match="cannot be parted"):
+    with pytest.raises(ProblemError, match="belong into one page"):
         table_of(ask(stored([sample(24, text="x" * 1_000)])))
 
 

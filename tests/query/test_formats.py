@@ -169,7 +169,7 @@ def test_a_page_whose_body_does_not_fit_is_cut_and_nothing_is_read_again(
 
 def test_an_event_that_no_body_holds_in_its_form_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidetable.query.page.MAX_BODY_BYTES", 900)
-    with pytest.raises(ProblemError, match="cannot be parted"):
+    with pytest.raises(ProblemError, match="belong into one page"):
         read_pages(wide(3, text="x" * 1_000), Form("csv"), limit="40")
 
 

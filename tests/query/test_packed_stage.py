@@ -302,7 +302,7 @@ def test_rankings_are_refused_with_what_to_do() -> None:
     with pytest.raises(ProblemError) as refused:
         run_on(by_series)
     assert refused.value.problem.code == "needs_series"
-    assert "no index sees into the packs of s" in refused.value.problem.detail
+    assert "an index cannot hold the events in the packs of s" in refused.value.problem.detail
 
 
 def test_streams_and_periods_say_their_packs() -> None:

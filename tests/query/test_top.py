@@ -189,7 +189,7 @@ def test_a_cursor_ends_with_the_definition_of_its_index() -> None:
             "index": tuple(index for index in TIMELY.index if index.name != "best_of_all"),
         }
     )
-    with pytest.raises(ProblemError, match="has become another"):
+    with pytest.raises(ProblemError, match="has changed"):
         parse_ranking(text, {"cursor": [following]}, NOW, SEAL)
 
 

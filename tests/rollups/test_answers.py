@@ -54,8 +54,8 @@ REASONS = [
     ("a condition on what it lacks", {"where.place": "x"}, "s-m", "its by lacks place"),
     ("a series", {"series": "a"}, "s-h", "its by lacks series"),
     ("a series' beginning", {"series:prefix": "a"}, "s-h", "its by lacks series"),
-    ("an id", {"id": "a"}, "s-m", "it does not know ids"),
-    ("ids' beginning", {"id:prefix": "a"}, "s-m", "it does not know ids"),
+    ("an id", {"id": "a"}, "s-m", "it does not hold ids"),
+    ("ids' beginning", {"id:prefix": "a"}, "s-m", "it does not hold ids"),
     ("a field", {"stat": "sum", "field": "depth"}, "s-m", "its fields lack depth"),
     ("the events", {"rollups": "false"}, "s-m", "rollups=false reads the events"),
 ]

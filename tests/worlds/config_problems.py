@@ -110,29 +110,37 @@ CASES = [
     (
         "a kind of no fields",
         GOOD + index('kind = "type"\npartition_by = "a"'),
-        "partition_by: with kind, a field for each",
+        "partition_by: with kind, name a field for each",
     ),
     ("an index of nothing", GOOD + index(""), 'partition_by: missing; name a field of data such as "status", or "*"'),
     ("all events of a kind", GOOD + index('kind = "type"\npartition_by = { a = "*" }'), "partition_by: name a field"),
     ("a path with a hole", GOOD + index('partition_by = "a..b"'), "partition_by: name a field of data"),
-    ("a sort by nothing", GOOD + index('partition_by = "a"\nsort_by = ""'), 'sort_by: "time", a field of data'),
+    ("a sort by nothing", GOOD + index('partition_by = "a"\nsort_by = ""'), 'sort_by: write "time", a field of data'),
     (
         "a hierarchy of nothing",
         GOOD + index('partition_by = "a"\nsort_by = []'),
-        "sort_by: 1 to 8 fields of data, each",
+        "sort_by: name 1 to 8 fields of data, each",
     ),
     (
         "a hierarchy with a field twice",
         GOOD + index('partition_by = "*"\nsort_by = ["b", "b"]'),
-        "sort_by: 1 to 8 fields",
+        "sort_by: name 1 to 8 fields",
     ),
-    ("a hierarchy with a hole", GOOD + index('partition_by = "*"\nsort_by = ["b", "c."]'), "sort_by: 1 to 8 fields"),
+    (
+        "a hierarchy with a hole",
+        GOOD + index('partition_by = "*"\nsort_by = ["b", "c."]'),
+        "sort_by: name 1 to 8 fields",
+    ),
     (
         "a hierarchy that is too deep",
         GOOD + index(f'partition_by = "*"\nsort_by = {list("abcdefghi")}'),
         "1 to 8 fields",
     ),
-    ("a cold field in a hierarchy", COLD + index('partition_by = "*"\nsort_by = ["b", "raw.n"]'), "raw.n is cold"),
+    (
+        "a cold field in a hierarchy",
+        COLD + index('partition_by = "*"\nsort_by = ["b", "raw.n"]'),
+        "raw.n is a cold field",
+    ),
     ("a hierarchy of numbers", GOOD + index('partition_by = "*"\nsort_by = [1]'), "sort_by"),
     (
         "a local index of a field",
@@ -164,17 +172,17 @@ CASES = [
     ),
     ("fields projected twice", GOOD + index('partition_by = "a"\nproject = ["b", "b"]'), "project: "),
     ("no fields projected", GOOD + index('partition_by = "a"\nproject = []'), "project: "),
-    ("a cold field in an index", COLD + index('partition_by = "a"\nproject = ["raw"]'), "raw is cold"),
-    ("a cold field in a ranking", COLD + index('partition_by = "a"\nsort_by = "raw.n"'), "raw.n is cold"),
-    ("two replicas", GOOD + replica("one_more") + replica("two_more"), "two are replicas"),
-    ("an index's name", GOOD + INDEX.replace("by_kind", "By"), "streams.s.index.By.name: 3 to 63 of a-z"),
+    ("a cold field in an index", COLD + index('partition_by = "a"\nproject = ["raw"]'), "raw is a cold field"),
+    ("a cold field in a ranking", COLD + index('partition_by = "a"\nsort_by = "raw.n"'), "raw.n is a cold field"),
+    ("two replicas", GOOD + replica("one_more") + replica("two_more"), "two indexes are replicas"),
+    ("an index's name", GOOD + INDEX.replace("by_kind", "By"), "streams.s.index.By.name: a name is 3 to 63 of a-z"),
     (
         "an index over nothing",
         GOOD + INDEX.replace('"kind"', '"a..b"'),
         "index.by_kind.partition_by: name a field of data",
     ),
     ("an index of no suffix", GOOD + INDEX + "shards = 0", "index.by_kind.shards: 0 is not within 1 to 256"),
-    ("two indexes of a name", GOOD + 2 * INDEX, "index: two are named 'by_kind'"),
+    ("two indexes of a name", GOOD + 2 * INDEX, "index: two indexes are named 'by_kind'"),
     (
         "too many indexes",
         GOOD + "".join(INDEX.replace("kind", f"kind{n}") for n in range(21)),
@@ -185,7 +193,7 @@ CASES = [
     (
         "too many tags",
         GOOD + "[streams.s.table.tags]\n" + "".join(f"a{n} = '1'\n" for n in range(41)),
-        "41 tags; AWS allows",
+        "41 tags; name at most 40",
     ),
     *(
         (

@@ -278,7 +278,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
                 exporter.catalog.note(entry, Seen(None, None, _spec(entry, exporter, {}).table_class))
                 return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
-            raise ArchiveBusy("the lifecycle is at work; restore again")
+            raise ArchiveBusy("a run of the lifecycle is under way; restore again")
         exporter.clock.sleep(_POLL_SECONDS)
 
 

@@ -122,7 +122,7 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
         return document
     streams = document.pop("streams")
     if document or not isinstance(streams, dict) or set(streams) != {stream} or not isinstance(streams[stream], dict):
-        raise bad_parameter(f"change: write keys of [streams.{stream}] alone, as they stand in tidetable.toml")
+        raise bad_parameter(f"change: write only keys of [streams.{stream}], in the form of tidetable.toml")
     keys: dict[str, Any] = streams[stream]
     return keys
 

@@ -19,7 +19,7 @@ _ENDS = {"archive": "archived", "delete": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A change that comes at ``at``: the table has ``level`` from then on or, without a level, it is ``end``."""
+    """A change at the instant ``at``: from then on the table has ``level``; without a level, ``end`` says how it ends."""
 
     at: datetime
     level: Level | None = None
@@ -27,9 +27,9 @@ class NextStep:
 
 
 def next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
-    """The next change of the entry's table; None if none is to come, or its archive is being made or was made.
+    """The next change of the entry's table; None if there will be none, or if its archive is being made or was made.
 
-    The lifecycle runs every five minutes, so a change comes up to so much later.
+    The lifecycle runs every five minutes, so a change comes up to five minutes later.
     """
     if not entry.live or entry.state is State.ARCHIVING:
         return None

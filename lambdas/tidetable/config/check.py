@@ -54,7 +54,9 @@ def check(config: Config) -> list[str]:
     problems = list(_check_api(config))
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
-        problems.append(f"observability.log_retention_days: CloudWatch Logs keeps for one of {days} days")
+        problems.append(
+            f"observability.log_retention_days: choose a number of days that CloudWatch Logs offers: {days}"
+        )
     problems += check_doors(config)
     problems += check_dialects(config)
     problems += _check_lifecycle(config)
@@ -192,7 +194,7 @@ def _check_key(stream: Stream) -> Iterator[str]:
         if key.bucket is not None:
             yield '.key.bucket: only streams partitioned by "time" have buckets; remove it'
         if key.shard_by == "series" and key.shards != 1:
-            yield '.key.shard_by: a partition holds one series, so its hash spreads nothing; use "id"'
+            yield '.key.shard_by: a partition holds one series, so all its events would get one suffix; use "id"'
         return
     if key.bucket is None:
         yield '.key.bucket: missing; a stream partitioned by "time" needs one, such as "1h"'
@@ -211,11 +213,11 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
     if len(local) > MAX_LOCAL:
         yield f".index: {len(local)} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f".index: two are named {name!r}; an index's name is its own"
+        yield f".index: two indexes are named {name!r}; rename one of them"
     for index in stream.index:
         yield from check_index(index, stream.cold)
     if sum(index.replica for index in stream.index) > 1:
-        yield ".index: two are replicas; one read replica is what priority = low is answered from"
+        yield ".index: two indexes are replicas; keep one, from which queries with priority = low are answered"
 
 
 def _check_table(stream: Stream) -> Iterator[str]:
@@ -224,7 +226,7 @@ def _check_table(stream: Stream) -> Iterator[str]:
         yield f'.table.encryption: "{key}" is none of aws-owned, aws-managed and the ARN of a KMS key'
     tags = stream.table.tags
     if len(tags) > MAX_TAGS:
-        yield f".table.tags: {len(tags)} tags; AWS allows 50 a table, and a few are the pipeline's own"
+        yield f".table.tags: {len(tags)} tags; name at most {MAX_TAGS}: AWS allows 50 per table, and Tidetable adds its own"
     for key, value in tags.items():
         if not 1 <= len(key) <= 128 or len(value) > 256:
             yield f".table.tags.{key[:40]}: a key has 1 to 128 characters, a value 256 at the most"
@@ -237,10 +239,10 @@ def _check_table(stream: Stream) -> Iterator[str]:
 def _check_large(stream: Stream) -> Iterator[str]:
     above = stream.large.compress_above
     if above is not None:
-        saves = " bytes; what takes one write unit saves none"
+        saves = " bytes; below 1 KB, data takes one write unit, compressed or not"
         yield from check_bounds(".large.compress_above", above, 1024, MAX_BODY, saves)
     if len(stream.cold) > MAX_COLD or len(set(stream.cold)) < len(stream.cold):
         yield f".cold: name at most {MAX_COLD} fields, each once"
     for field in stream.cold:
         if not field or "," in field:
-            yield f'.cold: "{field}" cannot be asked for; name fields of data without commas'
+            yield f'.cold: "{field}" cannot be named in a query; name fields of data without commas'

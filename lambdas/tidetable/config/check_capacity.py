@@ -46,7 +46,7 @@ def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[st
     at = f".capacity.ladder (age = {late.age})"
     if capacity.on_demand(late) and capacity.on_demand(first) and late.table_class is first.table_class:
         yield (
-            f"{at}: an on-demand table costs what it takes, so this step changes nothing; remove it, or give it"
+            f"{at}: an on-demand table costs only what it uses, so this step changes nothing; remove it, or give it"
             ' mode = "provisioned" and units, or class = "infrequent-access"'
         )
     scaled = capacity.autoscaling.write if capacity.autoscaling is not None else None

@@ -21,7 +21,7 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
     """The problems of one index, each beginning with its key."""
     at = f".index.{index.name}"
     if not _NAME.fullmatch(index.name):
-        yield f"{at}.name: 3 to 63 of a-z, 0-9 and _, beginning with a letter; rename it"
+        yield f"{at}.name: a name is 3 to 63 of a-z, 0-9 and _, and begins with a letter; rename it"
     if index.replica:
         if index != IndexPolicy(name=index.name, replica=True):
             yield f"{at}.replica: a replica has the table's own keys and holds everything; remove the other settings"
@@ -36,11 +36,11 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
     if isinstance(project, tuple) and (
         not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
     ):
-        yield f'{at}.project: "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
+        yield f'{at}.project: write "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
     fields = {*_fields(index), *(project if isinstance(project, tuple) else ()), *_sorted_by(index), index.kind or ""}
     for field in sorted(fields):
         if field.partition(".")[0] in cold:
-            yield f"{at}: {field} is cold, and what is asked for often is not"
+            yield f"{at}: {field} is a cold field, and an index cannot hold it; remove it here or from cold"
 
 
 def _check_local(at: str, index: IndexPolicy) -> Iterator[str]:
@@ -62,11 +62,11 @@ def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
     if isinstance(by, str):
         if not _is_path(by):
             yield (
-                f'{at}.sort_by: "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that hold'
-                ' text, such as ["country", "region"]'
+                f'{at}.sort_by: write "{TIME}", a field of data that holds numbers, such as "score", or a list of fields that'
+                ' hold text, such as ["country", "region"]'
             )
     elif not 1 <= len(by) <= MAX_LEVELS or len(set(by)) < len(by) or not all(map(_is_path, by)):
-        yield f'{at}.sort_by: 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
+        yield f'{at}.sort_by: name 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
 
 
 def _sorted_by(index: IndexPolicy) -> tuple[str, ...]:
@@ -79,9 +79,9 @@ def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:
         if not index.kind:
             yield f'{at}.kind: missing; name the field that tells the kinds of events apart, such as "type"'
         if not 1 <= len(by) <= MAX_KINDS or not all(by):
-            yield f"{at}.partition_by: 1 to {MAX_KINDS} kinds of events, each with the field that it is found by"
+            yield f"{at}.partition_by: name 1 to {MAX_KINDS} kinds of events, each with the field by which queries find it"
     elif index.kind is not None:
-        yield f'{at}.partition_by: with kind, a field for each kind, such as {{ order = "customer", refund = "order" }}'
+        yield f'{at}.partition_by: with kind, name a field for each kind, such as {{ order = "customer", refund = "order" }}'
     elif by is None:
         yield f'{at}.partition_by: missing; name a field of data such as "status", or "{WHOLE}" for all events'
     if not all(_is_path(field) and (field != WHOLE or by == WHOLE) for field in _fields(index)) or (

@@ -38,7 +38,7 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
         yield f".rollup: {len(rollups)} rollups; choose at most {MAX_ROLLUPS}, as each reads the stream or a finer rollup"
     names = [rollup.name for rollup in rollups]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f'.rollup: two are named "{name}"; a rollup\'s name is its own'
+        yield f'.rollup: two rollups are named "{name}"; rename one of them'
     for rollup in rollups:
         problems = [*_check_name(stream, rollup, streams), *_check_every(rollup), *_check_groups(stream, rollup)]
         problems += _check_tables(stream, rollup)
@@ -49,7 +49,7 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
 def _check_name(stream: Stream, rollup: RollupPolicy, streams: Mapping[str, Stream]) -> Iterator[str]:
     name = derived_name(stream.name, rollup)
     if not _NAME.fullmatch(rollup.name):
-        yield ".name: 1 to 31 of a-z, 0-9, _ and -, beginning with a letter; rename it"
+        yield ".name: a name is 1 to 31 of a-z, 0-9, _ and -, and begins with a letter; rename it"
     elif not STREAM.fullmatch(name):
         yield f".name: the rollup is the stream {name}, and a stream's name has 63 characters at the most; shorten it"
     elif name in streams and streams[name].source != stream.name:
@@ -81,10 +81,10 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
         yield '.stats: name each statistic once, such as ["count", "sum"]'
     of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]
     if of_fields and not rollup.fields:
-        yield f'.fields: missing; "{of_fields[0]}" is of the numbers of a field of data, such as ["mag"]'
+        yield f'.fields: missing; "{of_fields[0]}" needs fields of data that hold numbers, such as ["mag"]'
     most = MAX_CELLS // max(len(rollup.fields), 1)
     if not 1 <= rollup.max_groups <= most:
-        yield f".max_groups: {rollup.max_groups} is not within 1 to {most}, {MAX_CELLS} over the number of fields"
+        yield f".max_groups: {rollup.max_groups} is not within 1 to {most}, {MAX_CELLS} divided by the number of fields"
 
 
 def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:
@@ -92,7 +92,10 @@ def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: 
         yield f"{at}: name at most {most} {what} of data, each once"
     for path in paths:
         if "," in path or not all(path.split(".")):
-            yield f'{at}: "{path}" cannot be asked for; name a field of data without commas, such as "mag" or "place.depth"'
+            yield (
+                f'{at}: "{path}" cannot be named in a query; name a field of data without commas,'
+                ' such as "mag" or "place.depth"'
+            )
         elif path.partition(".")[0] in stream.cold:
             yield f'{at}: "{path}" is a cold field, which is shown and not searched; remove it here or from cold'
 
@@ -103,7 +106,7 @@ def _check_tables(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
         yield f'.period: a table of an {rollup.kind} does not hold a step of {rollup.every}; choose "day" or longer'
     if not late <= rollup.retention <= _LONGEST_RETENTION:
         yield (
-            f".retention: {rollup.retention} is not within {late}, in which late events change it, to"
+            f".retention: {rollup.retention} is not within {late} (until then late events change the rollup) to"
             f' {Duration(days=_LONGEST_RETENTION.days)}; choose such as "730d"'
         )
     if late // length + 4 > _MOST_OPEN:

@@ -122,8 +122,8 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
             yield from _advise_local(stream, f"{path}.index.{index.name}")
         if stream.key.partition_by == "time" and (index.partition_by, index.sort_by) == (WHOLE, TIME):
             yield (
-                f'{path}.index.{index.name}: a stream partitioned by "time" answers by itself what this index would, which'
-                " costs as many write units again; remove it, or set sort_by to a field that holds numbers"
+                f'{path}.index.{index.name}: a stream partitioned by "time" answers the same queries without this index, which'
+                " doubles the write units; remove it, or set sort_by to a field that holds numbers"
             )
 
 
@@ -143,7 +143,7 @@ def _advise_local(stream: Stream, path: str) -> Iterator[str]:
     size = min(-(-most // stream.key.shards), PARTITION_UNITS) * seconds * 1024
     if size > COLLECTION_BYTES:
         shards = -(-most * seconds * 1024 // COLLECTION_BYTES)
-        more = f"; {shards} shards would do" if shards <= 256 else ""
+        more = f"; {shards} shards suffice" if shards <= 256 else ""
         yield (
             f"{path}: at {most:,} write units per second a suffix of a bucket of {bucket} may get {size / 1024**3:,.0f} GB,"
             " and with a local index DynamoDB takes 10 GB; further events become dead letters: choose a shorter bucket or more"

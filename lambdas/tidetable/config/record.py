@@ -22,6 +22,8 @@ def policy_of(stream: str, text: str) -> Stream:
         decoded: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
     except (msgspec.DecodeError, ValueError) as error:
         problem = f"the recorded policy of the removed stream {stream} cannot be read: {error}"
-        raise ConfigError([f"{problem}; add [streams.{stream}] again, so that its tables are looked after"]) from error
+        raise ConfigError(
+            [f"{problem}; add [streams.{stream}] again, so that the lifecycle manages its tables"]
+        ) from error
     policy: Stream = msgspec.structs.replace(decoded, name=stream)
     return policy

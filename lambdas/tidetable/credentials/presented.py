@@ -27,7 +27,7 @@ def read_presented(
 ) -> Presented:
     """The one key of a request. The same key may be in several places; two different keys are refused.
 
-    With two keys it would depend on an order that nobody sees which of them decides, and which is in the log.
+    If two keys were accepted, a hidden order would decide which of them counts, and which of them is in the log.
     """
     texts = {text for text in _texts(headers, parameters, resource) if text}
     if not texts:

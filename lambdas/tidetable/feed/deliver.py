@@ -144,7 +144,7 @@ def _send_all(
         for change in changes
     ]
     if pending and memory.is_out(arn) and not memory.may_try(arn, feed.clock.now()):
-        _bury(pending, "the target is out of order", target, feed, delivered)
+        _bury(pending, "the target has accepted nothing for a while", target, feed, delivered)
         return None
     while pending:
         chunk, rest = _cut(pending, target)

@@ -38,7 +38,7 @@ class Feeds:
     def deliver(self, records: Sequence[Record], remaining: Callable[[], float]) -> Delivered:
         """Deliver the records of one table's stream.
 
-        A stream without a feed has none to deliver to: its mappings are about to go.
+        If the stream has no feed, nothing is delivered: the lifecycle is about to delete its mappings.
         """
         stream, _ = parse_table_name(self.stage, records[0].table)
         policy = self.config.streams.get(stream)

@@ -245,11 +245,11 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
         ports.store, ports.large.values, [put], remaining=remaining, clock=ports.clock, jitter=ports.jitter
     )
     if not ready:
-        raise NotDrained(f"what an event of {stream} refers to is still to be written")
+        raise NotDrained(f"the chunks or the object of an event of {stream} are not written yet")
     if "version" in put.item:
         done = add_fenced(ports.store, put, entry)
         if done is Transacted.CONFLICT:
-            raise NotDrained(f"others write to an event of {stream}, too")
+            raise NotDrained(f"another writer changes an event of {stream} at the same time")
     else:
         done = ports.store.transact([Guarded(put, "newer")], entry)
     if done is Transacted.FENCED:

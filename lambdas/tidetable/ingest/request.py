@@ -53,7 +53,7 @@ class IngestRequest:
 
 @dataclass(slots=True)
 class Ingest:
-    """What a request needs besides itself."""
+    """The ports and settings that every request needs."""
 
     config: Config
     catalog: CatalogReader
@@ -69,7 +69,7 @@ class Ingest:
 
 
 def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
-    """Take a request's events; ProblemError for one that is refused whole, with nothing written."""
+    """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
     stream, api = _find_stream(request.stream, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
     now = ports.clock.now()
@@ -215,7 +215,7 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 class _Imports:
-    """Whether a backfill takes a time. The first event that needs it causes the look-up; most requests have no such event."""
+    """Whether an open backfill accepts a time. It is looked up for the first event that needs it; most requests have none."""
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
@@ -277,7 +277,7 @@ def _queue(
 def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
     """Queue events; ProblemError if that fails for any.
 
-    Then nothing of the request is acknowledged, although some of it may be stored.
+    Then no event of the request is acknowledged, although some may be stored.
     """
     unqueued = overflow.send(stream, events, at) if events else ()
     if unqueued:

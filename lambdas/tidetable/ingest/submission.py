@@ -1,4 +1,4 @@
-"""One event of a request on its way, from the verdict on it to its fate."""
+"""One event of a request, from its check to its result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rejection:
 
 
 class Durable(Enum):
-    """Where an acknowledged event is: in its period table, or in the overflow queue."""
+    """Where an acknowledged event is stored: in its period table, or in the overflow queue."""
 
     STORED = "stored"
     QUEUED = "queued"

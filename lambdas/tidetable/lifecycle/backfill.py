@@ -52,7 +52,7 @@ def open_backfill(
     # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
     with leased(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
-            raise BadBackfill("the lifecycle is at work; try again in a moment")
+            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
         for request in requests:
             horizon = reconciler.catalog.horizon(request.stream)
@@ -87,7 +87,7 @@ def end_backfills(
     # A run under way may be making tables for what is taken back here.
     with leased(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
-            raise BadBackfill("the lifecycle is at work; try again in a moment")
+            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         ending = _ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []

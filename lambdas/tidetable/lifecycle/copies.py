@@ -1,4 +1,4 @@
-"""The rule for copies in other Regions: when a table's are made, when its other changes wait for them, and when they go."""
+"""The rule for copies in other Regions: when they are made, when their table's other changes wait, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if copies of the entry's table are made: it has not had its time, and is none that was restored."""
+    """True if copies of the entry's table are made: it has not expired, and its period was never archived."""
     has_first_table = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
     return has_first_table and not is_expired(entry, stream, now)
 
 
 def lacks_copies(entry: Entry, stream: Stream) -> bool:
-    """True if the catalog does not have all of the copies that are made of the entry's table."""
+    """True if a copy that the entry's table should have is missing in the catalog."""
     wanted = set(entry.replicas) & set(stream.replicas)
     return entry.live and entry.archive is None and not wanted <= set(entry.copies)
 

@@ -27,7 +27,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Unmade:
-    """A table that is not there yet: whether events of now need it, and why it is missing as far as that is known."""
+    """A table that does not exist yet: whether present events need it, and why it is missing, if that is known."""
 
     stream: str
     table: str
@@ -151,7 +151,7 @@ def _was_missing(table: Unmade, reconciler: Reconciler, began: datetime) -> bool
 
 
 def _has_stood(reconciler: Reconciler, configuration: str) -> bool:
-    """True if this configuration was deployed before, without failing."""
+    """True if this configuration was deployed successfully before."""
     try:
         return is_marked(reconciler.catalog, _mark(configuration), reconciler.clock.now())
     except Exception:  # a catalog that does not answer is a trouble of the deploy already

@@ -25,7 +25,7 @@ DRAINED = timedelta(days=1)
 
 @dataclass(slots=True)
 class Known:
-    """``config`` with the policies of removed streams added, ``removed`` since when these are, ``news`` what to record.
+    """``config`` with the policies of removed streams; ``removed``: since when a stream is removed; ``news``: what to record.
 
     ``troubles`` says which policies could not be read: the tables of these streams are left as they are.
     """
@@ -66,7 +66,7 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
 
 
 def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
-    """The policy that a stream had when it left the configuration; None if none is recorded that can be read."""
+    """The policy that a stream had when it left the configuration; None if no readable policy is recorded."""
     for record in catalog.policies():
         if record.stream == stream:
             with suppress(ConfigError):

@@ -13,7 +13,7 @@ _KINDS = {"create": "created", "close": "closed", "archive": "archived", "delete
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An event for others to hook on: its kind, such as ``Period Table Created``, and its detail."""
+    """An event to which other systems can react: its kind, such as ``Period Table Created``, and its detail."""
 
     kind: str
     detail: dict[str, Any]

@@ -117,7 +117,7 @@ class Tables(Protocol):
         """
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
-        """Set what an on-demand table may take at the most, and each of these indexes; None lifts it. Does not wait."""
+        """Set the maxima of an on-demand table and of each of these indexes; None removes them. Does not wait."""
 
     def set_class(self, name: str, table_class: TableClass) -> None:
         """Set the table class. Does not wait."""
@@ -152,4 +152,4 @@ class Scaling(Protocol):
         """Let the units of a table and its indexes follow the traffic."""
 
     def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
-        """Leave the units alone from now on, in these other Regions too; nothing happens if they are."""
+        """Stop changing the units, in these other Regions too; nothing happens if the scaling has ended before."""

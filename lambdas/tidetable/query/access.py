@@ -1,4 +1,4 @@
-"""Which way into a period a query takes: its table, an index, or a read replica."""
+"""How a query reads a period: through its table, an index, or a read replica."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ GATHERED_SHARE = 0.1
 class Access:
     """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
-    ``conditions`` are the conditions that the way itself does not answer. ``heads`` are the beginnings of the sort keys of an
-    index that is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do
+    ``conditions`` are those that must still be checked after reading. ``heads`` are the beginnings of the sort keys of an index
+    that is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do
     not name all levels, and a query that needs an order must read all of a range.
     """
 
@@ -69,7 +69,7 @@ def access_to(
 
 
 def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """The indexes that answer equality of what they are partitioned by; those of kinds, too, which say more, first."""
+    """The indexes whose partition key the conditions name by equality; indexes that also name a kind come first."""
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
             way = _by_value(index, conditions)
@@ -147,7 +147,7 @@ def levels_of(condition: Condition) -> list[str]:
 
 
 def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
-    """The conditions that an index answers, that on the value last; none if it does not answer these."""
+    """The conditions that an index answers, the condition on the value last; empty if it cannot answer the query."""
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
     kind = equal.get(index.kind)
@@ -158,15 +158,15 @@ def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
 
 
 def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
-    """The logical partitions of some values; of one that is too long for a key no event is in the index."""
+    """The logical partitions of some values. A value that is too long for a key has none: no event in the index has it."""
     partitions = [index.logical(value, kind) for value in values]
     return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 
 def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
-    """What would serve a query of a stream partitioned by series that names no series."""
+    """The setting, such as an index, that would answer a query without series in a stream partitioned by series."""
     if layout.pack is not None:
-        return f"a stream that is partitioned by time: no index sees into the packs of {stream}"
+        return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
     equal = [condition for condition in conditions if condition.equals]
     skipped = next((text for index in layout.indexes if (text := _skipped(index, conditions)) is not None), None)
@@ -193,7 +193,7 @@ def _served(index: Index) -> str:
 
 
 def _skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
-    """What lacks to search a global index by its later levels; None if the conditions name none of those, or nothing lacks."""
+    """The missing conditions without which later levels of a global index cannot be searched; None if nothing is missing."""
     fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
     by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)
     named = [field for field in index.levels if field in fields]

@@ -68,7 +68,7 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
     if not access.series_prefix or route in _WHOLE:
         return parameters
     if "explain" in parameters:
-        raise forbidden_series(access, "explain tells about whole tables")
+        raise forbidden_series(access, "explain shows figures of whole tables")
     confine = _ROUTES.get(route)
     if confine is None:
         raise forbidden_series(access, "this route reads all series at once")
@@ -82,7 +82,7 @@ def confine_query(query: Selection, access: Access) -> None:
     # A query of a form that has no names is refused, too.
     names = getattr(query, "names", None)
     if not isinstance(names, Names) or not _covers(access, names):
-        raise forbidden_series(access, "the query is of other series")
+        raise forbidden_series(access, "the query names other series")
 
 
 def _covers(access: Access, names: Names) -> bool:

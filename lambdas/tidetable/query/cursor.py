@@ -1,11 +1,11 @@
-"""Cursors: a query and the position where its page ended, signed, so that only an answered cursor is accepted again.
+"""Cursors: a query and the position where its page ended. A cursor is signed, so only a cursor of an answer is accepted.
 
-A cursor is MessagePack and not JSON, which would write a control character in six bytes: a name of any characters takes no more
-room in it than it has bytes.
+A cursor is MessagePack, because JSON would write a control character in six bytes. In MessagePack a name takes no more room than
+it has bytes.
 
-The query's edges are instants, so ``-15m`` does not wander. A position is an event's own time, series and id (a ranking adds
-the number, an aggregate has the start of a step). Keys are calculated from it by whatever layout a period has, so that a cursor
-outlives changes of the configuration and the archiving of its period.
+The query's edges are instants, so ``-15m`` means the same on every page. A position is an event's own time, series and id (a
+ranking adds the number, an aggregate has the start of a step). Each period's layout turns it into keys, so a cursor stays valid
+when the configuration changes or a period is archived.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Seal:
 
 
 def refuse_long(cursor: Cursor) -> None:
-    """ProblemError for a query whose cursors the gateway would not take; ``cursor`` is of its beginning."""
+    """ProblemError if the query's cursors would be too long for the gateway; ``cursor`` is one without a position."""
     size = len(msgspec.msgpack.encode(cursor))
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES
@@ -91,9 +91,9 @@ def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
 
 
 def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> None:
-    """ProblemError for parameters beside a cursor that say anything else than its query does, which ``repeats`` tells of each.
+    """ProblemError for parameters beside a cursor that differ from its query; ``repeats`` says whether a parameter repeats it.
 
-    A cursor is the query and a position: only what concerns a page alone is the request's own.
+    A cursor holds the query and a position. Only the parameters of a single page, such as ``limit``, may differ.
     """
     changed = [name for name in parameters if name not in _OF_PAGES and not repeats.get(name, False)]
     if changed:

@@ -1,4 +1,4 @@
-"""Explaining a query: what would be read, and about how much, without reading it."""
+"""Explains a query without reading: which tables and ranges it would read, and about how much."""
 
 from __future__ import annotations
 

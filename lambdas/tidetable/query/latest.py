@@ -117,7 +117,7 @@ def _search(
     items = find(entry, names, latest, reader, consistent=consistent)
     rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
     if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
-        raise refuse(422, "too_much", "these events are more than an answer holds: ask for fewer series, or fields")
+        raise refuse(422, "too_much", "these events are larger than an answer may be: ask for fewer series or fields")
     try:
         latest.losses += complete_rows(rows, reader.unpacker, projection, latest.cost)
     except TableMissing:

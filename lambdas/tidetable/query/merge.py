@@ -1,6 +1,6 @@
-"""Merging the ranges of a scan: they are read side by side, and handed on in order as far as all of them have been read.
+"""Merges the ranges of a scan. They are read side by side, and items are handed on in order up to where all were read.
 
-Pages are as large as what is still wanted needs, evenly spread, and a little more: a page of a hundred over sixteen suffixes
+Each page has its even share of the events that are still wanted, and a little more: a page of a hundred over sixteen suffixes
 reads eight of each, and then a few more of those that had more than their share.
 """
 
@@ -28,7 +28,7 @@ Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
 
 def share(count: int, ranges: int) -> int:
-    """How many items to read of each range for so many in all, if they are spread by chance."""
+    """How many items to read of each range, if ``count`` wanted items are spread over the ranges by chance."""
     mean = count / ranges
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
 
@@ -80,7 +80,7 @@ class _Range:
         return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
     def up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
-        """The items that may be handed on, because no other range can have anything before them."""
+        """The items that may be handed on, because no other range can have an item before them."""
         if edge is None:
             ready, self.waiting = self.waiting, []
             return ready
@@ -159,7 +159,7 @@ def merge_ranges(
 
 
 def _next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
-    """What is wanted beyond what waits already; with a filter twice as many each time, as what it lets through may be rare."""
+    """How many items to read beyond those that wait. With a filter twice as many each time, because few events may pass it."""
     return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
 
 

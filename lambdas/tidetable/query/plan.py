@@ -1,4 +1,4 @@
-"""The planner: a pure function from a query and the catalog's entries to what is to be read, in the answer's order."""
+"""The planner: a pure function from a query and the catalog's entries to the scans, in the order of the answer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def read_planned(
 ) -> _Answer:
     """Read by the catalog's entries; if a table vanishes meanwhile, once more by the entries as they are then.
 
-    The table may just have been archived, which the catalog, read consistently, knows. The second ``read`` is called with True
-    and leaves a gap for a table that is missing still. TableMissing if a table vanishes while the second one reads it.
+    The table may just have been archived; a consistent read of the catalog shows it. The second ``read`` is called with True and
+    leaves a gap for a table that is still missing. TableMissing if a table vanishes while the second ``read`` reads it.
     """
     try:
         return read(catalog.entries(stream, start, end, consistent=consistent), False)
@@ -71,7 +71,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
 def covered(
     start: datetime, end: datetime, entries: Sequence[Entry], gaps: list[Gap]
 ) -> Iterator[tuple[Entry, datetime, datetime]]:
-    """The entries whose periods meet a range, oldest first, with the part that they meet; the rest is added to the gaps."""
+    """The entries whose periods overlap a range, oldest first, each with its part of it. Parts without an entry become gaps."""
     at = start
     for entry in sorted(entries, key=lambda entry: entry.period.start):
         first, last = max(start, entry.period.start), min(end, entry.period.end)
@@ -86,7 +86,7 @@ def covered(
 
 
 def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:
-    """The way of a query into the part of a period; None if there is none."""
+    """How a query reads a part of a period; None if it cannot."""
     layout = entry.layout
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
@@ -117,7 +117,7 @@ def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime
 
 
 def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The buckets that a range meets, in the answer's order; a table partitioned by series has none."""
+    """The buckets that overlap a range, in the answer's order; a table partitioned by series has none."""
     if layout.partition_by == "series":
         yield start, end
         return

@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 class Form(NamedTuple):
     """How an answer is written; ``flat`` rows have no objects in them, but fields by their paths.
 
-    With ``escape`` no cell of CSV is a formula to a spreadsheet.
+    With ``escape`` no spreadsheet executes a cell of CSV as a formula.
     """
 
     kind: str = "json"
@@ -65,7 +65,7 @@ def form_of(parameters: Mapping[str, str], accept: str) -> Form:
 
 
 class Rendered(NamedTuple):
-    """An answer as far as its body holds it, and the body with its content type.
+    """The part of an answer that its body holds, and the body with its content type.
 
     ``encoded`` says that the body is bytes in Base64, as a Lambda function must answer them. ``untyped`` values are not in the
     columns of their fields, which cannot hold them.
@@ -79,11 +79,11 @@ class Rendered(NamedTuple):
 
 
 def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
-    """An answer's body. Rows that are too much for it in this form are left to the next page; nothing is read again.
+    """An answer's body. Rows that do not fit into it in this form are left to the next page; nothing is read again.
 
     ``encode_table`` writes a table as Arrow's stream.
 
-    ProblemError if the first rows are too much and cannot be parted.
+    ProblemError if the first rows do not fit and belong into one page.
     """
     while True:
         if form.kind == "json" and not form.flat:
@@ -100,7 +100,9 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
             return rendered
         shorter = answer.first(fitting) if fitting > 0 else None
         if shorter is None:
-            detail = "what cannot be parted is more than an answer holds in this form: ask for less of it"
+            detail = (
+                "rows that belong into one page are larger than an answer may be in this format: ask for fewer fields"
+            )
             raise refuse(422, "too_much", detail)
         answer = shorter
 

@@ -1,4 +1,4 @@
-"""Events out of packs: the ranges of a scan are read side by side, and walked as far as all of them have been read.
+"""Reads events out of packs. The ranges of a scan are read side by side; events are answered up to where all were read.
 
 This is the one place of the read side that opens packs. docs/decisions/0050 says when an event is settled, 0053 how much is read.
 """
@@ -43,7 +43,7 @@ def first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
 
 
 def count_first_packs(scan: PackScan, count: int) -> int:
-    """How many packs of each range are read at first, of a scan of which so many events are wanted."""
+    """How many packs of each range are read first, if ``count`` events of the scan are wanted."""
     return max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
 
 
@@ -53,7 +53,7 @@ def count_events(page: Page) -> int:
 
 
 def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
-    """The part of a scan's time of which a damaged pack may have held events; None if it held none of it."""
+    """The part of a scan's range in which a damaged pack may have held events; None if there is no such part."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
@@ -64,7 +64,7 @@ def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
 
 
 class PackWalk:
-    """One pass over a scan's packs. No pack is opened before it is needed, and no page is read while what was read suffices.
+    """One pass over a scan's packs. A pack is opened only when it is needed, and a page is read only when the last is used up.
 
     ``note_damaged`` is called with each damaged pack that may have held events of the scan.
     """
@@ -135,7 +135,7 @@ class PackWalk:
         return share(max(packs - waiting, _LEAST), ranges)
 
     def _open(self, item: Any) -> None:
-        """Take an item's events in, if it may hold any that are wanted."""
+        """Add the events of an item, if it may hold events of the scan."""
         newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
         scan = self._scan
         # A key behind the newest event is not the time of the oldest: it must hide neither the pack nor its damage.

@@ -90,7 +90,7 @@ def _condition(name: str, value: str) -> Condition:
     if any(len(text.encode()) > MAX_VALUE_BYTES for text in (*values, field)):
         raise bad_parameter(f"{name[:64]}: a value has at most {MAX_VALUE_BYTES} bytes")
     if kind == "prefix" and not value:
-        raise bad_parameter(f"{name[:64]}: every text begins with nothing; give a prefix")
+        raise bad_parameter(f"{name[:64]}: the prefix is empty, and every text begins with it; give a prefix")
     return Condition(field, kind, values)
 
 

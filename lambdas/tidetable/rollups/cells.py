@@ -37,7 +37,7 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def plain(value: Any) -> tuple[str, Any]:
-    """A value to group by. A truth value is not a number, though Python counts it as one; lists and objects count as no value."""
+    """A value to group by. A boolean is not a number, though Python counts it as one; lists and objects count as no value."""
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -58,7 +58,7 @@ class Numbers:
     sketch: Sketch | None = None
 
     def add(self, number: Number, place: str) -> None:
-        """Take one number into account, but for the percentiles. Numbers may come in any order."""
+        """Take one number into account, except for percentiles. Numbers may come in any order."""
         self.count += 1
         self.sum = EXACT.add(self.sum, number)
         self.min = number if self.min is None else min(self.min, number)
@@ -101,7 +101,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class State:
-    """What is known of one group: how many events, and the numbers of each field that any of them has."""
+    """The state of one group: how many events it has, and the numbers of each field that any of them has."""
 
     count: int = 0
     fields: dict[str, Numbers] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Cell:
     state: State
 
     def group(self, names: Iterable[str]) -> Group:
-        """Its group by some of the names that it has."""
+        """The cell's group, reduced to some of its names."""
         return tuple([plain(self.by.get(name)) for name in names])
 
     @property
@@ -222,14 +222,14 @@ def id_of(definition: Definition, values: Sequence[Any]) -> str:
 
 
 def removed(event: Event) -> Event:
-    """What takes the place of a cell whose group, or of a list of names whose bucket, has no events any more."""
+    """The replacement of a cell whose group has no events any more, or of a list of names whose bucket has none."""
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})
     return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})
 
 
 def is_removed(event: Event) -> bool:
-    """Whether an event is such a one."""
+    """Whether an event is what ``removed`` makes."""
     return not event.data.get("names", event.data.get("count"))
 
 
@@ -247,9 +247,9 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
 
 
 def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:
-    """The names and kinds of fields that an event of the rollup's stream says of a bucket of the definition.
+    """The names and kinds of fields that an event of the rollup's stream holds for a bucket of the definition.
 
-    Names carry no key of a definition: an earlier one may have left names within a bucket that is longer than its own.
+    A list of names has no key of a definition. So within a longer bucket there may be names that an earlier definition left.
     """
     if event.id != FIELDS_ID or definition.floor(event.time) != event.time:
         return {}

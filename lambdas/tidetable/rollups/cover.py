@@ -110,7 +110,7 @@ def _whole(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def join(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, with those made one that touch."""
+    """Spans in order; spans that touch each other are joined."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
@@ -121,13 +121,13 @@ def join(spans: Iterable[Span]) -> list[Span]:
 
 
 def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
-    """What spans share with others."""
+    """The parts that are in both lists of spans."""
     pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
     return sorted((start, end) for start, end in pairs if start < end)
 
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
-    """What spans have beside holes, which are in order and do not meet."""
+    """The parts of the spans that are in no hole; the holes are in order and do not overlap."""
     remainder: list[Span] = []
     for start, end in spans:
         at = start

@@ -98,8 +98,8 @@ def write_cells(
 ) -> None:
     """Replace the cells of a bucket by those computed from its events as they were read at an instant.
 
-    Only what differs is written, and groups that are there no more are written as removed. TableThrottled if some of it may not
-    be written, BucketBlocked if the table takes nothing any more, Superseded if another run wrote later cells.
+    Only cells that differ are written, and groups that no longer exist are written as removed. TableThrottled if some cells may
+    not be written, BucketBlocked if the table accepts no writes any more, Superseded if another run wrote later cells.
     """
     layout = entry.layout
     now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
@@ -155,5 +155,5 @@ def _text(cell: Event) -> str:
 
 
 def _is_of(definition: Definition, event: Event) -> bool:
-    """Whether a cell is of this definition; the names of fields are of every definition."""
+    """Whether a cell belongs to this definition; a list of field names belongs to every definition."""
     return event.id == FIELDS_ID or event.id.startswith(definition.key)

@@ -82,7 +82,7 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
     if aggregation.step is not None and aggregation.step % definition.every:
         return "step is not a multiple of its every"
     if names.ids or names.id_prefix:
-        return "it does not know ids"
+        return "it does not hold ids"
     if (names.series or names.series_prefix) and SERIES not in by:
         return "its by lacks series"
     fields = [*aggregation.by, *(condition.field for condition in aggregation.query.conditions)]

@@ -36,7 +36,7 @@ _Event = tuple[str, str, Any]
 def refuse_parting(aggregation: Aggregation) -> None:
     """ProblemError for steps that cannot be parted into pages."""
     if aggregation.filled:
-        detail = "filled steps of groups, or with what was before, are answered in one page: ask for fewer steps"
+        detail = "with fill=previous, or with fill and by, one page must hold all steps: ask for fewer steps"
         raise refuse(422, "too_much", detail)
 
 
@@ -133,7 +133,7 @@ class Run:
         after = aggregation.query.after
         if aggregation.top is not None or self._window[0] <= (aggregation.query.start if after is None else after.time):
             how = "a shorter range" if aggregation.step is None or aggregation.top is not None else "a smaller step"
-            raise refuse(422, "too_much", f"the time does not suffice to read all events of it; ask for {how}")
+            raise refuse(422, "too_much", f"a request has too little time to read all events of it; ask for {how}")
         refuse_parting(self._aggregation)
         self.stopped = self._window[0]
         return self

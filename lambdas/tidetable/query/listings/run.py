@@ -33,7 +33,7 @@ from tidetable.times import to_text
 
 
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
-    """A page of a listing; ProblemError if no rollup serves it, or the time does not suffice to read its range."""
+    """A page of a listing; ProblemError if no rollup can answer it, or if reading its range takes too long."""
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
 

@@ -166,7 +166,7 @@ def _same_index(stream: Stream, former: Index) -> Index:
     """The stream's index of a cursor."""
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
     if index is None or _order_of(index) != former:
-        raise refuse(400, "invalid_cursor", f"the index {former.name} has become another: begin without the cursor")
+        raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
     return index
 
 
