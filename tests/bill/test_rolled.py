@@ -117,6 +117,7 @@ def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
     # Two copies; 1,440 buckets of 20,130 bytes per day to each, at $0.02 per GB.
     each = plain["rollup s-m, writes"][0] + plain["rollup s-m, storage"][0] + 1_440 * 20_130 * MONTH / 1e9 * 0.02
     assert dollars == pytest.approx(2 * each)
+    assert {name: found[name] for name in plain} == plain
 
 
 @pytest.mark.parametrize(
