@@ -141,7 +141,7 @@ def test_the_entries_before_an_instant_lie_below_a_key() -> None:
 
 def test_without_a_secret_the_store_is_not_available() -> None:
     assert secret_of([{"secret": "00ff"}]) == b"\x00\xff"
-    with pytest.raises(StoreUnavailable, match="^no secret: the lifecycle has not made the secret"):
+    with pytest.raises(StoreUnavailable, match=r"^no secret: the lifecycle has not made the secret"):
         secret_of([])
 
 
