@@ -67,6 +67,13 @@ def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
     assert found["rollup s-h, reads"][1] == "the cells of s-m, and each bucket, once and strongly consistent"
 
 
+def test_events_in_packs_are_read_as_they_are_stored() -> None:
+    """A quarter of 500 bytes each, and 130 bytes of a pack for the hundred events of a request."""
+    found = lines(workload('pack = { span = "1h" }\n' + ROLLUP))
+    read = 8_640_000 * 126.3 + 1_440 * 20_130
+    assert found["rollup s-m, reads"][0] == pytest.approx(read / 4096 * MONTH * 0.125e-6)
+
+
 def test_a_rollup_is_made_of_the_coarsest_that_has_what_it_needs() -> None:
     found = list_rollups(workload(ROLLUP + QUARTERS + HOURS), 1000)
     assert [(rollup.name, rollup.finer) for rollup in found] == [("s-m", ""), ("s-q", "s-m"), ("s-h", "s-q")]
@@ -117,6 +124,7 @@ def test_copies_of_a_rollup_are_written_kept_and_sent() -> None:
     # Two copies; 1,440 buckets of 20,130 bytes per day to each, at $0.02 per GB.
     each = plain["rollup s-m, writes"][0] + plain["rollup s-m, storage"][0] + 1_440 * 20_130 * MONTH / 1e9 * 0.02
     assert dollars == pytest.approx(2 * each)
+    assert {name: found[name] for name in plain} == plain
 
 
 @pytest.mark.parametrize(
