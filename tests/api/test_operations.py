@@ -153,7 +153,10 @@ def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:
         return {
             "tables": 7,
             "actions": rows,
-            "feeds": [FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed").document() for name in streams],
+            "feeds": [
+                FeedStep("map", f"tidetable-t.{name}.2026-03-01", "its stream has a feed").document()
+                for name in streams
+            ],
             "backfills": rows,
             "removed_streams": rows,
             "without_next_table": list(streams),

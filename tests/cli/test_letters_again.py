@@ -20,11 +20,9 @@ class Slow(Queues):
     def change_message_visibility(self, ReceiptHandle: str, **_: Any) -> None:  # noqa: N803 - boto3's names
         if ReceiptHandle == "0":
             reason = "Message does not exist or is not available for visibility timeout change."
-            error = {
-                "Code": "InvalidParameterValue",
-                "Message": f"Value 0 for parameter ReceiptHandle is invalid: {reason}",
-            }
-            raise ClientError({"Error": error}, "ChangeMessageVisibility")  # type: ignore[typeddict-item]
+            raise ClientError(
+                {"Error": {"Code": "InvalidParameterValue", "Message": reason}}, "ChangeMessageVisibility"
+            )
         super().change_message_visibility(ReceiptHandle)
 
 
