@@ -12,7 +12,8 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import LargePolicy
+from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
@@ -194,6 +195,14 @@ def test_events_of_a_stream_that_is_no_longer_configured_are_written_behind_the_
     assert drain_message(body, drain, lambda: 60.0).events == 1
     assert fences == ["2026-03-01"]
     assert [(item["at"], item["data"]) for item in stage.table("2026-03-01")] == [(7, {"n": 1})]
+
+
+def test_packs_of_a_stream_that_is_no_longer_configured_are_written_too() -> None:
+    stage = world(pack=PackPolicy(span=Duration(hours=1)))
+    body = encode_message("quakes", [Event("a", NOW, str(number), {"n": number}) for number in range(3)], 7)
+    drain = stage.pipeline(config=replace(CONFIG, streams={})).drain
+    assert drain_message(body, drain, lambda: 60.0).events == 3
+    assert stage.stored() == 1, "one pack has all of them"
 
 
 def test_what_is_not_written_because_newer_is_there_costs_units_all_the_same() -> None:
