@@ -226,7 +226,7 @@ def test_of_a_repeated_message_everything_is_written_if_its_table_cannot_be_read
         asked.append(consistent)
         raise StoreUnavailable("no answer", "time-out")
 
-    stage.store.get_many = get_many  # type: ignore[method-assign]
+    stage.store.get_many = get_many  # type: ignore[method-assign, assignment]
     assert drain_message(body, stage.drainer(), lambda: 60.0, repeated=True).events == 2
     assert (stage.stored(), asked) == (2, [False]), (
         "to miss an item costs a write, and to read consistently twice as much"
