@@ -12,7 +12,8 @@ from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import LargePolicy
+from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
@@ -243,6 +244,14 @@ def test_events_of_a_stream_that_is_no_longer_configured_are_written_behind_the_
     assert [(item["at"], item["data"]) for item in stage.table("2026-03-01")] == [(7, {"n": 1})]
 
 
+def test_packs_of_a_stream_that_is_no_longer_configured_are_written_too() -> None:
+    stage = world(pack=PackPolicy(span=Duration(hours=1)))
+    body = encode_message("quakes", [Event("a", NOW, str(number), {"n": number}) for number in range(3)], 7)
+    drain = stage.pipeline(config=replace(CONFIG, streams={})).drain
+    assert drain_message(body, drain, lambda: 60.0).events == 3
+    assert stage.stored() == 1, "one pack has all of them"
+
+
 def test_what_is_not_written_because_newer_is_there_costs_units_all_the_same() -> None:
     stage = World()
     entry = next(entry for entry in stage.catalog.entries("quakes") if entry.period.label == "2026-03-01")
@@ -264,7 +273,7 @@ def test_of_a_repeated_message_everything_is_written_if_its_table_cannot_be_read
         asked.append(consistent)
         raise StoreUnavailable("no answer", "time-out")
 
-    stage.store.get_many = get_many  # type: ignore[method-assign]
+    stage.store.get_many = get_many  # type: ignore[method-assign, assignment]
     assert drain_message(body, stage.drainer(), lambda: 60.0, repeated=True).events == 2
     assert (stage.stored(), asked) == (2, [False]), (
         "to miss an item costs a write, and to read consistently twice as much"

@@ -3,8 +3,11 @@
 from base64 import b64encode
 from typing import Any
 
+import pytest
+
 from aws.lean.client import NoAnswer, Refused
 from tests.fakes.script import Script
+from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
 from tidetable.ports import Put
 
@@ -29,6 +32,21 @@ def test_a_batch_names_a_hundred_events_or_forty_parts() -> None:
     script = Script(answer)
     assert len(script.store.get_parts("t", [str(number) for number in range(81)])) == 81
     assert count_keys(script) == [40, 40, 1]
+
+
+def test_the_failures_of_a_batch_are_counted_over_its_remainders() -> None:
+    """Each may take a time-out: the third is the last, whatever was read in between."""
+
+    def reply(number: int, body: dict[str, Any]) -> Any:
+        if number % 2:
+            return NoAnswer("connection reset")
+        keys = body["RequestItems"]["t"]["Keys"]
+        return {"Responses": {"t": keys[:1]}, "UnprocessedKeys": {"t": {"Keys": keys[1:]}}}
+
+    script = Script(reply)
+    with pytest.raises(StoreUnavailable, match="connection reset"):
+        script.store.get_many("t", [Key("p", str(number)) for number in range(6)])
+    assert count_keys(script) == [6, 6, 5, 5, 4]
 
 
 def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None:

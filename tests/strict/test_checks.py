@@ -198,10 +198,13 @@ def test_the_key_of_a_query_has_2048_bytes(size: int) -> None:
 def test_what_holds_for_queries_of_a_table_holds_for_those_of_an_index() -> None:
     console = Console()
     console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")], LocalSecondaryIndexes=[local()])
-    empty = {"KeyConditionExpression": "g = :g", "ExpressionAttributeValues": {":g": {"S": ""}}}
+    empty: dict[str, Any] = {"KeyConditionExpression": "g = :g", "ExpressionAttributeValues": {":g": {"S": ""}}}
     assert outcome(lambda: console.query(IndexName="i", **empty)) == REFUSED
     values = {":pk": {"S": "a"}, ":low": {"S": "2"}, ":high": {"S": "1"}}
-    backwards = {"KeyConditionExpression": "pk = :pk AND g BETWEEN :low AND :high", "ExpressionAttributeValues": values}
+    backwards: dict[str, Any] = {
+        "KeyConditionExpression": "pk = :pk AND g BETWEEN :low AND :high",
+        "ExpressionAttributeValues": values,
+    }
     assert outcome(lambda: console.query(IndexName="l", **backwards)) == REFUSED
     unprojected = {"ProjectionExpression": "#f", "ExpressionAttributeNames": {"#f": "f"}}
     assert outcome(lambda: console("Scan", TableName="t", IndexName="i", **unprojected)) == REFUSED

@@ -33,7 +33,10 @@ def units(described: Any) -> tuple[int, int]:
 def test_a_copy_has_what_its_table_has() -> None:
     console = Console()
     (ireland,) = console.connect(IRELAND)
-    both = {"GlobalSecondaryIndexes": [index(ProjectionType="KEYS_ONLY")], "LocalSecondaryIndexes": [local()]}
+    both: dict[str, Any] = {
+        "GlobalSecondaryIndexes": [index(ProjectionType="KEYS_ONLY")],
+        "LocalSecondaryIndexes": [local()],
+    }
     console.table(**STREAM, **ENCRYPTED, **WARM, **MAXIMA, **both, TableClass=INFREQUENT)
     console.update(ReplicaUpdates=create(KMSMasterKeyId="arn:ireland"))
     console.wait(minutes=1)
@@ -72,7 +75,7 @@ def test_a_copy_has_the_units_of_its_table_and_takes_them_from_its_own_region() 
 
 def test_a_copy_may_be_made_with_read_units_and_a_class_of_its_own() -> None:
     console = Console()
-    own = {"ProvisionedThroughputOverride": {"ReadCapacityUnits": 9}, "TableClassOverride": INFREQUENT}
+    own: dict[str, Any] = {"ProvisionedThroughputOverride": {"ReadCapacityUnits": 9}, "TableClassOverride": INFREQUENT}
     ireland = scaled(console, **own)
     (shown,) = console.describe()["Replicas"]
     assert shown["ProvisionedThroughputOverride"] == {"ReadCapacityUnits": 9}

@@ -1,5 +1,6 @@
 """Throughput by the second: saved units, debts, growth, partitions, and the batches and pages that go beyond them."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -237,7 +238,11 @@ def test_a_throttle_names_every_resource_that_has_no_units() -> None:
     console.table(write=1, read=1, GlobalSecondaryIndexes=[index(write=1, read=1)])
     large = item(size=400 * KB, g={"S": "x"})
     reasons = ["TableWriteProvisionedThroughputExceeded", "IndexWriteProvisionedThroughputExceeded"]
-    for act in (lambda: console("PutItem", TableName="t", Item=large), lambda: console.batch([large])):
+    acts: list[Callable[[], Any]] = [
+        lambda: console("PutItem", TableName="t", Item=large),
+        lambda: console.batch([large]),
+    ]
+    for act in acts:
         with pytest.raises(Refusal) as refused:
             act()
         assert [reason["reason"] for reason in refused.value.members["ThrottlingReasons"]] == reasons
