@@ -117,12 +117,13 @@ def test_a_period_that_was_deleted_without_an_archive_has_nothing_to_archive() -
 
 
 def test_of_several_periods_the_one_that_is_named_is_archived() -> None:
-    """The catalog also answers periods that only overlap."""
+    """The catalog also answers periods that only overlap, such as the week that began before."""
     world = World(some(10))
-    month = Entry("s", containing(START, Kind.MONTH), "month", Layout("time", 4, "id", 21_600), State.OPEN, START)
-    world.catalog.add(month)
+    layout = Layout("time", 4, "id", 21_600)
+    world.catalog.add(Entry("s", containing(START, Kind.WEEK), "week", layout, State.CLOSED, START))
     assert world.archive().table == "t"
-    assert [entry.state for entry in world.catalog.entries("s") if entry.table == "month"] == [State.OPEN]
+    states = {entry.table: entry.state for entry in world.catalog.entries("s")}
+    assert states == {"t": State.ARCHIVED, "week": State.CLOSED}
 
 
 @pytest.mark.parametrize(

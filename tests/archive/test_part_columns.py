@@ -103,7 +103,14 @@ def test_names_with_the_signs_of_keys_are_columns_as_they_were_sent(layout: Layo
 
 @pytest.mark.parametrize(
     ("number", "kept"),
-    [("9007199254740991", True), ("1700000000000", True), ("0.1", True), ("0.10", False), ("1E+2", False)],
+    [
+        ("9007199254740991", True),
+        ("1700000000000", True),
+        ("0.1", True),
+        ("0.10", False),
+        ("1E+2", False),
+        ("-1E+30", False),
+    ],
 )
 def test_a_number_that_a_double_writes_otherwise_is_kept_as_text(number: str, kept: bool) -> None:
     items = [make_item(BY_SERIES, "a", 0, "i", {"x": {"N": number}}, {})]
