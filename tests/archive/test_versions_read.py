@@ -63,7 +63,8 @@ def test_the_newest_version_decides_wherever_the_others_are(
     def read(*, versions: bool) -> list[tuple[Any, ...]]:
         keys = ArchiveRange("m", LOW, HIGH, conditions=(condition,), versions=versions)
         page = read_archive(keys, File(), limit=10, ascending=ascending)
-        numbers = [version.number for version in page.versions or ()] or [None] * len(page.events)
+        numbers: list[int | None] = [version.number for version in page.versions or ()]
+        numbers = numbers or [None] * len(page.events)
         return [(event.id, event.data["mag"], number) for event, number in zip(page.events, numbers, strict=True)]
 
     assert read(versions=False) == [("a", 9, None)]

@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_written_is_named(stage: Stage, tmp_path: Path, mo
 
 
 def test_a_port_that_another_program_has_is_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    account = replace(common.connect("t"), outputs={"ConsoleUrl": "https://api/console"})
+    account = replace(common.connect("t"), outputs={"ConsoleUrl": "https://api/console"})  # type: ignore[attr-defined]
     monkeypatch.setattr(common, "connect", lambda *_, **__: account)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])

@@ -202,7 +202,7 @@ def test_every_status_has_a_code_of_rpc(status: int, code: int) -> None:
 
 def test_a_field_that_is_null_has_its_default(doors: Doors) -> None:
     """Protobuf's JSON: null is the default of every field, and a number of 32 bits may be a text."""
-    nulls = {"attributes": None, "startTimeUnixNano": None, "exemplars": None, "flags": "1"}
+    nulls: dict[str, Any] = {"attributes": None, "startTimeUnixNano": None, "exemplars": None, "flags": "1"}
     found = {**gauge(point(5, **nulls)), "unit": None, "description": None, "sum": None}
     document = {"resourceMetrics": [{"resource": None, "scopeMetrics": [{"scope": None, "metrics": [found]}]}]}
     assert send(doors, document).status == 200
