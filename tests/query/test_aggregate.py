@@ -280,3 +280,10 @@ def test_a_cursor_of_another_stream_is_refused() -> None:
     other = TIMELY.__class__(**{**_fields(TIMELY), "name": "other"})
     with pytest.raises(ProblemError, match="belongs to stream s"):
         parse_aggregation(other, {"cursor": [page.next]}, NOW, SEAL)
+
+
+@pytest.mark.parametrize(("step", "start"), [("110000w", "01-05"), ("400000w", "01-05"), ("1000000d", "01-01")])
+def test_a_step_of_thousands_of_years_begins_with_the_range_or_its_first_monday(step: str, start: str) -> None:
+    """Weeks begin on Mondays. The step before the first Monday of 1970 would begin before our era."""
+    answer = ask(make_base([reading(1, 2)]), **{"from": "0", "step": step})
+    assert [(row["start"], row["count"]) for row in answer.rows] == [(f"1970-{start}T00:00:00.000000Z", 1)]

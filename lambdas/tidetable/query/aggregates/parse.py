@@ -86,8 +86,10 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         if self.step is None:
             return start, end
         origin = _MONDAY if not self.step % _WEEK else EPOCH
-        first = origin + (at - origin) // self.step * self.step
-        return max(first, start), end if end - first <= self.step else first + self.step
+        # From the origin on: the beginning of a step of thousands of years need not be an instant.
+        first = (at - origin) // self.step * self.step
+        following = first + self.step
+        return origin + max(first, start - origin), end if end - origin <= following else origin + following
 
     @property
     def filled(self) -> bool:
