@@ -271,7 +271,7 @@ SCALED = "[streams.s.capacity.autoscaling]\nwrite = { min = 1, max = 100 }"
     ("text", "known", "missing"),
     [
         (stream(), {"throttles": {"Write_AccountLimit": 1}}, "24 writes were throttled by the account's limit"),
-        (stream(capacity=PROVISIONED, tail=SCALED), {}, "auto scaling finds the units by itself"),
+        (stream(capacity=PROVISIONED, tail=SCALED), {}, "auto scaling sets the units by itself"),
         (stream(tail="[streams.s.capacity]\nmax = { write = 500, read = 100 }"), {}, "the tables have a maximum"),
         (stream(), {"uses": None}, "the queries' conditions are not known"),
         (stream(), {"writing": None}, "the events per request are not known"),

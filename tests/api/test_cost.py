@@ -270,7 +270,7 @@ def test_the_days_are_those_of_a_stage_that_fills(door: Door) -> None:
         (
             {"stream": "quakes", "rate": "1", "change": "[streams.packed]\nretention = 3"},
             400,
-            "keys of [streams.quakes] alone",
+            "only keys of [streams.quakes]",
         ),
         ({"stream": "quakes", "rate": "1", "change": "[api]\nrate = 3"}, 400, "streams.quakes.api: unknown key"),
         ({"stream": "quakes", "rate": "1", "change": "#" * 3001}, 400, "change has 3,001 characters"),

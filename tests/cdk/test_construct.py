@@ -145,7 +145,7 @@ def test_an_own_bucket_takes_the_place_of_the_stages_with_rules_for_its_prefixes
     (id,) = found.all(BUCKET)
     rules = found.all(BUCKET)[id]["LifecycleConfiguration"]["Rules"]
     assert {rule["Prefix"] for rule in rules} <= {"stream=", "large/", "overflow/"}
-    assert {"Prefix": "overflow/", "ExpirationInDays": 15, "Status": "Enabled"} in rules
+    assert {"Prefix": "overflow/", "ExpirationInDays": 60, "Status": "Enabled"} in rules
     aborts = [rule["Prefix"] for rule in rules if "AbortIncompleteMultipartUpload" in rule]
     assert sorted(aborts) == ["large/", "overflow/", "stream="]
     for name in ("ingest", "query", "archiver", "sweeper"):

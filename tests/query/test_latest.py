@@ -202,7 +202,7 @@ def test_events_that_no_answer_holds_are_refused_and_fields_of_them_are_not() ->
     events = [Event(f"s{n}", START, "1", {"text": text, "n": n}) for n in range(13)]
     reader = reader_of_tables(one_table(LAYOUTS[1], 0, *events))
     names = [event.series for event in events]
-    with pytest.raises(ProblemError, match=r"422 too_much: .*ask for fewer series, or fields"):
+    with pytest.raises(ProblemError, match=r"422 too_much: .*ask for fewer series or fields"):
         find_latest(STREAM, {"series": names}, reader, START, lambda: 100.0)
     assert len(find_latest(STREAM, {"series": names[:12]}, reader, START, lambda: 100.0).events) == 12
     assert len(find_latest(STREAM, {"series": names, "fields": ["n"]}, reader, START, lambda: 100.0).events) == 13
