@@ -147,7 +147,7 @@ class Checks:
             self.outcomes[f"feed of {stream} checked"] += 1
 
     def _may_have_records(self, source: str, now: datetime) -> bool:
-        """True if the change stream of a table that was deleted may have records: they came until the table took no more events."""
+        """True if the change stream of a deleted table may have records: they came while the table took events."""
         stream, label = source.partition(PREFIX)[2].partition("/")[0].split(".")
         policy, span = self.settings.get(stream), span_of(label)
         if policy is None or not policy.feed:
