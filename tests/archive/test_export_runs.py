@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fakes import FakeCatalog, FakeClock
-from tests.worlds.archives import NOW, START, World, some
+from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
 from tidetable.archive.facts import join_digests
 from tidetable.archive.pacing import Pacer
 from tidetable.catalog import Entry, State
@@ -46,14 +46,7 @@ def test_an_export_that_has_begun_keeps_its_segments_and_its_columns(monkeypatch
     """With one segment less, the rest of the table would be left out of an archive that is called complete."""
     world = World(some(20))
     world.read, world.policy = 2000, 'archive = { segments = 2, columns = { n = "integer" } }'
-    page = world.page
-
-    def throttle_second(table: str, *, segment: int, **options: Any) -> Any:
-        if segment == 1:
-            raise TableThrottled(table)
-        return page(table, segment=segment, **options)
-
-    monkeypatch.setattr(world, "page", throttle_second)
+    throttle_second_segment(world, monkeypatch)
     assert not world.run().done
     monkeypatch.undo()
     world.policy = 'archive = { segments = 1, columns = { n = "string" } }'

@@ -11,10 +11,10 @@ from aws.archive.parquet import Parquet
 from tests.fakes.items import read_event
 from tests.lifecycle.world import configuration
 from tests.worlds import archives
-from tests.worlds.archives import LAYOUT, START, World, some
+from tests.worlds.archives import LAYOUT, START, World, some, throttle_second_segment
 from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config.record import policy_text
-from tidetable.errors import ArchiveMismatch, StaleEntry, TableThrottled
+from tidetable.errors import ArchiveMismatch, StaleEntry
 
 
 def test_the_manifest_has_the_size_the_partitions_and_the_declared_columns_of_its_parts() -> None:
@@ -60,14 +60,7 @@ def test_the_period_is_found_although_an_eventual_read_of_the_catalog_does_not_h
 def test_an_archive_is_complete_only_with_all_of_its_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(some(20))
     world.read, world.policy = 2000, "archive = { segments = 2 }"
-    page = world.page
-
-    def throttle_second(table: str, *, segment: int, **options: Any) -> Any:
-        if segment == 1:
-            raise TableThrottled(table)
-        return page(table, segment=segment, **options)
-
-    monkeypatch.setattr(world, "page", throttle_second)
+    throttle_second_segment(world, monkeypatch)
     run = world.run()
     assert (run.done, run.events, world.state) == (False, 10, State.ARCHIVING)
     monkeypatch.undo()

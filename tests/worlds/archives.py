@@ -7,6 +7,8 @@ from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
+import pytest
+
 from aws.archive.between import between
 from aws.archive.parquet import Parquet
 from aws.codec import to_wire
@@ -166,3 +168,15 @@ class World:
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         return between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
+
+
+def throttle_second_segment(world: World, patch: pytest.MonkeyPatch) -> None:
+    """Let no page of the second segment of a table be read, until the patch is undone."""
+    page = world.page
+
+    def throttle(table: str, *, segment: int, **options: Any) -> Any:
+        if segment == 1:
+            raise TableThrottled(table)
+        return page(table, segment=segment, **options)
+
+    patch.setattr(world, "page", throttle)

@@ -102,7 +102,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    # By table, and by whether the events may still come by the API.
+    # By whether the events may still come by the API, and by table: those behind the window are written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     for event in message.events:
