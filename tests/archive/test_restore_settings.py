@@ -147,7 +147,7 @@ def test_a_table_of_as_many_events_with_one_changed_is_not_opened(monkeypatch: p
     """Only the digest shows the difference."""
     stage = delete_first_tables()
     page = RawScan.page
-    original, changed = b'"n": {"N": "7"}', b'"n": {"N": "8"}'
+    original, changed = b'"n":{"N":"7"}', b'"n":{"N":"8"}'
 
     def other(*arguments: Any, **options: Any) -> RawPage:
         answer = page(*arguments, **options)

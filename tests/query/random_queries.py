@@ -18,28 +18,29 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), strategy)
 
 
-@st.composite
-def events(draw: st.DrawFn) -> list[Event]:
-    """Events with distinct keys; some of them lack fields."""
-    count = draw(st.integers(0, 60))
-    by_id = {}
-    for number in range(count):
-        data = {
-            "mag": draw(optional(st.decimals(-3, 9, places=1))),
-            "status": draw(optional(st.sampled_from(STATUSES))),
-            "place": {"state": draw(st.sampled_from(STATES))},
-            "type": draw(st.sampled_from(["order", "refund"])),
-            "customer": draw(st.sampled_from(["c1", "c2"])),
-            "ok": draw(optional(st.booleans())),
-        }
-        event = Event(
-            draw(st.sampled_from(SERIES)),
-            START + timedelta(minutes=draw(st.integers(0, DAYS * 1440 - 1)) // 30 * 30),
-            f"e{number}",
-            {name: value for name, value in data.items() if value is not None},
-        )
-        by_id[event.id] = event
-    return list(by_id.values())
+_DATA = st.fixed_dictionaries(
+    {
+        "mag": optional(st.decimals(-3, 9, places=1)),
+        "status": optional(st.sampled_from(STATUSES)),
+        "place": st.fixed_dictionaries({"state": st.sampled_from(STATES)}),
+        "type": st.sampled_from(["order", "refund"]),
+        "customer": st.sampled_from(["c1", "c2"]),
+        "ok": optional(st.booleans()),
+    }
+)
+# The series, the time as a number of half hours, and the data, of which some fields are left out.
+_CONTENT = st.tuples(st.sampled_from(SERIES), st.integers(0, DAYS * 48 - 1), _DATA)
+# A list without a least size has five elements on the average.
+_CONTENTS = st.integers(0, 60).flatmap(lambda count: st.lists(_CONTENT, min_size=count, max_size=count))
+
+
+def _event_of(number: int, series: str, half_hours: int, data: dict[str, Any]) -> Event:
+    fields = {name: value for name, value in data.items() if value is not None}
+    return Event(series, START + timedelta(minutes=30 * half_hours), f"e{number}", fields)
+
+
+# Events with distinct keys; some of them lack fields.
+events = _CONTENTS.map(lambda contents: [_event_of(number, *content) for number, content in enumerate(contents)])
 
 
 # Conditions for the API and in SQL. Equalities come first, because an index may answer them.

@@ -51,7 +51,7 @@ def small_reads() -> Iterator[None]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    events(),
+    events,
     st.sampled_from(list(LAYOUTS)),
     ranges,
     conditions,
@@ -80,7 +80,7 @@ def test_events_are_those_of_the_same_query_in_sql(
 
 
 @settings(max_examples=60, deadline=None)
-@given(events(), ranges, st.sampled_from([*EQUAL[:3], None]), st.lists(st.sampled_from(OTHERS), max_size=1))
+@given(events, ranges, st.sampled_from([*EQUAL[:3], None]), st.lists(st.sampled_from(OTHERS), max_size=1))
 def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
     stored: list[Event], span: Any, equal: Any, others: Any
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_stream_by_series_is_read_as_a_whole_by_an_index_of_all_events(
 
 @settings(max_examples=100, deadline=None)
 @given(
-    events(),
+    events,
     ranges,
     st.sampled_from([("best", "new"), ("best", "odd,"), ("best_of_all", None)]),
     st.lists(st.sampled_from([*OTHERS, EQUAL[2]]), max_size=1),
@@ -140,7 +140,7 @@ STATS = "count,sum,min,max,avg,first,last"
 
 @settings(max_examples=100, deadline=None)
 @given(
-    events(),
+    events,
     st.sampled_from(list(LAYOUTS)),
     ranges,
     st.lists(st.sampled_from(OTHERS), max_size=1),
@@ -207,7 +207,7 @@ def test_aggregates_are_those_of_sql(
 
 
 @settings(max_examples=60, deadline=None)
-@given(events(), ranges, st.sampled_from(["p50", "p95", "p99", "p0", "p100", "p12.5"]))
+@given(events, ranges, st.sampled_from(["p50", "p95", "p99", "p0", "p100", "p12.5"]))
 def test_percentiles_lie_within_their_bound(stored: list[Event], span: Any, stat: str) -> None:
     base = StoredEvents(TIMELY, stored, [TIMELY.layout] * DAYS)
     query = parse_aggregation(TIMELY, make_parameters(span, [], stat=stat, field="mag"), NOW, SEAL)

@@ -72,7 +72,7 @@ def small_reads() -> Iterator[None]:
 
 @settings(max_examples=200, deadline=None)
 @given(
-    events(),
+    events,
     st.sampled_from(list(WORLDS)),
     ranges,
     conditions,
