@@ -10,7 +10,7 @@ import pytest
 from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
 from tests.fakes.stage import Stage
-from tests.worlds.killed import killed_after_every_call
+from tests.worlds.killed import killed_after_every_change
 from tests.worlds.places import stored_place
 from tidetable.archive import Manifest, archive_period
 from tidetable.archive.manifest import manifest_key
@@ -168,7 +168,7 @@ def test_an_export_stopped_after_any_call_is_finished_by_the_next(key: str, monk
         stage.part_bytes = 3_000
         stage.archive("s", LABEL, within=800)
 
-    for calls, stage in killed_after_every_call(lambda: closed(key)[0], end):
+    for calls, stage in killed_after_every_change(lambda: closed(key)[0], end):
         if entry(stage).state is not State.ARCHIVED:
             stage.clock.sleep(900)
             end(stage)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.stage import CATALOG, Stage
-from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_call
+from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_change
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import restore
 from tidetable.archive.exporter import source_of
@@ -60,7 +60,7 @@ def test_it_expires_again_on_its_own_date_with_what_came_meanwhile() -> None:
 
 
 def test_a_restore_stopped_after_any_call_is_finished_by_the_next() -> None:
-    for calls, stage in killed_after_every_call(delete_first_tables, lambda stage: stage.restore("s", LABEL)):
+    for calls, stage in killed_after_every_change(delete_first_tables, lambda stage: stage.restore("s", LABEL)):
         assert ids(stage) == IDS, f"killed after {calls} calls: something cannot be found meanwhile"
         if entry(stage).state is not State.CLOSED:
             stage.clock.sleep(900)

@@ -1,4 +1,4 @@
-"""The lifecycle of a stream with copies is stopped after each of its calls to AWS, and run again."""
+"""The lifecycle of a stream with copies is stopped after each of its changes in AWS, and run again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tests.worlds.copied import IRELAND, TOKYO, entry, made, run, send, table_of
-from tests.worlds.killed import killed_after_every_call, state
+from tests.worlds.killed import killed_after_every_change, state
 
 PLAIN: dict[str, Any] = {}
 PARTS = {"more": 'large = { beyond = "chunks" }'}
@@ -61,7 +61,7 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next_runs(options: dict[str
     expected = regions_state(whole)
     marks = expected[2]
     assert marks["2026-03-17"] == (IRELAND, TOKYO)
-    for calls, stage in killed_after_every_call(prepare, Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(prepare, Stage.run_lifecycle):
         run(stage, 14, minutes=20)
         assert regions_state(stage) == expected, f"killed after {calls} calls"
 
@@ -80,7 +80,7 @@ def test_a_deletion_that_was_cut_short_between_its_copies_is_finished(gone: int)
     run(whole, 6, minutes=20)
     expected = regions_state(whole)
     assert table_of("2026-03-15") not in whole.dynamo.account.tables
-    for calls, stage in killed_after_every_call(prepare, Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(prepare, Stage.run_lifecycle):
         assert set(entry(stage, "2026-03-15").copies) <= set(), "nobody is sent to a copy that may go"
         run(stage, 6, minutes=20)
         assert regions_state(stage) == expected, f"killed after {calls} calls"

@@ -1,4 +1,4 @@
-"""Every function is stopped after each of its calls to AWS, and run again."""
+"""Every function is stopped after each of its changes in AWS, and run again."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, PACKED, built, ids, killed_after_every_call, state
+from tests.worlds.killed import CONFIG, EVENTS, IDS, NOON, PACKED, built, ids, killed_after_every_change, state
 from tidetable.catalog import State
 from tidetable.events import Event
 from tidetable.times import from_text
@@ -31,7 +31,7 @@ def test_the_lifecycle_is_finished_by_its_next_runs(days: float) -> None:
         whole.clock.sleep(300)
     expected, everything = state(whole), ids(whole)
     assert everything == IDS
-    for calls, stage in killed_after_every_call(later(days), Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(later(days), Stage.run_lifecycle):
         assert ids(stage) == everything, f"killed after {calls} calls: something cannot be found meanwhile"
         for _ in range(3):
             stage.run_lifecycle()
@@ -54,7 +54,7 @@ def test_a_deletion_without_an_archive_is_finished_by_the_next_run() -> None:
         whole.run_lifecycle()
         whole.clock.sleep(300)
     expected = state(whole)
-    for calls, stage in killed_after_every_call(expired, Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(expired, Stage.run_lifecycle):
         for _ in range(3):
             report = stage.run_lifecycle()
             stage.clock.sleep(300)
@@ -69,7 +69,7 @@ def test_the_first_run_of_all_is_finished_by_the_next() -> None:
     whole = nothing()
     whole.run_lifecycle()
     expected = state(whole)
-    for calls, stage in killed_after_every_call(nothing, Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(nothing, Stage.run_lifecycle):
         for _ in range(2):
             stage.run_lifecycle()
             stage.clock.sleep(300)
@@ -93,7 +93,7 @@ def test_an_archive_is_finished_by_the_next_one(config: str) -> None:
     whole = closed()
     archive(whole)
     expected = state(whole)
-    for calls, stage in killed_after_every_call(closed, archive):
+    for calls, stage in killed_after_every_change(closed, archive):
         assert len(ids(stage)) == len(EVENTS), f"killed after {calls} calls: something cannot be found meanwhile"
         archive(stage)
         assert state(stage) == expected, f"killed after {calls} calls"
@@ -113,7 +113,7 @@ def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: s
         return stage
 
     expected = sorted([*IDS, *(event.id for event in waiting)])
-    for calls, stage in killed_after_every_call(queued, Stage.drain):
+    for calls, stage in killed_after_every_change(queued, Stage.drain):
         stage.clock.sleep(400)
         stage.drain()
         assert ids(stage) == expected, f"killed after {calls} calls"
@@ -124,6 +124,6 @@ def test_a_drain_is_finished_when_its_message_comes_again(days: float, config: s
 def test_a_request_that_was_cut_short_is_sent_again_without_harm(config: str) -> None:
     more = json.dumps([{**event, "id": f"more-{event['id']}"} for event in EVENTS]).encode()
     expected = sorted([*IDS, *(f"more-{id}" for id in IDS)])
-    for calls, stage in killed_after_every_call(lambda: built(config), lambda stage: stage.send("s", more)):
+    for calls, stage in killed_after_every_change(lambda: built(config), lambda stage: stage.send("s", more)):
         stage.send("s", more)
         assert ids(stage) == expected, f"killed after {calls} calls"

@@ -1,4 +1,4 @@
-"""A run of the lifecycle is stopped after each of its calls: the next runs map every open table to its feed, once."""
+"""A run of the lifecycle is stopped after each of its changes: the next runs map every open table to its feed, once."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import CONFIG, built, killed_after_every_call
+from tests.worlds.killed import CONFIG, built, killed_after_every_change
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.feed.mappings import FeedTables
@@ -58,7 +58,7 @@ def without_feed() -> Stage:
 
 @pytest.mark.parametrize("prepare", [half_a_day_later, before_a_deletion, without_feed])
 def test_a_run_that_was_stopped_leaves_nothing_that_the_next_runs_do_not_mend(prepare: Callable[[], Stage]) -> None:
-    for calls, stage in killed_after_every_call(prepare, Stage.run_lifecycle):
+    for calls, stage in killed_after_every_change(prepare, Stage.run_lifecycle):
         for _ in range(3):
             stage.run_lifecycle()
             stage.clock.sleep(300)
@@ -71,7 +71,7 @@ def test_a_removal_that_was_stopped_is_finished_by_the_next() -> None:
     def remove(stage: Stage) -> None:
         FeedTables(stage.config, "lapse", stage.tables, stage.mappings, stage.catalog).remove_all()
 
-    for calls, stage in killed_after_every_call(half_a_day_later, remove):
+    for calls, stage in killed_after_every_change(half_a_day_later, remove):
         remove(stage)
         assert {mapping.state for mapping in stage.mappings.list()} <= {"Deleting"}, f"killed after {calls} calls"
         stage.clock.sleep(60)

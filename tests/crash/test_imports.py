@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import killed_after_every_call
+from tests.worlds.killed import killed_after_every_change
 from tests.worlds.operations import FIRST, age_stage, build_stage, read_events, settle, states, tables
 from tidetable.catalog import Backfill, Opened, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
@@ -70,7 +70,7 @@ def ages(stage: Stage) -> None:
 
 
 def test_the_begin_of_a_backfill_is_finished_by_the_next_request() -> None:
-    for calls, stage in killed_after_every_call(grown, begin):
+    for calls, stage in killed_after_every_change(grown, begin):
         begin(stage)
         stage.clock.sleep(60)
         assert imports(stage), f"killed after {calls} calls"
@@ -82,7 +82,7 @@ def test_the_begin_of_a_backfill_is_finished_by_the_next_request() -> None:
 
 def test_a_backfill_that_was_stopped_is_finished_by_the_lifecycle_or_never_was() -> None:
     recorded = set()
-    for calls, stage in killed_after_every_call(grown, begin):
+    for calls, stage in killed_after_every_change(grown, begin):
         settle(stage, 2)
         requested = bool(stage.catalog.backfills("s"))
         recorded.add(requested)
@@ -102,7 +102,7 @@ def test_the_end_of_a_backfill_is_finished_by_the_next_request() -> None:
         assert imports(stage)
         return stage
 
-    for calls, stage in killed_after_every_call(imported, end):
+    for calls, stage in killed_after_every_change(imported, end):
         end(stage)
         stage.clock.sleep(10)
         assert stage.catalog.backfills("s") == []
@@ -144,7 +144,7 @@ def test_a_removal_is_finished_by_the_next() -> None:
     assert tables(whole) == [f"s.{month}{kind}" for month in months for kind in ("", ".parts")]
     removing(whole)
     archives = sorted(whole.bucket.objects)
-    for calls, stage in killed_after_every_call(lived, removing):
+    for calls, stage in killed_after_every_change(lived, removing):
         removing(stage)
         assert tables(stage) == [], f"killed after {calls} calls"
         assert set(states(stage).values()) == {"deleted"}

@@ -1,7 +1,7 @@
 """Restores and sweeps are stopped after each of their calls, and run again."""
 
 from tests.fakes.stage import Stage
-from tests.worlds.killed import killed_after_every_call
+from tests.worlds.killed import killed_after_every_change
 from tests.worlds.operations import (
     CONFIG,
     FIRST,
@@ -42,7 +42,7 @@ def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() 
         whole = [event["data"] for event in (SECOND[0], FIRST[0], SECOND[1], FIRST[1], FIRST[2])]
         assert [data for _, data in found] == whole, f"killed after {calls} calls"
 
-    for calls, stage in killed_after_every_call(gone, restore):
+    for calls, stage in killed_after_every_change(gone, restore):
         check(stage, calls)
         if states(stage)["2026-03"] != "closed":
             stage.clock.sleep(900)
@@ -54,7 +54,7 @@ def test_a_restore_of_versions_cold_fields_and_chunks_is_finished_by_the_next() 
 
 def test_a_lifecycle_that_comes_upon_a_restore_that_was_stopped_leaves_it_alone() -> None:
     """The next restore comes hours later; until then the period is read from its archive."""
-    for calls, stage in killed_after_every_call(gone, lambda stage: stage.restore("s", "2026-03")):
+    for calls, stage in killed_after_every_change(gone, lambda stage: stage.restore("s", "2026-03")):
         before = states(stage)["2026-03"]
         settle(stage, 2)
         assert states(stage)["2026-03"] == before, f"killed after {calls} calls"
@@ -87,7 +87,7 @@ def test_a_sweep_is_finished_by_the_next() -> None:
     kept = sorted(whole.values.blobs)
     assert [key.split("/")[2] for key in kept] == ["period=2025-01", "period=2026-03"]
     assert kept[1] == list(littered().values.blobs)[1], "what the second event refers to"
-    for calls, stage in killed_after_every_call(littered, Stage.sweep):
+    for calls, stage in killed_after_every_change(littered, Stage.sweep):
         assert read_events(stage) == [("a", {"n": 2, "text": LONG})], f"killed after {calls} calls"
         assert stage.sweep().failures == []
         assert sorted(stage.values.blobs) == kept, f"killed after {calls} calls"

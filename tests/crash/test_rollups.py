@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.fakes.stage import Stage
 from tests.worlds.aggregates import Rows, ask_aggregate, rollups_of, rows_of, tally
-from tests.worlds.killed import CONFIG, NOON, killed_after_every_call
+from tests.worlds.killed import CONFIG, NOON, killed_after_every_change
 from tidetable.events import Event
 from tidetable.rollups.bounds import to_millis
 from tidetable.times import from_text, to_text
@@ -121,7 +121,7 @@ def test_hours_that_were_sealed_answer() -> None:
 
 
 def test_a_refresher_that_was_stopped_while_it_seals_is_finished_by_the_next() -> None:
-    for calls, stage in killed_after_every_call(begun, refresh):
+    for calls, stage in killed_after_every_change(begun, refresh):
         check(stage, FIRST, f"killed after {calls} calls")
         # The lease of the refresher that was stopped lasts longer than the pause after a stop.
         stage.clock.sleep(60)
@@ -130,7 +130,7 @@ def test_a_refresher_that_was_stopped_while_it_seals_is_finished_by_the_next() -
 
 
 def test_a_refresher_that_was_stopped_while_it_computes_late_buckets_anew_is_finished_by_the_next() -> None:
-    for calls, stage in killed_after_every_call(marked, refresh):
+    for calls, stage in killed_after_every_change(marked, refresh):
         check(stage, corrected(), f"killed after {calls} calls")
         stage.clock.sleep(60)
         refresh(stage)
@@ -145,7 +145,7 @@ def test_a_message_with_late_events_that_comes_again_leaves_no_event_that_aggreg
         stage.queue.send("s", waiting, to_millis(stage.clock.now()))
         return stage
 
-    for calls, stage in killed_after_every_call(queued, Stage.drain):
+    for calls, stage in killed_after_every_change(queued, Stage.drain):
         rolled, _ = read(stage, "1h", "series")
         assert rolled == read(stage, "1h", "series", rollups="false")[0], f"killed after {calls} calls"
         refresh(stage)
@@ -179,7 +179,7 @@ def test_a_day_is_made_of_its_hours_by_the_run_after_the_stopped_one() -> None:
         assert rows_of(found) == tally(sent, 24 * HOUR, []), f"killed after {calls} calls"
         assert rollup is None or rollups_of(found) == {rollup}, f"killed after {calls} calls"
 
-    for calls, stage in killed_after_every_call(due, refresh):
+    for calls, stage in killed_after_every_change(due, refresh):
         check_day(stage, None, calls)
         stage.clock.sleep(60)
         refresh(stage)
@@ -187,7 +187,7 @@ def test_a_day_is_made_of_its_hours_by_the_run_after_the_stopped_one() -> None:
 
 
 def test_a_request_with_late_events_that_was_cut_short_leaves_no_event_that_aggregates_miss() -> None:
-    for calls, stage in killed_after_every_call(sealed, lambda stage: send(stage, LATE)):
+    for calls, stage in killed_after_every_change(sealed, lambda stage: send(stage, LATE)):
         rolled, _ = read(stage, "1h", "series")
         raw, _ = read(stage, "1h", "series", rollups="false")
         assert rolled == raw, f"killed after {calls} calls"
@@ -209,7 +209,7 @@ def test_a_first_run_that_was_stopped_begins_each_rollup_once() -> None:
         stage.clock.sleep(60)
         return stage
 
-    for calls, stage in killed_after_every_call(nothing, refresh):
+    for calls, stage in killed_after_every_change(nothing, refresh):
         stage.clock.sleep(60)
         refresh(stage)
         starts = [(edge.rollup, edge.start) for edge in stage.rollups.read_state("s").edges]

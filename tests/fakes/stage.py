@@ -63,13 +63,21 @@ class Killed(BaseException):
     """The function ended here. No handler catches it, as none catches a time-out."""
 
 
+# How the names of calls begin that change nothing, in boto3 and on the wire.
+_READING = ("describe", "get", "batchget", "query", "scan", "list")
+
+
 class Mortal:
-    """Passes on ``allowance`` calls, and ends the function after the last (None: never)."""
+    """Passes on ``allowance`` calls, and ends the function after the last (None: never).
+
+    ``changes`` are the numbers of the calls that may have changed something.
+    """
 
     def __init__(self, target: Any) -> None:
         self._target = target
         self.allowance: int | None = None
         self.calls = 0
+        self.changes: list[int] = []
 
     @property
     def meta(self) -> Any:
@@ -84,7 +92,7 @@ class Mortal:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             answer = attribute(*args, **kwargs)
-            self.count()
+            self.count(name)
             return answer
 
         return call
@@ -96,14 +104,16 @@ class Mortal:
         class Pages:
             def paginate(self, **kwargs: Any) -> Any:
                 for page in pages.paginate(**kwargs):
-                    mortal.count()
+                    mortal.count(name)
                     yield page
 
         return Pages()
 
-    def count(self) -> None:
+    def count(self, operation: str = "") -> None:
         """Count a call."""
         self.calls += 1
+        if not operation.replace("_", "").lower().startswith(_READING):
+            self.changes.append(self.calls)
         if self.allowance is not None and self.calls >= self.allowance:
             raise Killed
 

@@ -14,9 +14,12 @@ from strict.service import StrictDynamo
 
 
 class StrictTransport:
-    """Answers the lean client's requests one after another; ``count`` is called after each, and may end the function."""
+    """Answers the lean client's requests one after another.
 
-    def __init__(self, service: StrictDynamo, count: Callable[[], None] = lambda: None) -> None:
+    ``count`` is called after each with its operation, and may end the function.
+    """
+
+    def __init__(self, service: StrictDynamo, count: Callable[[str], None] = lambda _: None) -> None:
         self._service = service
         self._count = count
         self._chance = random.Random(0)
@@ -42,7 +45,7 @@ class StrictTransport:
             # The engine in memory keeps binary values as bytes; the wire has Base64, which msgspec writes.
             body = msgspec.json.encode(answer)
             reply = body if request.decode is None else request.decode(body)
-        self._count()
+        self._count(request.operation)
         return reply
 
 

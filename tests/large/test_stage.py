@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tests.worlds.killed import killed_after_every_call
+from tests.worlds.killed import killed_after_every_change
 from tests.worlds.large import CONFIG, DAY, NOON, SENT, STREAMS, age, ask, built, entry_of, event, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
@@ -86,7 +86,7 @@ def test_a_kill_between_any_two_writes_leaves_nothing_half_visible_and_a_retry_c
         return stage
 
     seen = set()
-    for _, stage in killed_after_every_call(prepare, lambda stage: send(stage, stream, after)):
+    for _, stage in killed_after_every_change(prepare, lambda stage: send(stage, stream, after)):
         shown = plain(ask(stage, stream, fields="*"))
         assert shown in ([before], [after]), "the one or the other, and whole"
         seen.add(shown == [after])
