@@ -164,7 +164,8 @@ def test_a_refresher_may_be_killed_at_any_request(layout: Any) -> None:
 
     prepare().refresh(0.0, count)
     assert total > 30
-    for kill in range(1, total + 1):
+    # Before its first request, and after each: before the others it has done no more than after the one before.
+    for kill in (1, *range(2, total + 1, 2)):
         world, calls = prepare(), 0
 
         def strike() -> None:
