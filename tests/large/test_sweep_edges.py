@@ -1,6 +1,6 @@
 """Where the sweep begins, what it takes for granted of nobody, and what changes under its hands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -230,3 +230,54 @@ def test_an_archive_that_is_restored_meanwhile_is_not_noted_as_gone(world: World
     archive = world.entry().archive
     assert archive is not None
     assert (archive.expired_at, world.entry().state, swept.failures) == (None, State.RESTORING, [])
+
+
+@pytest.mark.parametrize("stored", [None, b'{"stream":"b","key":"large/stream=b/period=2026-03-12/aa/1"}'])
+def test_a_sweep_whose_time_is_up_before_it_reaches_a_live_period_leaves_its_position(
+    world: World, stored: bytes | None
+) -> None:
+    world.put("aa/1", "bb/1")
+    if stored is not None:
+        world.bucket.objects[POSITION_KEY] = stored
+    assert not at_noon(world).sweep(remaining=19.9).finished
+    assert world.bucket.objects.get(POSITION_KEY) == stored
+
+
+def test_an_archive_that_cannot_be_looked_at_is_named_and_everything_else_is_swept(world: World) -> None:
+    archived(world)
+    orphans = world.put("aa/1", stream="b-x")
+
+    def refuse(prefix: str) -> Any:
+        raise TimeoutError(prefix)
+
+    world.bucket.sizes = refuse  # type: ignore[method-assign]
+    swept = at_noon(world).sweep()
+    assert swept.failures == [f"archive b {LABEL}: TimeoutError: archive/b/3/"]
+    assert (swept.lapsed, swept.keys, swept.finished) == (0, orphans, True)
+
+
+def test_objects_of_a_deleted_period_that_cannot_be_removed_are_named_and_the_others_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = world.put("aa/1")
+    orphans = world.put("aa/1", stream="b-x")
+    world.catalog.items["b", world.entry().period] = replace(world.entry(), state=State.DELETED, deleted_at=NOW)
+    delete = world.values.delete
+
+    def refuse(keys: Sequence[str]) -> None:
+        if keys == kept:
+            raise TimeoutError("later")
+        delete(keys)
+
+    monkeypatch.setattr(world.values, "delete", refuse)
+    swept = at_noon(world).sweep()
+    assert swept.failures == [f"{kept[0]}: TimeoutError: later"]
+    assert (swept.keys, swept.finished, list(world.values.blobs)) == ([*kept, *orphans], True, kept)
+
+
+def test_an_object_whose_event_is_now_in_chunks_is_an_orphan(world: World) -> None:
+    """A newer version was written after the stream had changed from S3 to chunks."""
+    keys = world.put("aa/1")
+    world.store.tables[world.entry().table][OWNER] = {"out": {"v": "f00", "n": 2, "b": 500_000}}
+    swept = at_noon(world).sweep()
+    assert (swept.keys, swept.failures, world.values.blobs) == (keys, [], {})

@@ -1,0 +1,96 @@
+"""What a restore does once however many runs it takes, what it leaves as it was, and with whose settings it works."""
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.stage import CATALOG
+from tests.worlds.killed import CONFIG, IDS, ids
+from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
+from tidetable.archive.restore import Position
+from tidetable.catalog import State
+from tidetable.config import parse
+from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.lifecycle.reconcile import LEASE
+from tidetable.periods import from_label
+
+EARLIER = "2026-03-14"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"
+
+
+def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore that began anew in each run would never end if it takes longer than a run."""
+    stage = delete_first_tables()
+    get, read = stage.bucket.get, list[str]()
+
+    def get_slowly(key: str) -> bytes:
+        if "/part-" in key:
+            read.append(key)
+            stage.clock.sleep(70)
+        return get(key)
+
+    monkeypatch.setattr(stage.bucket, "get", get_slowly)
+    parts = sorted(key for key in stage.bucket.objects if LABEL in key and "/part-" in key)
+    assert len(parts) > 2
+    done = stage.restore("s", LABEL, within=120)
+    starts: list[Position] = []
+    while done.next is not None and len(starts) < 20:
+        starts.append(done.next)
+        done = stage.restore("s", LABEL, start=done.next, within=120)
+    assert done.next is None, starts
+    assert len(starts) > 1
+    assert read == parts
+    assert ids(stage) == IDS
+
+
+def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
+    """Two restored periods: the runs begin at the earlier, whichever was restored last."""
+    stage = delete_first_tables()
+    for label in (EARLIER, LABEL):
+        assert stage.restore("s", label).next is None
+    assert stage.catalog.horizon("s") == from_label(EARLIER).start
+    stage.clock.sleep(300)
+    report = stage.run_lifecycle()
+    assert report.tables == len(set(stage.dynamo.account.tables) - {CATALOG})
+
+
+def test_a_table_whose_deletion_has_begun_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = delete_first_tables()
+    acquire = stage.catalog.acquire
+
+    def delete_before(lease: str, *arguments: Any) -> bool:
+        if lease == LEASE:
+            stage.client.delete_table(TableName=TABLE)
+            assert stage.dynamo.account.tables[TABLE].status == "DELETING"
+        return acquire(lease, *arguments)
+
+    monkeypatch.setattr(stage.catalog, "acquire", delete_before)
+    with pytest.raises(ArchiveBusy, match=f"^table {TABLE} was deleted meanwhile; restore again$"):
+        stage.restore("s", LABEL)
+    assert entry(stage).state is State.RESTORING
+    assert ids(stage) == IDS, "it is still read from its archive"
+
+
+def test_a_table_whose_key_is_lost_cannot_be_restored_into_and_says_so() -> None:
+    """The state does not pass by itself: to restore again, without another key, ends in the same way."""
+    stage = delete_first_tables()
+    stage.config = parse(CONFIG.replace("[streams.s.key]", f'table = {{ encryption = "{KEY}" }}\n[streams.s.key]'))
+    assert stage.restore("s", LABEL, within=62).next is not None
+    stage.dynamo.account.lost_keys.add(KEY)
+    with pytest.raises(ArchiveFailed, match=f"{TABLE} is INACCESSIBLE_ENCRYPTION_CREDENTIALS"):
+        stage.restore("s", LABEL)
+    assert ids(stage) == IDS, "it is still read from its archive"
+
+
+def test_a_period_whose_stream_has_no_recorded_policy_is_restored_by_its_layout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = delete_first_tables()
+    policy = stage.config
+    stage.config = parse(CONFIG.replace("[streams.s", "[streams.other"))
+    monkeypatch.setattr(stage.catalog, "policies", list)
+    assert stage.restore("s", LABEL).next is None
+    assert (entry(stage).state, stage.dynamo.account.tables[TABLE].on_demand) == (State.CLOSED, True)
+    assert len(items(stage)) > 0
+    stage.config = policy
+    assert ids(stage) == IDS
