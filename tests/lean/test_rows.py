@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,18 @@ def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
     without = item({})
     del without["data"]
     assert texts_of(DECODE(msgspec.json.encode([without]))) is None
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("data", [{"a": {"M": {}}}, {"a": {"S": "{{"}}, {"a": {"L": []}, "b": {"L": []}}])
+def test_an_item_without_data_is_left_to_the_long_way_whatever_is_beside_it(
+    position: int, data: dict[str, Any]
+) -> None:
+    """The braces of one item do not stand for those that another lacks: each text is the data of its own item."""
+    items = [item(data), item({"n": {"N": "1"}})]
+    without = item({})
+    del without["data"]
+    assert texts_of(DECODE(msgspec.json.encode([*items[:position], without, *items[position:]]))) is None
 
 
 def test_names_that_are_data_do_not_fill_the_memory() -> None:

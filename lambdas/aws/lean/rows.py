@@ -69,7 +69,9 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     if text.count("{") != 2 * len(datas):
         return None
     # Neither JSON nor its texts have a line's end in them, so what stands around it is never a text's.
-    return text[len(_OPEN) : -1].split(f"}}\n{_OPEN}") if datas else []
+    texts = text[len(_OPEN) : -1].split(f"}}\n{_OPEN}") if datas else []
+    # An item's missing data is no text: others' braces may have stood for its two.
+    return texts if len(texts) == len(datas) else None
 
 
 def object_text(values: Mapping[str, Mapping[str, Any]]) -> str:
