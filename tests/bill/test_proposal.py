@@ -39,6 +39,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("rate", "10000001", False),
         ("rate", "-1", False),
         ("rate", "nan", False),
+        ("rate", "fast", False),
         ("reads", "1000000", True),
         ("reads", "1000001", False),
         ("bytes", "1", True),
@@ -248,6 +249,8 @@ def live(**changes: Any) -> list[dict[str, Any]]:
         ({"retention": 2, "late": "2d"}, [0, 1, 2, 3, 4, 5, 6]),
         # About a dozen of them, and the last.
         ({"retention": 12}, [0, 2, 4, 6, 8, 10, 12, 14, 15]),
+        # No more than 400 days, however long the tables are kept.
+        ({"period": "month", "retention": 24}, [*range(0, 375, 34), 400]),
         # More than 500 tables: the days of none.
         ({"period": "hour", "retention": 500}, []),
     ],

@@ -96,7 +96,7 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
     refused: list[dict[str, str]] = []
     if change:
         changed = _apply(config, workload.stream.name, change)
-        after = _describe_plan(_with_stream(workload, changed.streams[workload.stream.name]), groups, now)
+        after = _describe_plan(replace(workload, stream=changed.streams[workload.stream.name]), groups, now)
     else:
         ideas, refused = _price_ideas(config, workload, groups, before["dollars"])
     return {
@@ -138,7 +138,7 @@ def _price_ideas(
         except ConfigError as error:
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
-        other = _with_stream(workload, changed.streams[workload.stream.name])
+        other = replace(workload, stream=changed.streams[workload.stream.name])
         dollars = sum(line.dollars for line in price_lines(other, rolling(other), groups))
         priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
     return sorted(priced, key=lambda idea: -idea["saving"]), refused
@@ -166,12 +166,6 @@ def _live(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
 
 def _describe_day(day: Day, start: datetime) -> dict[str, Any]:
     return {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
-
-
-def _with_stream(workload: Workload, stream: Stream) -> Workload:
-    names = {index.name for index in stream.index}
-    shares = {name: share for name, share in workload.index_shares.items() if name in names}
-    return replace(workload, stream=stream, index_shares=shares)
 
 
 def _apply(config: Config, stream: str, change: str) -> Config:
