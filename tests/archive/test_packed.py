@@ -9,6 +9,7 @@ import pytest
 
 from aws.archive.parquet import Parquet
 from aws.zstd import Zstd
+from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_change
 from tests.worlds.places import stored_place
@@ -214,3 +215,32 @@ def test_a_restored_table_has_few_packs_and_the_same_events(key: str) -> None:
     assert again.events == len(held)
     assert manifest(stage).digest == before.digest
     assert json.loads(stage.bucket.objects[manifest_key("s", LABEL)])["packs"] == len(items)
+
+
+def forms(stage: Stage) -> list[str]:
+    """How the items of the period's table keep the data of their events."""
+    items = stage.dynamo.account.engine.call("Scan", {"TableName": entry(stage).table, "ConsistentRead": True})["Items"]
+    return sorted(name for item in items for name in ("pack", "data", "z", "out") if name in item)
+
+
+def test_an_event_that_is_too_large_for_a_pack_is_restored_as_it_was() -> None:
+    """Beside the packs: as it is, compressed, or in chunks."""
+    config = CONFIG.replace("pack = ", 'large = {{ compress_above = 30000, beyond = "chunks" }}\npack = ')
+    stage = Stage(NOON - timedelta(hours=1), config.format(key=KEYS["series"]))
+    stage.run_lifecycle()
+    stage.clock.sleep(1.5 * 3_600)
+    texts = {str(length): noise(length) for length in (6, 18_000, 60_000, 900_000)}
+    place = {"series": "s0", "time": to_text(NOON)}
+    sent = [{**place, "id": id, "data": {"text": text}} for id, text in texts.items()]
+    assert stage.send("s", json.dumps(sent).encode()).accepted == 4
+    before = forms(stage)
+    assert before == ["data", "out", "pack", "z"]
+    stage.clock.sleep(40 * 3_600)
+    stage.run_lifecycle()
+    stage.archive("s", LABEL, within=800)
+    for table in entry(stage).tables:
+        stage.client.delete_table(TableName=table)
+    stage.clock.sleep(60)
+    assert stage.restore("s", LABEL).next is None
+    assert forms(stage) == before
+    assert {id: data["text"] for _, _, id, data in answered(stage)} == texts

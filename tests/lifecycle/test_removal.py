@@ -78,6 +78,7 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     kept = {entry.table for entry in stage.catalog.entries("kept", consistent=True)}
     # Eight periods with a table of parts each.
     assert len(stage.dynamo.account.tables) == 1 + 16 + len(kept)
+    begun = stage.clock.now()
     removed = removing(stage)
     stage.dynamo.account.settle()
     left = set(stage.dynamo.account.tables) - {CATALOG} - kept
@@ -85,9 +86,12 @@ def test_every_table_that_is_there_goes_whatever_its_state_but_no_strangers() ->
     assert sorted(removed.tables) == [f"tidetable-lapse.s.2026-03-{day}" for day in (14, 15, 16, 17, 18, 19, 21)]
     assert list(removed.foreign) == [STRANGER]
     assert "not tagged as ours" in removed.foreign[STRANGER]
-    states = {entry.period.label: entry.state.value for entry in stage.catalog.entries("s", consistent=True)}
-    assert states.pop("2026-03-20") == "open"
-    assert set(states.values()) == {"deleted"}
+    states = {
+        entry.period.label: (entry.state.value, entry.deleted_at)
+        for entry in stage.catalog.entries("s", consistent=True)
+    }
+    assert states.pop("2026-03-20") == ("open", None)
+    assert set(states.values()) == {("deleted", begun)}
     assert len([key for key in stage.bucket.objects if key.endswith("manifest.json")]) == 2, "archives stay"
 
 
