@@ -116,6 +116,12 @@ def test_facts_tell_partitions_apart_that_hold_as_many_items() -> None:
         ("2026-03-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z#a#b", {}),
         ("2026-03-01T00:00:00.000000Z#0", "2026-99-01T00:00:00.000000Z#a#b", {}),
         ("2026-03-01T00:00:00.000000Z#0", "2026-03-01T00:00:00.000000Z#a#b", {"data": {"S": "text"}}),
+        # A set is read item by item.
+        (
+            "2026-03-01T00:00:00.000000Z#0",
+            "2026-03-01T00:00:00.000000Z#a#b",
+            {"data": {"S": "text"}, "tags": {"SS": ["a"]}},
+        ),
     ],
 )
 def test_an_item_that_no_event_would_give_stops_the_archive(pk: str, sk: str, more: dict[str, Any]) -> None:

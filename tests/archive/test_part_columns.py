@@ -67,6 +67,16 @@ def test_a_declared_column_is_there_without_values_and_no_field_of_its_name_besi
     assert columns == {declared: "int64", "n": "string"}
 
 
+def test_a_declared_column_has_its_values_although_the_events_hold_sets() -> None:
+    """Such events are read item by item, where no column is inferred."""
+    tagged = {"n": ONE, "m": ONE, "tags": {"SS": ["a"]}}
+    assert fields_of(tagged, tagged, declared={"n": "integer"}) == {"n": "int64"}
+    items = [
+        make_item(BY_SERIES, "a", number, f"i{number}", {**tagged, "n": {"N": f"{number}"}}, {}) for number in (7, 8)
+    ]
+    assert read_part(round_trip(BY_SERIES, items, {"n": "integer"})).column("n").to_pylist() == [7, 8]
+
+
 HEX = "0123456789abcdef"
 
 
