@@ -126,7 +126,7 @@ def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
         cell.max = numbers.max
     if numbers.first is not None:
         place, number = numbers.first
-        if cell.first is None or (cell.first_place and place < cell.first_place):
+        if cell.first is None or place < cell.first_place:
             cell.first, cell.first_place = number, place
     if numbers.last is not None:
         place, number = numbers.last
