@@ -176,8 +176,12 @@ def test_the_digest_knows_no_order_but_every_item(shuffled: list[Any], index: in
 
 
 @pytest.mark.parametrize("more", [{}, {"tags": {"SS": ["a"]}}], ids=["as a page", "item by item"])
-@pytest.mark.parametrize("at", ["-1", "1.5", "01", "9999999999999999"])
-def test_a_time_of_acceptance_that_no_event_has_is_refused(at: str, more: dict[str, Any]) -> None:
-    item = {**regular(1)[0], "at": {"N": at}, **more}
-    with pytest.raises(ArchiveFailed, match="at is not a time"):
-        Parquet().writer(BY_TIME, {}).add(json.dumps([item]).encode())
+@pytest.mark.parametrize(
+    "at", [*({"N": text} for text in ("-1", "1.5", "01", "9999999999999999")), {"S": "1"}, {"M": {}}]
+)
+def test_a_time_of_acceptance_that_no_event_has_is_refused(at: Any, more: dict[str, Any]) -> None:
+    items = regular(2)
+    for beside in ([], items[:1], [{**items[0], "at": {"N": "1"}}]):
+        page = [*beside, {**items[1], "at": at, **more}]
+        with pytest.raises(ArchiveFailed, match="at is not a time"):
+            Parquet().writer(BY_TIME, {}).add(json.dumps(page).encode())

@@ -88,6 +88,16 @@ def test_an_item_without_data_is_left_to_the_long_way_whatever_is_beside_it(
     assert texts_of(DECODE(msgspec.json.encode([*items[:position], without, *items[position:]]))) is None
 
 
+@pytest.mark.parametrize("data", [{"S": "text"}, {"S": "{{"}, {"N": "1"}, {"L": [{"L": []}]}, {"NULL": True}])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_an_item_whose_data_is_no_map_is_left_to_the_long_way(position: int, data: dict[str, Any]) -> None:
+    """Somebody else wrote it, and the events beside it are read."""
+    items = [item({"a": {"M": {}}}), item({"n": {"N": "1"}})]
+    other = item({}) | {"data": data}
+    assert texts_of(DECODE(msgspec.json.encode([*items[:position], other, *items[position:]]))) is None
+    assert texts_of(DECODE(msgspec.json.encode([other]))) is None
+
+
 def test_names_that_are_data_do_not_fill_the_memory() -> None:
     for number in range(25_000):
         assert NAMED[f"name-{number}"] == f'"name-{number}":'

@@ -34,7 +34,7 @@ _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
-_KEY = Column("", "string")
+_KEY, _NUMBER = Column("", "string"), Column("", "double")
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
 _Arrays = Mapping[str, pa.Array]
@@ -128,7 +128,7 @@ class ParquetWriter:
         if self._columns is None:
             self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
-        wire["at"] = items.field("at").field("N") if "at" in names else pa.nulls(len(items), _TEXT)
+        wire["at"] = _read_times(items)
         _check_times(wire["at"])
         texts = concatenate("{", join_pieces(members(items), len(items)), "}", "")
         self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
@@ -174,7 +174,7 @@ class ParquetWriter:
         if self._columns is None:
             self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
-        wire["at"] = pa.array([item.get("at", {}).get("N") for item in items], _TEXT)
+        wire["at"] = pa.array([item["at"].get("N", "") if "at" in item else None for item in items], _TEXT)
         _check_times(wire["at"])
         self._count([canonical(item) for item in items], wire["pk"], wire["sk"])
         fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
@@ -242,6 +242,13 @@ class Parquet:
 def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
     file = pq.ParquetFile(BytesIO(part))
     return (Rows(file.read_row_group(group), layout) for group in range(file.num_row_groups))
+
+
+def _read_times(items: pa.StructArray) -> pa.Array:
+    """The times of acceptance as text: null where an item has none, empty where it is no number."""
+    if items.type.get_field_index("at") < 0:
+        return pa.nulls(len(items), _TEXT)
+    return pc.if_else(items.field("at").is_valid(), pc.coalesce(_letter(items, "at", _NUMBER), ""), _NULL)
 
 
 def _check_times(at: pa.Array) -> None:

@@ -36,12 +36,19 @@ def texts_of(items: Sequence[PlainItem]) -> list[str] | None:
     if texts is None:
         if not all(map(bytes, datas)):
             return None
-        texts = [object_text(_DATA(data).M) for data in datas]
+        texts = []
+        for data in datas:
+            members = _DATA(data).M
+            if members is None:
+                return None
+            texts.append(object_text(members))
     return texts
 
 
 class _Map(msgspec.Struct, gc=False):
-    M: dict[str, dict[str, Any]]
+    """Data; somebody else's may be no map."""
+
+    M: dict[str, dict[str, Any]] | None = None
 
 
 _DATA = msgspec.json.Decoder(_Map).decode
@@ -53,6 +60,8 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
 
     Without escaped quotes every quote is one of the JSON's own, and what stands between them cannot be taken for anything else.
     """
+    if not datas:
+        return []
     text = b"\n".join(datas).decode()
     if "\\" in text and '\\"' in text:
         return None
@@ -69,9 +78,9 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     if text.count("{") != 2 * len(datas):
         return None
     # Neither JSON nor its texts have a line's end in them, so what stands around it is never a text's.
-    texts = text[len(_OPEN) : -1].split(f"}}\n{_OPEN}") if datas else []
-    # An item's missing data is no text: others' braces may have stood for its two.
-    return texts if len(texts) == len(datas) else None
+    texts = text[len(_OPEN) : -1].split(f"}}\n{_OPEN}")
+    # Data that is missing, or no map, is no text of its own: other braces may have stood for its two.
+    return texts if len(texts) == len(datas) and text.startswith(_OPEN) else None
 
 
 def object_text(values: Mapping[str, Mapping[str, Any]]) -> str:
