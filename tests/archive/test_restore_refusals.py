@@ -216,6 +216,22 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     assert noted == [("s", {LABEL: {"a"}})]
 
 
+@pytest.mark.parametrize(
+    ("layout", "rollups"), [(Layout("time", 1, "id", 86_400), ["hourly"]), (Layout("series", 1, "id"), [])]
+)
+def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str]) -> None:
+    """A note that cannot be written would end the restore."""
+    key = "a" if layout.partition_by == "series" else f"{LABEL}T00:00:00.000000Z"
+    items = [{"pk": f"{key}#0", "sk": f"{LABEL}T00:00:00.000000Z#a#1", "data": {}}]
+    archive: Any = SimpleNamespace(
+        config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=rollups)}), clock=SimpleNamespace(now=lambda: None)
+    )
+    notes = SimpleNamespace(note=lambda *_: False)
+    period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
+    restorer: Any = SimpleNamespace(archive=archive, notes=notes)
+    restore._note_series(items, period, restorer)
+
+
 def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
     return ({"pk": "a#0", "sk": str(number), "data": {"x": "y" * size}} for number in range(count))
 
