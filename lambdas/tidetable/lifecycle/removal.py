@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import NotOurs, NotReady, RemovalFailed, TableRefused, TidetableError
+from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError
 from tidetable.leases import leased
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.lifecycle.known import describe_error, known_streams
@@ -66,7 +66,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
     except NotOurs as error:
         removed.foreign[entry.table] = str(error)
     except Exception as error:
-        known = isinstance(error, TidetableError | TableRefused)
+        known = isinstance(error, TidetableError)
         removed.failed[entry.table] = str(error) if known else describe_error(error)
 
 
