@@ -17,9 +17,10 @@ from decimal import Decimal
 from math import ceil
 from pathlib import Path
 
+from msgspec.structs import replace
+
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from dataclasses import replace
 
 from aws.codec import to_wire
 from bench.results import note

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from datetime import datetime
 from math import ceil
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 from rich.table import Table as Grid
 
 from cli import clock

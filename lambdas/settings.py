@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tidetable.config import Config, load
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 CONFIG_FILE = Path(__file__).parent / "tidetable.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The environment of the functions; a value that a function does not need is empty."""
 
     stage: str

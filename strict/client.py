@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 from strict.faults import Kind, NoAnswer
@@ -36,9 +37,11 @@ class StrictClient:
         handler = self._handlers.get(f"before-parse.dynamodb.{operation}")
         if handler is None:
             return _convert_times(answer)
-        response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": msgspec.json.encode(answer)}
+        # As the service writes: without spaces.
+        body = json.dumps(answer, default=lambda raw: b64encode(bytes(raw)).decode(), separators=(",", ":")).encode()
+        response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": body}
         handler(response_dict=response)
-        return msgspec.json.decode(response["body"])
+        return json.loads(response["body"])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

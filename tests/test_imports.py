@@ -138,6 +138,31 @@ print([name for name in heavy if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
+# Those with a field that no log may show, and those with an abstract base: a struct can have neither.
+DATACLASSES = {"Decision", "KeyRecord", "Answer", "Events", "Table"}
+
+
+@pytest.mark.parametrize("handler", ["ingest", "query", "authorizer"])
+def test_a_cold_start_defines_structs(handler: str) -> None:
+    """Python compiles the methods of each dataclass anew in each process: docs/decisions/0140."""
+    program = f"""
+import inspect, sys
+from dataclasses import is_dataclass
+from pathlib import Path
+sys.path.insert(0, {str(LAMBDAS)!r})
+import settings, wiring, handlers.{handler}
+settings.CONFIG_FILE = Path({str(ROOT / "tidetable.toml")!r})
+pipeline = wiring.pipeline()
+pipeline.ingest, pipeline.reader
+ours = [module for module in list(sys.modules.values()) if (getattr(module, "__file__", "") or "").startswith({str(LAMBDAS)!r})]
+assert len(ours) > 30, ours
+print(*{{name for module in ours for name, thing in vars(module).items() if inspect.isclass(thing) and is_dataclass(thing)}})
+"""
+    environment = {"TIDETABLE_STAGE": "t", "PATH": os.environ["PATH"], "POWERTOOLS_METRICS_NAMESPACE": "t"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    assert set(done.stdout.split()) <= DATACLASSES
+
+
 CLIENT = ROOT / "clients" / "python" / "src" / "tidetable_client"
 
 

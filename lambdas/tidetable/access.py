@@ -7,9 +7,10 @@ IAM has decided about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, unquote
+
+import msgspec
 
 from tidetable.problems import ProblemError, refuse
 
@@ -21,8 +22,7 @@ _OPERATIONS = frozenset({"/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})
 _READING = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """The rights of a key.
 
     ``streams`` is None for all streams, those of later deployments too. ``series_prefix`` is empty, or the beginning of the

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
 
 from tidetable.config import TableClass
 from tidetable.keys import Layout
@@ -35,8 +36,7 @@ LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveFacts:
+class ArchiveFacts(msgspec.Struct, frozen=True):
     """The catalog's record of a verified archive: its manifest, its size, and the time of its verification.
 
     ``expired_at`` says since when its files may be gone by the bucket's rules.
@@ -86,8 +86,7 @@ class RecordedPolicy(NamedTuple):
     removed: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
+class Backfill(msgspec.Struct, frozen=True):
     """A request to open the periods of a stream that meet ``[start, end)`` for importing history."""
 
     stream: str
@@ -108,8 +107,7 @@ class Backfill:
         return self.start <= time < self.end and now < self.opened.until
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One period table of one stream.
 
     ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``

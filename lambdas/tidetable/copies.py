@@ -6,9 +6,11 @@ A copy is as the origin was some seconds ago, item by item and in no order acros
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream

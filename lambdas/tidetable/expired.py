@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
@@ -28,8 +30,7 @@ def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
     return replace(entry, archive=replace(entry.archive, expired_at=expires))
 
 
-@dataclass(frozen=True, slots=True)
-class PresentCatalog:
+class PresentCatalog(msgspec.Struct, frozen=True):
     """The catalog as readers of events see it now: an archive expires at its instant, not when the catalog records it."""
 
     catalog: CatalogReader

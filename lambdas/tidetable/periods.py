@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+
+import msgspec
 
 from tidetable.errors import InvalidName
 
@@ -33,8 +34,7 @@ LONGEST: dict[Kind, timedelta] = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Period:
+class Period(msgspec.Struct, frozen=True, order=True):
     """The interval ``[start, end)``; made by ``containing`` or ``from_label``, so always a whole period of its kind."""
 
     start: datetime

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Literal
+
+import msgspec
 
 from tidetable.errors import ArchiveBusy, ArchiveFailed, StoreUnavailable, TidetableError
 
@@ -13,15 +14,14 @@ CONTENT_TYPE = "application/problem+json"
 _THROTTLED = ("thrott", "throughput", "requestlimit")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """The error of a request: ``code`` is stable and for programs, ``detail`` says what to change."""
 
     status: int
     code: str
     detail: str
-    more: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The problem as RFC 9457's JSON object."""

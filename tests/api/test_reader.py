@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 import settings
 import wiring
@@ -23,7 +24,7 @@ from tests.fakes.serial import Serial
 from tests.fakes.stage import CATALOG, STAGE, Stage
 from tests.fakes.transport import StrictTransport
 from tests.worlds.copied import IRELAND, made, run, send, table_of, text
-from tidetable.catalog import State
+from tidetable.catalog import ArchiveFacts, State
 from tidetable.copies import Copies
 from wiring_upkeep import Upkeep
 
@@ -310,10 +311,6 @@ def test_a_restored_period_is_not_read_from_its_archive(environment: Path) -> No
     """The table at the origin may hold what its archive does not."""
     here = world(environment)
     entry = next(entry for entry in here.reader.catalog_reader.entries("s") if entry.period.label == TODAY)
-    from dataclasses import replace
-
-    from tidetable.catalog import ArchiveFacts
-
     facts = ArchiveFacts("manifest.json", 1, 1, entry.created_at)
     restored = replace(entry, state=State.CLOSED, archive=facts, copies=())
     seen = Copies(IRELAND, HOME).entry(restored)

@@ -56,7 +56,7 @@ def _walk(keys: ArchiveRange, archive: FakeArchive, limit: int, *, ascending: bo
 
 
 def _fields(keys: ArchiveRange) -> dict[str, Any]:
-    return {name: getattr(keys, name) for name in ArchiveRange.__dataclass_fields__}
+    return {name: getattr(keys, name) for name in ArchiveRange.__struct_fields__}
 
 
 @pytest.fixture(params=[1, 4, 250_000])

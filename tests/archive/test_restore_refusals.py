@@ -1,7 +1,6 @@
 """What a restore refuses, and what it waits for: nothing is opened that is not complete."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from threading import Event, Thread, current_thread
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.archive.scan import RawScan
 from tests.fakes.stage import Stage

@@ -1,9 +1,9 @@
 """The next step of a table: dates written out, and the same as a look at every minute."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import configuration
 from tidetable.bill.next_step import next_step

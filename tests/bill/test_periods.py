@@ -1,11 +1,11 @@
 """The bill of a period's tables as they stand, and its row, calculated by hand from AWS's price list."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration

@@ -1,11 +1,11 @@
 """The bill of a stage's tables as they stand: its lines, its periods with their next steps, and its measured workloads."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import configuration
 from tests.worlds.billed import INDEX, NOON, ON_DEMAND, ROLLUP, TODAY, YESTERDAY, BilledStage, table

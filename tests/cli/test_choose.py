@@ -1,8 +1,9 @@
 """`archive` and `restore` name periods in the user's words, and report mistakes in them."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from cli.choose import why_open
 from tests.fakes.stage import Stage

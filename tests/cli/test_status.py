@@ -1,10 +1,10 @@
 """A period's row in `status`: its price, calculated by hand."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.meters import read_consumed_units
 from tests.lifecycle.world import configuration

@@ -1,11 +1,12 @@
 """The engines that the contract runs on, each with an empty catalog and the means to make tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from botocore.errorfactory import ClientExceptionsFactory
+from msgspec.structs import replace
 
 from aws.catalog import DynamoCatalog
 from aws.lean.catalog import LeanCatalog

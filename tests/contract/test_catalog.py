@@ -1,9 +1,9 @@
 """The contract of the catalog, on every engine."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine

@@ -1,12 +1,12 @@
 """The contract of reads by conditions and by indexes, on every engine."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import product
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine, pages

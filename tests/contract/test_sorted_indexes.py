@@ -1,10 +1,10 @@
 """The contract of indexes that are sorted by several fields, and of local indexes, on every engine."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, LEAN, build
 from tests.contract.engines import Engine, pages

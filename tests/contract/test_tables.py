@@ -1,9 +1,9 @@
 """The contract of the control plane, on every engine."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contract.conftest import ENGINES, STRICT, build
 from tests.contract.engines import TAGS, Engine

@@ -1,8 +1,7 @@
 """``[streams.NAME.pack]``: its bounds, the settings that exclude it, and its record in a period's layout."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aws.catalog_items import attributes, entry_of
 from aws.wire import item_of, item_text

@@ -1,11 +1,11 @@
 """The keys of each layout and what they say, written out."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tidetable.events import Event
 from tidetable.keys import Index, Layout, number_text

@@ -1,10 +1,11 @@
 """The event store and the overflow queue in memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes.catalog import FakeCatalog

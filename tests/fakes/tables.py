@@ -1,9 +1,11 @@
 """DynamoDB's control plane in memory: changes take time, and a changing table refuses further changes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
@@ -168,6 +170,6 @@ class FakeTables:
         if state.table.status != "ACTIVE":
             raise TableRefused(f"ResourceInUseException: {name} is {state.table.status}", transient=True)
         self.changes.append(what)
-        state.then = replace(state.table, **changes)  # type: ignore[arg-type]
+        state.then = replace(state.table, **changes)
         state.table = replace(state.table, status=status)
         state.until = self._clock.now() + _BUSY

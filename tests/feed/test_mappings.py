@@ -1,12 +1,12 @@
 """Mappings follow the tables of streams with a feed, and stay where they are needed."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import FakeStore, FakeTables
 from tests.fakes.catalog import FakeCatalog

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 from datetime import timedelta
@@ -335,4 +334,4 @@ def test_a_table_that_was_throttled_is_left_alone_and_tried_again_later() -> Non
 
 def change_layout(world: World, label: str, layout: Layout) -> None:
     key = next(key for key in world.catalog.items if key[1].label == label)
-    world.catalog.items[key] = dataclasses.replace(world.catalog.items[key], layout=layout)
+    world.catalog.items[key] = replace(world.catalog.items[key], layout=layout)

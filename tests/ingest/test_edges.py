@@ -1,11 +1,11 @@
 """Edge cases of the write path: periods that are not open yet, kept entries, queued events, repeated events, long reasons."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from aws.lean.catalog import LeanCatalog
 from tests.fakes import FakeValues

@@ -3,11 +3,11 @@ step.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import wiring
 from tests.api.gateway import Context

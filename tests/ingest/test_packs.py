@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -206,7 +205,7 @@ def test_an_event_too_large_for_a_pack_takes_the_streams_remedy() -> None:
 
 def change_layout(world: World, label: str, layout: Layout) -> None:
     key = next(key for key in world.catalog.items if key[1].label == label)
-    world.catalog.items[key] = dataclasses.replace(world.catalog.items[key], layout=layout)
+    world.catalog.items[key] = replace(world.catalog.items[key], layout=layout)
 
 
 def test_a_period_keeps_the_packs_that_it_began_with_or_its_plain_items() -> None:

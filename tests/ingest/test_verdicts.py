@@ -1,7 +1,6 @@
 """Verdicts: the accepted events, and the errors of the others."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.ingest.streams import NOW, QUAKES
 from tidetable.events import Event

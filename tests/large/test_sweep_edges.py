@@ -1,11 +1,12 @@
 """Where the sweep begins, what it takes for granted of nobody, and what changes under its hands."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeStore, FakeValues
 from tests.fakes.bucket import FakeBucket

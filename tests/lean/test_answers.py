@@ -1,10 +1,10 @@
 """Pages from the answers of Query: plain events become columns, all others items."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from aws.lean.answers import page_of
 from tidetable.keys import Index

@@ -1,10 +1,10 @@
 """The lean catalog's queries: what the service is asked for, and which of the entries it answers are passed on."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.catalog_items import attributes, period_key
 from aws.codec import to_wire

@@ -1,10 +1,10 @@
 """The items of the catalog: what is written is read again, what older releases wrote too, and every read's consistency."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from aws.catalog import DynamoCatalog
 from aws.catalog_items import (

@@ -1,10 +1,10 @@
 """Single actions on a stage that has changed since the plan, or that fail midway."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import FakeTables
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World

@@ -1,10 +1,10 @@
 """Several backfills of a stream at once: each opens its own range, and the open ranges are shown."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World
 from tests.worlds.backfills import (

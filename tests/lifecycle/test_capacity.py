@@ -2,13 +2,13 @@
 staggering.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import Stubber
+from msgspec.structs import replace
 
 from aws.scaling import ApplicationScaling
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World, configuration, outcomes

@@ -1,11 +1,11 @@
 """The instants, states and orders that decide in a run, in a deploy and in a backfill."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World, configuration
 from tests.worlds.copied import text

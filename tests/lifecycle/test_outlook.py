@@ -1,11 +1,11 @@
 """The report of a run on future changes, and its notices of actions."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State

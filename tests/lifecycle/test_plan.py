@@ -1,12 +1,12 @@
 """The plan for one period, from its entry and its table: a pure function, so each rule is tested alone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog, FakeClock, FakeStore, FakeTables
 from tests.fakes.serial import Serial

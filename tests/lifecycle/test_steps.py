@@ -1,12 +1,12 @@
 """The order of an action's steps, and what an action finds that the plan could not know."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import INDEXED, NOON, World, outcomes
 from tidetable.catalog import Entry, Opened, State

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tidetable.catalog import ArchiveFacts, Entry, State
@@ -236,5 +236,5 @@ def test_a_ranking_of_an_archive_costs_a_request_and_an_empty_range_nothing() ->
     plan = plan_ranking(ranking, [archived(35, STREAMS["series"].layout)])
     assert spent(estimate_top(plan, 10, {}, NOW)) == (0, 1, 0, 4, 4)
     (scan,) = plan_ranking(ranking, [live(STREAMS["series"].layout)]).scans
-    none = Plan([replace(scan, partitions=[])], ())  # type: ignore[arg-type]
+    none = Plan([replace(scan, partitions=[])], ())
     assert spent(estimate_top(none, 10, {"t0": table(100)}, NOW))[:2] == (0, 0)

@@ -1,11 +1,11 @@
 """The estimates of explained queries, compared with the consumed units on the strict service."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.fakes.stage import Stage

@@ -1,13 +1,13 @@
 """Conditions on series and id: several series in one walk, ids, prefixes, their price and their refusals."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.query.positions import position_of

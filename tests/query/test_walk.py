@@ -1,6 +1,5 @@
 """A walk to the end gives every event exactly once, in order, across all kinds of periods."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.fakes.serial import Silent

@@ -1,12 +1,12 @@
 """Queries of rollups: which parts of a range they answer, why a plan does not use them, and how pages go on across them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, QUERIES, START, World, begin_rollups, reading
 from tidetable.errors import StoreUnavailable, TableThrottled

@@ -1,10 +1,10 @@
 """The very instants of the bounds, the statistics that cells keep, and how a rebuild goes on."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.sketches import DDSketches
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, START, begin_rollups, reading

@@ -1,13 +1,13 @@
 """Rollups of a stream that is partitioned by series: when they begin, what is read by noted series, and what that costs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, SERIES, START, World, reading

@@ -1,7 +1,6 @@
 """Definitions and cells: what is written is what is read, and merging cells is adding their events."""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aws.sketches import DDSketches
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START

@@ -1,10 +1,10 @@
 """What is collected for a bucket: nothing from what is damaged or has no table, and no more groups than are needed."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES, PACKED_SERIES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.catalog import Seen

@@ -1,11 +1,11 @@
 """Which parts of a range rollups answer."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES
 from tidetable.catalog import ArchiveFacts, Entry, State

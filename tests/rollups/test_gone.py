@@ -1,9 +1,9 @@
 """Marked buckets whose events are gone for ever: the cells are all that is left, so the mark goes and the cells stay."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import ArchiveFacts, State

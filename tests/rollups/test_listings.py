@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.listings import BY_HOUR, ask_listing, at, names_of, parse_listing, roll_up, walk_listing
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, PACKED, PLAIN, START, STREAM, World, reading

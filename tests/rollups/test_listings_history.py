@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.worlds.listings import BY_HOUR, ask_listing, walk_listing
 from tests.worlds.rolled import LENGTH, MINUTES, PACKED, PLAIN, START, World

@@ -1,11 +1,11 @@
 """Removing notes: which go, in which order, and what a sweep leaves to the next."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain, repeat
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, SERIES, START, World
 from tidetable.catalog import State

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import (
     HOURS,

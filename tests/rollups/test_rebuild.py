@@ -1,9 +1,10 @@
 """Rebuilding a rollup: past buckets are computed, sealed buckets are marked, and a rebuild can stop anywhere."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.keys import Layout, Packing

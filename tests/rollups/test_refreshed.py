@@ -1,10 +1,10 @@
 """What a run of the refresher leaves undisturbed, and the order in which it works."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import (
     HOURS,

@@ -1,11 +1,11 @@
 """How the refresher writes cells: guarded, packed, and never twice."""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.rolled import MINUTES, QUERIES, START, begin_rollups, reading, show_edges
 from tidetable.catalog import State

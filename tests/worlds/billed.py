@@ -1,10 +1,11 @@
 """A stage whose bill is asked for: tables with their entries, and CloudWatch's figures as a test sets them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.fakes import FakeCatalog
 from tests.fakes.meters import FakeMeters

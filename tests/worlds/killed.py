@@ -5,11 +5,11 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.stage import Killed, Stage
 from tidetable.query import parse_query, run_query

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.fakes import SEAL
 from tests.worlds.rolled import HOURS, MINUTES, PLAIN, START, STREAM, World

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +40,7 @@ class _Answer(msgspec.Struct, rename="pascal"):
     expiration: datetime
 
 
-@dataclass
-class Provider:
+class Provider(msgspec.Struct):
     """Finds credentials and keeps them while they last. ``fetch`` reads a URL with an authorization header."""
 
     environment: Mapping[str, str]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from heapq import merge, nlargest, nsmallest
 from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed

@@ -8,6 +8,8 @@ from datetime import datetime
 from math import ceil
 from typing import Any
 
+import msgspec
+
 from tidetable.bill.consumed import ConsumedUnits
 from tidetable.bill.prices import GB, HOURS, ON_DEMAND, STORAGE
 from tidetable.bill.tables import Bill, price_copies, table_hour
@@ -78,8 +80,7 @@ class Row:
         return self.state if until is None else f"{self.state} for a backfill until {until[:16]}Z"
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedPeriod:
+class ObservedPeriod(msgspec.Struct, frozen=True):
     """A period, its existing tables by their names, and its stream's policy."""
 
     entry: Entry

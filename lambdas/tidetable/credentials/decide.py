@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from tidetable.access import Access, scopes_of
 from tidetable.credentials.presented import read_presented
 from tidetable.credentials.records import KeyRecord, refuse_unknown
@@ -13,8 +15,7 @@ from tidetable.credentials.ring import KeyRing
 from tidetable.credentials.text import id_of
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What the gateway says about a request before it is let through; ``stream`` is None if the route's path has none."""
 
     method: str

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Literal
 
+import msgspec
+
 from tidetable.access import Access
 from tidetable.credentials.text import SALT_BYTES, hash_text
 
@@ -14,8 +16,7 @@ from tidetable.credentials.text import SALT_BYTES, hash_text
 Former = Literal["expired", "revoked", "rotated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(msgspec.Struct, frozen=True):
     """A salted hash of a key's text, which is accepted before ``until`` (None: as long as the key)."""
 
     salt: bytes
@@ -79,7 +80,7 @@ class KeyRecord:
         """The key with a new secret; the secrets of before are accepted for ``overlap`` more, at the most."""
         end = now + overlap
         former = tuple(
-            replace(old, until=end if old.until is None else min(old.until, end))
+            msgspec.structs.replace(old, until=end if old.until is None else min(old.until, end))
             for old in self.secrets
             if old.until is None or now < old.until
         )

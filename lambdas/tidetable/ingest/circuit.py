@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from tidetable.ports import Clock
 
@@ -12,8 +13,7 @@ _FIRST = timedelta(seconds=2)
 _LONGEST = timedelta(seconds=30)
 
 
-@dataclass(slots=True)
-class _Trip:
+class _Trip(msgspec.Struct):
     """From when a table may be tried again, and how long it will be left alone if that fails too."""
 
     until: datetime

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+import msgspec
 
 from tidetable.catalog import Backfill
 from tidetable.ingest.routing import Routed
@@ -22,8 +23,7 @@ Refusal = Literal["strict", "all", "whole", "none"]
 LISTED = 100
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
 
     ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
@@ -41,7 +41,7 @@ class Outcome:
     write_units: float = 0.0
     throttled: int = 0
     throttled_late: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)
     newest: datetime | None = None
     backfills: Sequence[Backfill] | None = None
     packs: int = 0

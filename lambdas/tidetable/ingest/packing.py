@@ -7,8 +7,9 @@ large for a pack.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.keys import Layout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config, Stream
@@ -39,8 +40,7 @@ _MOST_KEY_BYTES = 80_000
 NO_SLOTS: frozenset[Slot] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRequest:
+class IngestRequest(msgspec.Struct, frozen=True):
     """A request as the gateway hands it over."""
 
     stream: str
@@ -51,8 +51,7 @@ class IngestRequest:
     series_prefix: str = ""
 
 
-@dataclass(slots=True)
-class Ingest:
+class Ingest(msgspec.Struct):
     """The ports and settings that every request needs."""
 
     config: Config
@@ -63,7 +62,7 @@ class Ingest:
     jitter: Jitter
     circuit: Circuit
     large: LargeValueServices
-    known: KnownPeriods = field(default_factory=KnownPeriods)
+    known: KnownPeriods = msgspec.field(default_factory=KnownPeriods)
     # None if no stream has rollups.
     marks: Marks | None = None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
+
+import msgspec
 
 from tidetable.catalog import Entry, State, entry_at
 from tidetable.events import Item
@@ -18,8 +19,7 @@ from tidetable.ports import Compressor, Put, Values
 from tidetable.times import to_text
 
 
-@dataclass(frozen=True, slots=True)
-class LargeValueServices:
+class LargeValueServices(msgspec.Struct, frozen=True):
     """What large values need besides the tables. ``unique`` names objects, each only once."""
 
     values: Values
@@ -27,8 +27,7 @@ class LargeValueServices:
     unique: Callable[[], str]
 
 
-@dataclass(slots=True)
-class Routed:
+class Routed(msgspec.Struct):
     """The puts of events that go to tables, by their slots; the index of each such event in the request, and its ref.
 
     ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to, ``packs`` which
@@ -36,10 +35,10 @@ class Routed:
     """
 
     plain: bool = True
-    tables: set[str] = field(default_factory=set)
-    packs: set[Slot] = field(default_factory=set)
-    puts: dict[Slot, Put] = field(default_factory=dict)
-    indexes: list[int] = field(default_factory=list)
+    tables: set[str] = msgspec.field(default_factory=set)
+    packs: set[Slot] = msgspec.field(default_factory=set)
+    puts: dict[Slot, Put] = msgspec.field(default_factory=dict)
+    indexes: list[int] = msgspec.field(default_factory=list)
     refs: Sequence[str] = ()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
@@ -20,8 +19,7 @@ Code = Literal["invalid", "too_old", "too_new", "too_large", "forbidden_series"]
 _LONGEST_DETAIL = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(msgspec.Struct, frozen=True):
     """Why the event at ``index`` of a request is refused; ``id`` is its own, None if it has no usable id."""
 
     index: int

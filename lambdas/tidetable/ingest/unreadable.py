@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from json import JSONDecoder, dumps
 from typing import Any
+
+import msgspec
 
 from tidetable.exact import decode_json
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """A line of NDJSON, or an element of an array, that cannot be decoded: its verdict is its own, and the others are kept."""
 
     reason: str

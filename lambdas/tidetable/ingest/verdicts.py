@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
@@ -24,8 +25,7 @@ SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The writable window: events of ``oldest <= time <= newest`` are taken."""
 
     oldest: datetime
@@ -41,8 +41,7 @@ class Window:
         return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
 
 
-@dataclass(slots=True)
-class Judge:
+class Judge(msgspec.Struct):
     """Decides on the events of a request. ``takes_import`` tells whether a backfill takes a time before the window.
 
     ``at`` is ``now`` in epoch milliseconds. ``small`` says that the request is too small to hold an event beyond DynamoDB's

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from tidetable.events import Event, Item, JsonObject
 from tidetable.keys.hierarchy import join_levels, level_of, number_text
@@ -23,8 +24,7 @@ WHOLE, TIME = "*", "time"
 ATTRIBUTES = ("pk_", "sk_", "in_")
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(msgspec.Struct, frozen=True):
     """A sparse secondary index of a period table, over a field of ``data`` such as ``status`` or ``place.state``.
 
     An event is not in the index if the field is missing, or is a list, an object or null. Its keys are the attributes

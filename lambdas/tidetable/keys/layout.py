@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.keys.index import Index
@@ -36,8 +38,7 @@ class Packing(NamedTuple):
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """A period table's key schema, frozen when the table is created.
 
     ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by time, and

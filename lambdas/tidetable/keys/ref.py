@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from operator import add
@@ -87,8 +86,7 @@ def _tail(sk: str) -> str:
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(msgspec.Struct, frozen=True):
     """Stream, period and key of one event."""
 
     stream: str

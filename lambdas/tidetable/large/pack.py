@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
+
+import msgspec
 
 from tidetable.config import Stream
 from tidetable.events import Item
@@ -35,8 +36,7 @@ class Place(NamedTuple):
     layout: Layout
 
 
-@dataclass(slots=True)
-class Packer:
+class Packer(msgspec.Struct):
     """Packs the events of one stream by its policy. ``unique`` returns a new object name at every call."""
 
     compress_above: int | None

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config

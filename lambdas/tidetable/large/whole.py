@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from tidetable.errors import ValueMissing
 from tidetable.events import Item
@@ -29,8 +30,7 @@ class Wholes(NamedTuple):
     chunks: Sequence[int] = ()
 
 
-@dataclass(slots=True)
-class Unpacker:
+class Unpacker(msgspec.Struct):
     """Completes items: inflates compressed data, and fetches data that is kept elsewhere."""
 
     store: EventStore

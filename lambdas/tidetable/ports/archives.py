@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Event
@@ -27,8 +28,7 @@ class Rank(NamedTuple):
     after: tuple[str, str, str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveRange:
+class ArchiveRange(msgspec.Struct, frozen=True):
     """The range to read from an archived period: sort keys as in KeyRange, of ``series`` if it is not None.
 
     Over all series, sort keys are those of a table that is partitioned by time, whatever the period's table was.
@@ -60,8 +60,7 @@ class Version(NamedTuple):
     newest: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePage:
+class ArchivePage(msgspec.Struct, frozen=True):
     """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
 
     ``versions`` are the versions of the events, one by one, if they were asked for. ``reached`` is the sort key up to which

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from itertools import compress
@@ -70,8 +69,7 @@ class Transacted(Enum):
     CONFLICT = "conflict"
 
 
-@dataclass(slots=True)
-class Written:
+class Written(msgspec.Struct):
     """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
 
     ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words.
@@ -79,13 +77,13 @@ class Written:
     the item collections, by table and partition key, that take nothing more: no later try writes their puts, which are unwritten.
     """
 
-    unwritten: list[Put] = field(default_factory=list)
+    unwritten: list[Put] = msgspec.field(default_factory=list)
     units: float = 0.0
-    throttles: Counter[str] = field(default_factory=Counter)
-    missing_tables: set[str] = field(default_factory=set)
-    reasons: Counter[str] = field(default_factory=Counter)
-    conflicts: list[tuple[Put, Item]] = field(default_factory=list)
-    full: set[tuple[str, str]] = field(default_factory=set)
+    throttles: Counter[str] = msgspec.field(default_factory=Counter)
+    missing_tables: set[str] = msgspec.field(default_factory=set)
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)
+    conflicts: list[tuple[Put, Item]] = msgspec.field(default_factory=list)
+    full: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     def is_full(self, put: Put) -> bool:
         """True if the item collection of a put is full."""
@@ -106,8 +104,7 @@ class Written:
         self.full |= other.full
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(msgspec.Struct, frozen=True):
     """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive, None if open.
 
     ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read. Where
@@ -165,8 +162,7 @@ class Columns(NamedTuple):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A page of a range; ``more`` tells whether the range goes on after it.
 
     ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from tidetable.catalog import Seen
 from tidetable.config import Autoscaling, TableClass
@@ -19,8 +20,7 @@ def units_of_index(index: str, index_units: Mapping[str, tuple[int, int]], table
     return index_units.get(index, table)
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(msgspec.Struct, frozen=True):
     """A table to create. Units are None for on-demand tables; ``units_of_index`` says what an index gets.
 
     ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
@@ -35,7 +35,7 @@ class TableSpec:
     tags: Mapping[str, str]
     indexes: Sequence[Index] = ()
     protected: bool = False
-    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    index_units: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     warm: tuple[int, int] | None = None
     most: tuple[int, int] | None = None
     encryption: str = "aws-owned"
@@ -44,8 +44,7 @@ class TableSpec:
     copied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
@@ -65,16 +64,16 @@ class Table:
     last_decrease: datetime | None = None
     size_bytes: int = 0
     item_count: int = 0
-    index_units: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    index_units: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     protected: bool = False
-    index_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    index_sizes: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     created: datetime | None = None
     most: tuple[int, int] | None = None
-    index_most: Mapping[str, tuple[int, int] | None] = field(default_factory=dict)
+    index_most: Mapping[str, tuple[int, int] | None] = msgspec.field(default_factory=dict)
     shows_maxima: bool = True
     stream_arn: str = ""
     has_images: bool = False
-    copies: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def on_demand(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from tidetable.conditions import Condition, Names, numbers_of
 from tidetable.keys import WHOLE, Index, Layout
@@ -21,8 +23,7 @@ MAX_HEADS = 30
 GATHERED_SHARE = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(msgspec.Struct, frozen=True):
     """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
     ``conditions`` are those that must still be checked after reading. ``heads`` are the beginnings of the sort keys of an index

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
@@ -43,8 +42,7 @@ class Cursor(Protocol):
 _Kind = TypeVar("_Kind", bound=Cursor)
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(msgspec.Struct, frozen=True):
     """Signs cursors with HMAC-SHA-256. ``secret`` is fetched when the first cursor is made or read."""
 
     secret: Callable[[], bytes]

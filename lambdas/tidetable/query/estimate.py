@@ -7,11 +7,12 @@ and indexes that DynamoDB counts about every six hours. The estimate says how ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from math import ceil
 from typing import Any
+
+import msgspec
 
 from tidetable.keys import WHOLE
 from tidetable.ports import GET_ITEMS, Table
@@ -32,8 +33,7 @@ _SERIES_SHARE = 0.01
 _FOLLOWED = 100
 
 
-@dataclass(slots=True)
-class Spent:
+class Spent(msgspec.Struct):
     """Read units and requests."""
 
     units: float = 0.0
@@ -51,16 +51,15 @@ class Spent:
         return {"read_units": round(self.units, 1), "requests": ceil(self.requests)}
 
 
-@dataclass(slots=True)
-class Estimate:
+class Estimate(msgspec.Struct):
     """Read units and requests of a page and of all pages, and how many pages there are.
 
     ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` scans of a series or a value whose share
     nobody has counted, or of packs, whose events nobody has counted.
     """
 
-    page: Spent = field(default_factory=Spent)
-    all: Spent = field(default_factory=Spent)
+    page: Spent = msgspec.field(default_factory=Spent)
+    all: Spent = msgspec.field(default_factory=Spent)
     pages: int = 1
     unknown: int = 0
     guessed: int = 0
@@ -87,8 +86,7 @@ class Estimate:
         }
 
 
-@dataclass(slots=True)
-class _Segment:
+class _Segment(msgspec.Struct):
     """A scan with the events that it is taken to hold, of so many bytes each, evenly in all of its ranges."""
 
     scan: Scan

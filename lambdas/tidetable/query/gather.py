@@ -7,8 +7,9 @@ are read again for those that follow. So the memory is bounded, and the order is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from operator import itemgetter
+
+from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Names
 from tidetable.keys.hierarchy import after_levels

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
@@ -28,20 +29,19 @@ KNOWN = ("series", "fields", "consistent")
 MAX_SERIES = 100
 
 
-@dataclass(slots=True)
-class Latest:
+class Latest(msgspec.Struct):
     """The latest events, by series; tables were searched back to ``searched``, None if there is no table.
 
     Of the series in ``damaged`` a damaged pack was met, which may have held a later event.
     """
 
     series: Sequence[str]
-    events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)
+    events: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    damaged: set[str] = msgspec.field(default_factory=set)
     searched: datetime | None = None
-    cost: Cost = field(default_factory=Cost)
-    room: Room = field(default_factory=Room)
-    losses: list[str] = field(default_factory=list)
+    cost: Cost = msgspec.field(default_factory=Cost)
+    room: Room = msgspec.field(default_factory=Room)
+    losses: list[str] = msgspec.field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The answer's body, in the order of the series in the request."""

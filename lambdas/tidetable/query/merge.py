@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import ceil, sqrt
 from operator import itemgetter
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from tidetable.events import Item
 from tidetable.keys.hierarchy import after_levels
@@ -33,8 +35,7 @@ def share(count: int, ranges: int) -> int:
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
 
 
-@dataclass(slots=True)
-class _Range:
+class _Range(msgspec.Struct):
     """A range that is being read: the items that wait to be handed on, and where it goes on.
 
     ``attribute`` holds the sort key. A range ``of_series`` is of one series among several, whose sort keys do not name it. The
@@ -47,7 +48,7 @@ class _Range:
     of_series: bool = False
     levels: int = 0
     more: bool = True
-    waiting: list[Placed] = field(default_factory=list)
+    waiting: list[Placed] = msgspec.field(default_factory=list)
     edge: str | None = None
 
     def take(self, page: Page) -> None:
@@ -97,8 +98,7 @@ class Merged(NamedTuple):
     edge: str | None
 
 
-@dataclass(slots=True)
-class Demand:
+class Demand(msgspec.Struct):
     """How many events are still wanted, and whether a filter lets only an unknown share of them through."""
 
     count: int

@@ -7,7 +7,6 @@ fill a page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -172,8 +171,7 @@ class OfQuery:
         return self.query.consistent
 
 
-@dataclass(slots=True)
-class Cost:
+class Cost(msgspec.Struct):
     """What reading took: read units, requests, and how many events were read, shown or not."""
 
     units: float = 0.0
@@ -209,8 +207,7 @@ class Cost:
         self.units += sum(max(-(-size // 4096), 1) for size in sizes) / (1 if consistent else 2)
 
 
-@dataclass(slots=True)
-class Reader:
+class Reader(msgspec.Struct):
     """What queries need. ``copies`` are what a reader in another Region reads; None in the Region of the stage."""
 
     catalog: CatalogReader

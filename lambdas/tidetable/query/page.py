@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import msgspec
+
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.model import ALL, Cost, Position, Projection
 from tidetable.query.rows import Row, Rows, escaped_bytes
@@ -26,8 +28,7 @@ MAX_PAGE_BYTES = 5_000_000
 MAX_BODY_BYTES = 6_000_000
 
 
-@dataclass(slots=True)
-class Room:
+class Room(msgspec.Struct):
     """The room of a page: how many events and how many bytes are in it, and ``limit`` events at the most."""
 
     limit: int = 10**9

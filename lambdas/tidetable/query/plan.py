@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition, Names
@@ -40,8 +42,7 @@ def read_planned(
         return read(catalog.entries(stream, start, end, consistent=True), True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scans:
+class _Scans(msgspec.Struct, frozen=True):
     """The scans of a query, each made when it is its turn: a long range may have many, of which a page needs a few."""
 
     query: Query

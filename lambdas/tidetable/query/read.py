@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY

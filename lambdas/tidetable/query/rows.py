@@ -7,7 +7,6 @@ is a ``Row``, whose text is made when it is first needed. Both become JSON in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, repeat
 from json.encoder import encode_basestring as quoted
 from typing import Any
@@ -113,8 +112,7 @@ def version_of(item: Item) -> Version:
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(msgspec.Struct):
     """Events of a period in order, as columns; ``contents`` are all JSON text (of plain events), or all rows."""
 
     entry: Entry
@@ -200,8 +198,7 @@ class Rows:
         return EventTexts(_pieces(self.entry, pks, sks, texts), members)
 
 
-@dataclass(slots=True)
-class EventTexts:
+class EventTexts(msgspec.Struct):
     """The JSON of events, in pieces; ``members`` are what some of them have after their refs, by their numbers."""
 
     pieces: list[str]

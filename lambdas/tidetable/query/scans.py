@@ -6,9 +6,11 @@ A scan is of a table, an index, packs or an archive. The planner makes them; not
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import ClassVar, Literal
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY, Condition, Names
@@ -25,8 +27,7 @@ MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """A span of the range that has no table, not yet or not any more, or in which a pack or the data of an event is damaged."""
 
     start: datetime
@@ -50,8 +51,7 @@ class Gap:
         return cls(time, time + MOMENT, LOST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scan:
+class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one period between ``start`` and ``end``.
 
     ``conditions`` are not implied by the key ranges: DynamoDB's filter applies those that it can see, hydrating the rest.
@@ -70,8 +70,7 @@ class _Scan:
         return Position(from_text(time), series, id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KeyScan(_Scan):
+class _KeyScan(_Scan, frozen=True, kw_only=True):
     """A scan with one key range per suffix and logical partition, all shaped like ``keys``."""
 
     keys: KeyRange
@@ -101,8 +100,7 @@ class _KeyScan(_Scan):
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan(_KeyScan):
+class TableScan(_KeyScan, frozen=True, kw_only=True):
     """A period's table, or its read replica.
 
     Where the partitions are several series each range begins at a position of its own: these are ``series_ranges``.
@@ -119,8 +117,7 @@ class TableScan(_KeyScan):
         return self.series_ranges or _ranges_of(self.keys, self.partitions, self.suffixes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexScan(_KeyScan):
+class IndexScan(_KeyScan, frozen=True, kw_only=True):
     """An index of a period. ``fetches`` says that the query shows, or checks, more of an event than the index holds.
 
     Of an index that is sorted by levels each of the ``heads`` is a range of its own in every partition.
@@ -155,8 +152,7 @@ class IndexScan(_KeyScan):
         return {**item, "data": item.get(self.index.copy, {})}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherScan(IndexScan):
+class GatherScan(IndexScan, frozen=True, kw_only=True):
     """The ranges of an index that begin with its ``heads``, in which events are not in the order of time.
 
     All of them are read for each page. ``first <= place < last`` bounds the events by the rest of their sort keys, which are in
@@ -170,8 +166,7 @@ class GatherScan(IndexScan):
     @classmethod
     def of(cls, scan: IndexScan, first: str, last: str, after: str | None) -> GatherScan:
         """The scan of the same ranges as far as they begin with the heads."""
-        shared = {name.name: getattr(scan, name.name) for name in fields(scan)}
-        return cls(**shared, first=first, last=last, after=after)
+        return cls(**asdict(scan), first=first, last=last, after=after)
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
@@ -185,8 +180,7 @@ class GatherScan(IndexScan):
         return after is None or (place > after if ascending else place < after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackScan(_KeyScan):
+class PackScan(_KeyScan, frozen=True, kw_only=True):
     """A period's table of packs, whose ``keys`` bound packs.
 
     ``low <= place < high`` bounds the events in them, whose places say the series where the partitions are several series. No
@@ -209,8 +203,7 @@ class PackScan(_KeyScan):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveScan(_Scan):
+class ArchiveScan(_Scan, frozen=True, kw_only=True):
     """A period's archive, whose reader applies every condition itself, also those on names."""
 
     keys: ArchiveRange
@@ -251,8 +244,7 @@ def visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
     return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """The scans in the order of the answer, each made when it is its turn, and the gaps that no scan covers."""
 
     scans: Iterable[Scan]

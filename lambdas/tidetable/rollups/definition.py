@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.keys import Layout
 from tidetable.periods import Kind
@@ -61,8 +62,7 @@ class _Text(msgspec.Struct, frozen=True):
     stats: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True, dict=True):
     """A rollup of the stream ``source``, which is itself the stream ``stream``.
 
     Each bucket of ``every`` has a cell for each group of ``by`` (``series`` and paths of data), with ``stats`` of the numbers of

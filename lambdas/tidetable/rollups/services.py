@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
@@ -21,8 +21,7 @@ class Superseded(TidetableError):
     """Another run changed the rollups meanwhile; this one stops."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(msgspec.Struct, frozen=True):
     """What the refresher works with. ``remaining`` is how many seconds this run has."""
 
     catalog: Catalog

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import ANY, Condition, Names, numbers_of

@@ -8,12 +8,14 @@ order), as far as ties at the end of a page are few enough to be read; if they a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
