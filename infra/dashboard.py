@@ -99,7 +99,11 @@ class Dashboard(Construct):
                 [
                     _graph("Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]),
                     _graph(
-                        "Overflow's oldest message, s", [ingest.overflow.metric_approximate_age_of_oldest_message()]
+                        "Overflow's oldest message, s",
+                        [
+                            *own("drain", "OldestMessage", statistic="Maximum"),
+                            ingest.overflow.metric_approximate_age_of_oldest_message(),
+                        ],
                     ),
                     _graph(
                         "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
