@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -54,7 +54,8 @@ class Dashboard(Construct):
         self.board = cloudwatch.Dashboard(
             self,
             "Board",
-            dashboard_name=f"tidetable-{stage}",
+            # AWS: a dashboard's name belongs to the account, and a stage of another Region may have the same name.
+            dashboard_name=f"tidetable-{stage}-{Stack.of(self).region}",
             default_interval=Duration.hours(6),
             widgets=[
                 [

@@ -258,6 +258,16 @@ def test_one_stage_name_in_two_regions_of_one_app() -> None:
         assert f"tidetable-prod-archive-{ACCOUNT}-{region}" in buckets
 
 
+def test_the_dashboards_of_one_stage_name_in_two_regions_have_two_names() -> None:
+    """AWS: a dashboard's name belongs to the account. CloudFormation refuses a second one of the same name."""
+    app = new_app()
+    stacks = [new_stack(app, f"Shop-{region}", region) for region in ("us-east-1", "eu-west-1")]
+    for stack in stacks:
+        add(stack, stage="prod")
+    (first,), (second,) = (synthesise(stack).all("AWS::CloudWatch::Dashboard").values() for stack in stacks)
+    assert (first["DashboardName"], second["DashboardName"]) == ("tidetable-prod-us-east-1", "tidetable-prod-eu-west-1")
+
+
 @pytest.mark.parametrize("region", [None, "eu-west-1"])
 def test_one_stage_name_twice_in_a_region_is_refused(region: str | None) -> None:
     app = new_app()
