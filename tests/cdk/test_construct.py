@@ -14,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
+from constructs import Construct
 
 from cli.account import name_stack
 from infra import Config, Tidetable, UsageError
@@ -366,12 +367,24 @@ def test_functions_run_on_the_architecture_of_the_app(
     assert {function["Architectures"][0] for function in synthesise(stack).functions().values()} == {expected}
 
 
-def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name() -> None:
+@pytest.mark.parametrize(
+    ("outer", "id", "expected"),
+    [
+        # The alarms of a construct of the id Events-2b begin with Shop-Events2b.
+        (None, "Events-2", "Shop-Events2Alarms"),
+        # The CDK leaves out an id with which the one before it ends.
+        ("Events", "Events", "Shop-EventsAlarms"),
+        (None, "EventAlarms", "Shop-EventAlarms"),
+    ],
+)
+def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name(
+    outer: str | None, id: str, expected: str
+) -> None:
     stack = new_stack()
-    add(stack, "Events-2")
+    add(Construct(stack, outer) if outer else stack, id)
     found = synthesise(stack)
     prefix = found.functions()["operations"]["Environment"]["Variables"]["TIDETABLE_ALARM_PREFIX"]
-    assert prefix == "Shop-Events2"
+    assert prefix == expected
     # CloudFormation's names: the stack's name, the logical id, and a random text.
     assert all(f"{stack.stack_name}-{id}".startswith(prefix) for id in found.all(ALARM))
 

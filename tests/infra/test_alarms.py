@@ -110,6 +110,11 @@ def test_there_is_no_other_alarm(dev: Template) -> None:
     assert len(dev.all("AWS::CloudWatch::Alarm")) == len(ALARMS) - len(OF_ROLLUPS) - len(OF_DOORS)
 
 
+def test_the_names_of_alarms_begin_as_the_console_looks_for_them(dev: Template) -> None:
+    """CloudFormation makes them of the stack's name, the logical id and a random text."""
+    assert all(id.startswith("Alarms") for id in dev.all("AWS::CloudWatch::Alarm"))
+
+
 def test_an_alarm_on_the_lag_of_rollups_is_made_when_runs_are_due(rolled: Template) -> None:
     (alarm,) = (resource for id, resource in rolled.resources.items() if id.startswith("AlarmsRollupLagging"))
     (schedule,) = (id for id in rolled.all("AWS::Scheduler::Schedule") if id.startswith("RollupsSchedule"))
