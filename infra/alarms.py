@@ -119,6 +119,12 @@ class StageAlarms(Alarms):
             threshold=3600,
         )
         self._alarm(
+            "DrainFailing",
+            ingest.drain.metric_errors(period=five),
+            "The drain crashes or times out: acknowledged events wait in the overflow queue, and become dead letters.",
+            periods=3,
+        )
+        self._alarm(
             "LifecycleFailing",
             lifecycle.function.metric_errors(period=five),
             "The lifecycle has crashed in three runs: the next tables may not be made.",
