@@ -30,6 +30,7 @@ from tests.infra.synth import (
     ROOT,
     SIGNED,
     STORED_BY_KEY,
+    TRACED,
     EmptyAssets,
     Template,
     actions,
@@ -212,6 +213,23 @@ def test_an_own_topic_is_notified_by_every_alarm() -> None:
     arn = {"Ref": logical_id(stack, topic)}
     assert alarms
     assert all(alarm["AlarmActions"] == alarm["OKActions"] == [arn] for alarm in alarms)
+
+
+def test_the_documents_name_the_services_that_a_boundary_must_allow() -> None:
+    """The first key, say, is read from API Gateway: a boundary without that right fails the first deployment."""
+    stack = new_stack()
+    add(stack, "Events", "prod", *ROLLED_UP, *DOORS, BOTH, NOTIFYING, STORED_BY_KEY, TRACED)
+    policies = synthesise(stack).all("AWS::IAM::Policy").values()
+    used = {
+        action.partition(":")[0]
+        for policy in policies
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in actions(statement)
+    }
+    assert {"dynamodb", "apigateway", "events", "cloudwatch"} <= used
+    document = (ROOT / "docs" / "start" / "own-app.md").read_text()
+    section = document.partition("## Permissions boundary")[2].partition("\n## ")[0]
+    assert [service for service in sorted(used) if f"`{service}:" not in section] == []
 
 
 def test_a_boundary_limits_every_role_also_those_that_the_cdk_makes_beside_the_construct() -> None:
