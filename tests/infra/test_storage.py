@@ -12,6 +12,7 @@ import pytest
 from infra.storage import archive_rules
 from tests.infra.synth import (
     ALL_GOES,
+    CONFIG,
     DELETE_ALL,
     FORMER,
     FORMER_KEY,
@@ -94,6 +95,12 @@ def test_data_is_kept_when_the_stack_goes_but_not_when_its_creation_fails(dev: T
 @pytest.mark.parametrize("kind, part", KEPT)
 def test_data_goes_when_every_stream_and_the_storage_say_so(kind: str, part: str) -> None:
     assert _one(template("dev", *ALL_GOES), kind, part)["DeletionPolicy"] == "Delete"
+
+
+def test_the_documents_say_that_the_queues_go_with_everything_else() -> None:
+    document = (CONFIG.parent / "docs" / "start" / "deploy.md").read_text()
+    (row,) = (line for line in document.splitlines() if line.startswith("| the two queues of acknowledged events"))
+    assert 'removal = "delete"' in row
 
 
 def test_only_buckets_that_go_are_emptied(dev: Template) -> None:
