@@ -107,9 +107,22 @@ class StageAlarms(Alarms):
         )
         self._alarm(
             "OverflowOld",
-            ingest.overflow.metric_approximate_age_of_oldest_message(period=five),
+            own_metric(stage, "drain", "OldestMessage", "Maximum").with_(period=five),
             "Acknowledged events have waited for an hour to be written: a table is missing or throttled.",
             threshold=3600,
+        )
+        # AWS leaves messages that were received three times out of this metric: it shows those that nobody receives.
+        self._alarm(
+            "OverflowUnread",
+            ingest.overflow.metric_approximate_age_of_oldest_message(period=five),
+            "Acknowledged events have waited for an hour to be read: the drain is not called, or far too slow.",
+            threshold=3600,
+        )
+        self._alarm(
+            "DrainFailing",
+            ingest.drain.metric_errors(period=five),
+            "The drain crashes or times out: acknowledged events wait in the overflow queue, and become dead letters.",
+            periods=3,
         )
         self._alarm(
             "LifecycleFailing",

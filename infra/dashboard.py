@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
@@ -54,7 +54,8 @@ class Dashboard(Construct):
         self.board = cloudwatch.Dashboard(
             self,
             "Board",
-            dashboard_name=f"tidetable-{stage}",
+            # AWS: a dashboard's name belongs to the account, and a stage of another Region may have the same name.
+            dashboard_name=f"tidetable-{stage}-{Stack.of(self).region}",
             default_interval=Duration.hours(6),
             widgets=[
                 [
@@ -99,7 +100,11 @@ class Dashboard(Construct):
                 [
                     _graph("Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]),
                     _graph(
-                        "Overflow's oldest message, s", [ingest.overflow.metric_approximate_age_of_oldest_message()]
+                        "Overflow's oldest message, s",
+                        [
+                            *own("drain", "OldestMessage", statistic="Maximum"),
+                            ingest.overflow.metric_approximate_age_of_oldest_message(),
+                        ],
                     ),
                     _graph(
                         "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]

@@ -24,13 +24,19 @@ def alarm_prefix(construct: Construct, stage: str) -> str:
     """What the names of a stage's alarms begin with; empty in a stack whose functions know it by the stage alone.
 
     CloudFormation makes the names of the stack's name and the alarm's logical id. The CDK makes that of the ids of the
-    constructs around it, without ``Default`` and without other characters than letters and digits.
+    constructs around it, without ``Default``, without an id with which the one before it ends, and without other characters than
+    letters and digits. ``Alarms`` is the construct of the alarms: without it the alarms of a stage ``prod-eu`` would begin as
+    those of ``prod``.
     """
     stack = Stack.of(construct)
     ids = [scope.node.id for scope in construct.node.scopes[len(stack.node.scopes) :] if scope.node.id != "Default"]
     if not ids and stack.stack_name == f"Tidetable-{stage}":
         return ""
-    return f"{stack.stack_name}-" + re.sub("[^A-Za-z0-9]", "", "".join(ids))
+    named: list[str] = []
+    for id in (*ids, "Alarms"):
+        if not named or not named[-1].endswith(id):
+            named.append(id)
+    return f"{stack.stack_name}-" + re.sub("[^A-Za-z0-9]", "", "".join(named))
 
 
 def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:

@@ -27,14 +27,12 @@ _CLASSES = {
 
 
 def archive_rules(config: Config) -> list[s3.LifecycleRule]:
-    """The rules for the retention and the storage class of archives: one rule, or a rule per stream if the streams
-    differ.
+    """The rules for the retention and the storage class of archives, one per configured stream.
 
-    If rules overlap, S3 follows the rule that deletes first. So there are rules for single streams or a rule for all, never both.
+    There is no rule for all archives: it would delete those of a stream that kept them longer and has left the configuration. If
+    rules overlap, S3 follows the rule that deletes first.
     """
     policies = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
-    if set(policies.values()) == {config.archive}:
-        policies = {ARCHIVES: config.archive}
     return [
         _rule(prefix, policy)
         for prefix, policy in policies.items()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from aws_cdk import Annotations, ArnFormat, Duration, RemovalPolicy, Stack, Token
+from aws_cdk import Annotations, ArnFormat, Aws, CfnCondition, Duration, Fn, RemovalPolicy, Stack, Token
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -26,10 +26,7 @@ class Targets(Construct):
     def __init__(self, scope: Construct, id: str, common: Common, *, topic: sns.ITopic | None = None) -> None:
         super().__init__(scope, id)
         policy = common.config.observability
-        # CloudWatch notifies topics of its own Region only; a configuration may have a topic for each Region of its copies.
-        region = Stack.of(self).region
-        own = [Token.is_unresolved(region) or arn.split(":")[3] == region for arn in policy.topics]
-        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in enumerate(policy.topics) if own[n]]
+        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._of_region(policy.topics)]
         topics += [topic] if topic is not None else []
         self.topic = self._own(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:
@@ -44,6 +41,22 @@ class Targets(Construct):
         """Notify every target when the alarm begins and when it ends."""
         alarm.add_alarm_action(*self._actions)
         alarm.add_ok_action(*self._actions)
+
+    def _of_region(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """The topics of the stack's Region, numbered among all: CloudWatch notifies no others, and refuses their alarms.
+
+        A configuration may have a topic for each Region of its copies. If the Region is not known, CloudFormation chooses.
+        """
+        region, named = Stack.of(self).region, [arn.split(":")[3] for arn in topics]
+        for number, arn in enumerate(topics):
+            if not Token.is_unresolved(region):
+                if named[number] == region:
+                    yield number, arn
+            elif len(set(named)) == 1:
+                yield number, arn
+            else:
+                here = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, named[number]))
+                yield number, Token.as_string(Fn.condition_if(here.logical_id, arn, Aws.NO_VALUE))
 
     def _own(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
         alarms = Stack.of(self).format_arn(

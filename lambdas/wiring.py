@@ -125,7 +125,7 @@ class Pipeline:
         from aws.operations import AwsOperations
 
         known = settings.settings()
-        prefix = known.alarm_prefix or f"Tidetable-{self.stage}-"
+        prefix = known.alarm_prefix or f"Tidetable-{self.stage}-Alarms"
         return AwsOperations(clients.functions, known.lifecycle_function, clients.alarms, prefix)
 
     # Writing events.

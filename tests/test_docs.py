@@ -203,6 +203,11 @@ def test_every_make_command_of_the_documents_exists() -> None:
             assert named in rules, f"{document.name}: make {named}"
 
 
+def test_no_command_looks_among_the_first_hundred_resources_of_a_stack() -> None:
+    """AWS, DescribeStackResources: only the first 100 resources are returned. A stage has 186 and more."""
+    assert [document.name for document in DOCUMENTS if "describe-stack-resources" in document.read_text()] == []
+
+
 def test_every_alarm_names_a_section_of_the_runbook() -> None:
     headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "operate" / "runbook.md").read_text(), re.MULTILINE)
     source = (ROOT / "infra" / "alarms.py").read_text()

@@ -54,6 +54,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
     # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
     access.require(stream, "write")
+    access.require_known(stream, wiring.pipeline().ingest.config.streams)
     preferences = headers.get("prefer", "").replace(" ", "").lower()
     return IngestRequest(
         stream=stream,

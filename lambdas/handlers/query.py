@@ -18,7 +18,7 @@ from settings import config, settings
 from tidetable.access import FULL, Access, scopes_of
 from tidetable.config import Stream
 from tidetable.ports import Tables
-from tidetable.problems import Problem, ProblemError, problem_of, unknown_stream
+from tidetable.problems import Problem, ProblemError, problem_of
 from tidetable.query import (
     FORMAT,
     Answer,
@@ -64,8 +64,7 @@ class Request(NamedTuple):
     def stream(self) -> Stream:
         """The stream of the path; 404 if there is none of that name, or if this is a reader and the stream has no copies here."""
         name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
-        if name not in known:
-            raise unknown_stream(name, known)
+        self.access.require_known(name, known)
         if copies is not None:
             copies.refuse_unknown(known[name])
         return known[name]

@@ -6,13 +6,13 @@ IAM has decided about it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from tidetable.problems import ProblemError, refuse
+from tidetable.problems import ProblemError, refuse, unknown_stream
 
 Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
@@ -74,6 +74,11 @@ class Access(msgspec.Struct, frozen=True):
     def require(self, stream: str, scope: Scope) -> None:
         """ProblemError, 403, unless the key may do this with the stream."""
         self.require_one(stream, frozenset({scope}))
+
+    def require_known(self, stream: str, known: Collection[str]) -> None:
+        """ProblemError, 404, unless the stream is configured; it names the configured streams that the key may see."""
+        if stream not in known:
+            raise unknown_stream(stream, {name: None for name in known if self.sees(name)})
 
 
 # Every right: of a signed request, about which IAM has decided.

@@ -116,7 +116,27 @@ def test_the_drain_counts_events_and_the_messages_that_it_could_not_write(monkey
         answer = drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
     # The second is buried, and the third waits for its table.
     assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
-    assert measured == [("EventsDrained", 3), ("MessagesNotDrained", 1), ("MessagesNotDrained", 1)]
+    counted = [found for found in measured if found[0] != "OldestMessage"]
+    assert counted == [("EventsDrained", 3), ("MessagesNotDrained", 1), ("MessagesNotDrained", 1)]
+
+
+def test_the_drain_measures_how_long_the_oldest_message_has_waited_however_often_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SQS leaves a message that was received three times out of its own metric."""
+    from handlers import drain
+
+    measured: list[tuple[str, float]] = []
+    monkeypatch.setattr("handlers.drain.metrics.add_metric", lambda name, _, value: measured.append((name, value)))
+    world = World()
+    waiting = queue_message(world, "1", at=NOW - timedelta(days=9))
+    old, young = [(world.clock.now() - timedelta(minutes=ago)).timestamp() * 1000 for ago in (90, 10)]
+    sent = {"Records": [record(int(young), "no message"), {**record(int(old), waiting), "messageId": "1"}]}
+    sent["Records"][1]["attributes"]["ApproximateReceiveCount"] = "15"
+    with wiring.serving(world.pipeline()):
+        drain.handler(sent, Timed(world.clock, 60))  # type: ignore[arg-type]
+    assert ("OldestMessage", 5400.0) in measured
+    assert [name for name, _ in measured].count("OldestMessage") == 1
 
 
 @pytest.mark.parametrize(("received", "repeated"), [({}, False), ("1", False), ("2", True), ("120", True)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -117,6 +118,27 @@ def test_a_function_decides_by_the_stream_that_it_uses(door: Door, stream: str) 
     for handler in (ingest.handler, query.handler):
         answer = handler(event, Context())  # type: ignore[arg-type]
         assert (answer["statusCode"], json.loads(answer["body"])["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "route"),
+    [("query", "GET", EVENTS), ("ingest", "POST", EVENTS), ("doors", "POST", "/v1/streams/{stream}/cloudevents")],
+)
+def test_a_key_of_a_stream_that_is_gone_learns_no_other_streams_name(
+    door: Door, name: str, method: str, route: str
+) -> None:
+    handler = import_module(f"handlers.{name}").handler
+    event = {
+        "httpMethod": method,
+        "resource": route,
+        "pathParameters": {"stream": "removed"},
+        "requestContext": {"authorizer": Access("x", frozenset({"packed", "removed"})).context()},
+        "body": '{"series": "a/1"}',
+    }
+    answer = handler(event, Context())
+    problem = json.loads(answer["body"])
+    assert (answer["statusCode"], problem["code"]) == (404, "unknown_stream")
+    assert problem["detail"] == "there is no stream 'removed'; there are: packed"
 
 
 def basic(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+import settings
 import wiring
 from aws.operations import AwsOperations
 from tests.worlds.keyed import Door, open_door
@@ -143,6 +145,17 @@ def test_the_adapter_reads_all_pages_of_the_stage_alone() -> None:
         {"name": "b", "state": "ALARM", "since": "2026-03-15T11:00:00+00:00", "description": "Look."},
     ]
     assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-"}]
+
+
+def test_a_stage_asks_for_no_alarm_of_a_stage_whose_name_begins_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alarms of prod-eu are called Tidetable-prod-eu-Alarms..., by CloudFormation."""
+    alarms = Alarms()
+    monkeypatch.setenv("TIDETABLE_STAGE", "prod")
+    known = replace(settings.Settings.from_environment(), alarm_prefix="")
+    monkeypatch.setattr(settings, "settings", lambda: known)
+    monkeypatch.setattr("aws.clients.alarms", lambda: alarms)
+    wiring.Pipeline().operations.alarms()
+    assert alarms.requests == [{"AlarmNamePrefix": "Tidetable-prod-Alarms"}]
 
 
 def test_a_report_says_nothing_of_streams_that_a_key_does_not_see() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
+from constructs import Construct
 
 from infra import Config, Tidetable
 from tests.infra.synth import CONFIG, ROOT, EmptyAssets, Template, temporary_folder
@@ -24,14 +25,14 @@ def new_stack(app: cdk.App | None = None, id: str = "Shop", region: str | None =
 
 
 def add(
-    stack: cdk.Stack, id: str = "Events", stage: str = "prod", *changes: tuple[str, str], **options: Any
+    scope: Construct, id: str = "Events", stage: str = "prod", *changes: tuple[str, str], **options: Any
 ) -> Tidetable:
     """A stage with the example configuration, changed by replacing text in it."""
     text = CONFIG.read_text()
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    return Tidetable(stack, id, stage=stage, config=Config.text(text), code=EmptyAssets(ROOT, CONFIG, stage), **options)
+    return Tidetable(scope, id, stage=stage, config=Config.text(text), code=EmptyAssets(ROOT, CONFIG, stage), **options)
 
 
 def synthesise(stack: cdk.Stack) -> Template:

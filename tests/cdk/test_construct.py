@@ -14,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
+from constructs import Construct
 
 from cli.account import name_stack
 from infra import Config, Tidetable, UsageError
@@ -29,6 +30,7 @@ from tests.infra.synth import (
     ROOT,
     SIGNED,
     STORED_BY_KEY,
+    TRACED,
     EmptyAssets,
     Template,
     actions,
@@ -213,6 +215,23 @@ def test_an_own_topic_is_notified_by_every_alarm() -> None:
     assert all(alarm["AlarmActions"] == alarm["OKActions"] == [arn] for alarm in alarms)
 
 
+def test_the_documents_name_the_services_that_a_boundary_must_allow() -> None:
+    """The first key, say, is read from API Gateway: a boundary without that right fails the first deployment."""
+    stack = new_stack()
+    add(stack, "Events", "prod", *ROLLED_UP, *DOORS, BOTH, NOTIFYING, STORED_BY_KEY, TRACED)
+    policies = synthesise(stack).all("AWS::IAM::Policy").values()
+    used = {
+        action.partition(":")[0]
+        for policy in policies
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in actions(statement)
+    }
+    assert {"dynamodb", "apigateway", "events", "cloudwatch"} <= used
+    document = (ROOT / "docs" / "start" / "own-app.md").read_text()
+    section = document.partition("## Permissions boundary")[2].partition("\n## ")[0]
+    assert [service for service in sorted(used) if f"`{service}:" not in section] == []
+
+
 def test_a_boundary_limits_every_role_also_those_that_the_cdk_makes_beside_the_construct() -> None:
     stack = new_stack()
     boundary = iam.ManagedPolicy.from_managed_policy_name(stack, "Boundary", "team-boundary")
@@ -256,6 +275,16 @@ def test_one_stage_name_in_two_regions_of_one_app() -> None:
     for stack, region in zip(stacks, ("us-east-1", "eu-west-1"), strict=True):
         buckets = {bucket["BucketName"] for bucket in synthesise(stack).all(BUCKET).values()}
         assert f"tidetable-prod-archive-{ACCOUNT}-{region}" in buckets
+
+
+def test_the_dashboards_of_one_stage_name_in_two_regions_have_two_names() -> None:
+    """AWS: a dashboard's name belongs to the account. CloudFormation refuses a second one of the same name."""
+    app = new_app()
+    stacks = [new_stack(app, f"Shop-{region}", region) for region in ("us-east-1", "eu-west-1")]
+    for stack in stacks:
+        add(stack, stage="prod")
+    (first,), (second,) = (synthesise(stack).all("AWS::CloudWatch::Dashboard").values() for stack in stacks)
+    assert (first["DashboardName"], second["DashboardName"]) == ("tidetable-prod-us-east-1", "tidetable-prod-eu-west-1")
 
 
 @pytest.mark.parametrize("region", [None, "eu-west-1"])
@@ -356,12 +385,24 @@ def test_functions_run_on_the_architecture_of_the_app(
     assert {function["Architectures"][0] for function in synthesise(stack).functions().values()} == {expected}
 
 
-def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name() -> None:
+@pytest.mark.parametrize(
+    ("outer", "id", "expected"),
+    [
+        # The alarms of a construct of the id Events-2b begin with Shop-Events2b.
+        (None, "Events-2", "Shop-Events2Alarms"),
+        # The CDK leaves out an id with which the one before it ends.
+        ("Events", "Events", "Shop-EventsAlarms"),
+        (None, "EventAlarms", "Shop-EventAlarms"),
+    ],
+)
+def test_the_console_finds_the_alarms_of_a_stage_in_a_stack_of_another_name(
+    outer: str | None, id: str, expected: str
+) -> None:
     stack = new_stack()
-    add(stack, "Events-2")
+    add(Construct(stack, outer) if outer else stack, id)
     found = synthesise(stack)
     prefix = found.functions()["operations"]["Environment"]["Variables"]["TIDETABLE_ALARM_PREFIX"]
-    assert prefix == "Shop-Events2"
+    assert prefix == expected
     # CloudFormation's names: the stack's name, the logical id, and a random text.
     assert all(f"{stack.stack_name}-{id}".startswith(prefix) for id in found.all(ALARM))
 

@@ -71,3 +71,11 @@ def test_the_documented_types_are_those_that_the_configuration_takes() -> None:
 
     text = (Path(__file__).parents[2] / "docs" / "use" / "archive.md").read_text()
     assert all(f"`{kind}`" in text for kind in COLUMN_TYPES)
+
+
+def test_the_documents_say_before_which_year_athena_finds_nothing() -> None:
+    """AWS: a query for a partition outside of the range has no rows and no error."""
+    starts = {projection(kind)["projection.period.range"][:4] for kind in (Kind.HOUR, Kind.DAY, Kind.MONTH)}
+    (year,) = starts
+    document = (Path(__file__).parents[2] / "docs" / "use" / "archive.md").read_text()
+    assert f"| periods before {year} |" in document

@@ -115,7 +115,8 @@ def test_archives_change_class_after_the_days_of_the_configuration() -> None:
         ('storage_class_after = "30d"', 'storage_class_after = "45d"'),
     )
     moves = [rule["Transitions"] for rule in _rules(made, "StorageArchive") if "Transitions" in rule]
-    assert moves == [[{"StorageClass": "STANDARD_IA", "TransitionInDays": 45}]]
+    # A rule for each of the three streams.
+    assert moves == [[{"StorageClass": "STANDARD_IA", "TransitionInDays": 45}]] * 3
 
 
 @pytest.mark.parametrize("name", ["lifecycle", "deployment"])

@@ -217,6 +217,21 @@ def test_alarms_notify_topics_of_their_own_region() -> None:
         assert [action for action in alarm["AlarmActions"] if isinstance(action, str)] == [PAGER]
 
 
+def test_of_topics_in_several_regions_cloudformation_takes_those_of_a_region_that_the_synth_does_not_know() -> None:
+    """CloudWatch refuses an alarm with a topic of another Region: "Invalid region specified"."""
+    away = PAGER.replace(HOME, AWAY)
+    stack = new_stack()
+    config = Config.text(configured(("notify = []", f'notify = ["{PAGER}", "{away}"]')))
+    Tidetable(stack, "Events", stage="prod", config=config, code=EmptyAssets(ROOT, CONFIG, "prod"))
+    made = synthesise(stack)
+    nothing = {"Ref": "AWS::NoValue"}
+    for alarm in made.all("AWS::CloudWatch::Alarm").values():
+        chosen = [action["Fn::If"] for action in alarm["AlarmActions"]]
+        assert [(arn, other) for _, arn, other in chosen] == [(PAGER, nothing), (away, nothing)]
+        conditions = [made.document["Conditions"][name] for name, _, _ in chosen]
+        assert conditions == [{"Fn::Equals": [{"Ref": "AWS::Region"}, region]} for region in (HOME, AWAY)]
+
+
 def _read(stack: cdk.Stack, text: str | None = None, **options: Any) -> Tidetable:
     config = Config.text(text or configured())
     chosen: dict[str, Any] = {"role": "reader", "origin": HOME, "code": EmptyAssets(ROOT, CONFIG, "prod")} | options

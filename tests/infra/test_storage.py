@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from infra.storage import archive_rules
 from tests.infra.synth import (
     ALL_GOES,
+    CONFIG,
     DELETE_ALL,
     FORMER,
     FORMER_KEY,
@@ -24,6 +26,7 @@ from tests.infra.synth import (
     resources,
     template,
 )
+from tidetable.config import parse
 
 QUEUE, BUCKET, TABLE = "AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Table"
 
@@ -92,6 +95,12 @@ def test_data_is_kept_when_the_stack_goes_but_not_when_its_creation_fails(dev: T
 @pytest.mark.parametrize("kind, part", KEPT)
 def test_data_goes_when_every_stream_and_the_storage_say_so(kind: str, part: str) -> None:
     assert _one(template("dev", *ALL_GOES), kind, part)["DeletionPolicy"] == "Delete"
+
+
+def test_the_documents_say_that_the_queues_go_with_everything_else() -> None:
+    document = (CONFIG.parent / "docs" / "start" / "deploy.md").read_text()
+    (row,) = (line for line in document.splitlines() if line.startswith("| the two queues of acknowledged events"))
+    assert 'removal = "delete"' in row
 
 
 def test_only_buckets_that_go_are_emptied(dev: Template) -> None:
@@ -268,6 +277,9 @@ def _archive_rules(*changes: tuple[str, str]) -> list[tuple[object, ...]]:
     return found
 
 
+KEYED = 'period = "day"\nlate = "1h"\nretention = 3\nkey = { partition_by = "series" }\n'
+ARCHIVED_LATER = f'archive.expire_after = "365d"\n[streams.readings]\n{KEYED}'
+FOR_EVER = f'[streams.audit]\n{KEYED}archive = {{ expire_after = "0s" }}\n'
 EXPIRES = ('expire_after = "0s" ', 'expire_after = "365d" ')
 MOVED = ('storage_class = "standard" ', 'storage_class = "infrequent-access" ')
 OWN = ("[streams.quakes.archive]", '[streams.quakes.archive]\nexpire_after = "730d"\nstorage_class = "standard"')
@@ -279,7 +291,14 @@ COLD = ("[streams.quakes.archive]", '[streams.quakes.archive]\nstorage_class = "
     ("changes", "rules"),
     [
         ((), []),
-        ((EXPIRES, MOVED), [("stream=", 365, ("STANDARD_IA", 30))]),
+        (
+            (EXPIRES, MOVED),
+            [
+                ("stream=quakes/", 365, ("STANDARD_IA", 30)),
+                ("stream=stations/", 365, ("STANDARD_IA", 30)),
+                ("stream=reports/", 365, ("STANDARD_IA", 30)),
+            ],
+        ),
         (
             (EXPIRES, MOVED, OWN),
             [
@@ -305,6 +324,16 @@ def test_archives_expire_and_change_class_as_configured(
 ) -> None:
     """If rules overlap, S3 deletes at the earlier time, so no archive may match two rules."""
     assert _archive_rules(*changes) == rules
+
+
+def test_the_archives_of_a_stream_that_leaves_the_configuration_outlive_the_others() -> None:
+    """It kept its archives for ever. A rule for all archives would delete them once no other stream has its own rule."""
+    config = parse(f"{ARCHIVED_LATER}{FOR_EVER}")
+    left = parse(ARCHIVED_LATER)
+    assert [(rule.prefix, rule.expiration.to_days()) for rule in archive_rules(config) if rule.expiration] == [
+        ("stream=readings/", 365)
+    ]
+    assert not any("stream=audit/2020".startswith(rule.prefix or "") for rule in archive_rules(left))
 
 
 def test_what_has_expired_is_gone_after_thirty_days_more() -> None:

@@ -118,6 +118,9 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise bad_parameter(f"change is not TOML: {error}") from error
+    except RecursionError as error:
+        # The parser calls itself for each level, and a change of 3,000 characters may have 1,500.
+        raise bad_parameter("change is nested too deeply") from error
     if "streams" not in document:
         return document
     streams = document.pop("streams")

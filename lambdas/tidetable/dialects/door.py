@@ -16,7 +16,7 @@ from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate
 from tidetable.ingest.request import Ingest
 from tidetable.ingest.writing import Remaining
-from tidetable.problems import Problem, refuse, unknown_stream
+from tidetable.problems import Problem, refuse
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 # The head of a zlib stream. A gateway that has decompressed a body may have left the header that named its encoding.
@@ -110,9 +110,8 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
     """Make a request's events durable; ProblemError if it is refused whole, with nothing acknowledged."""
     name = door.stream(request)
     access.require(name, "write")
-    api, stream = ports.config.api, ports.config.streams.get(name)
-    if stream is None:
-        raise unknown_stream(name, ports.config.streams)
+    access.require_known(name, ports.config.streams)
+    api, stream = ports.config.api, ports.config.streams[name]
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         raise refuse(
