@@ -44,7 +44,9 @@ class AwsOperations:
         alarms = []
         try:
             for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):
-                alarms += [_describe(alarm) for alarm in (*page["MetricAlarms"], *page["CompositeAlarms"])]
+                alarms += [
+                    _describe(alarm) for alarm in (*page.get("MetricAlarms", ()), *page.get("CompositeAlarms", ()))
+                ]
         except aws_errors() as error:
             raise StoreUnavailable("alarms", f"CloudWatch did not answer: {error}") from error
         return sorted(alarms, key=lambda alarm: alarm["name"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from msgspec.structs import replace
 
 import settings
 import wiring
@@ -112,7 +112,7 @@ class Alarms:
             ],
             "CompositeAlarms": [],
         }
-        yield {"MetricAlarms": [{"AlarmName": "a", "StateValue": "OK"}], "CompositeAlarms": []}
+        yield {"MetricAlarms": [{"AlarmName": "a", "StateValue": "OK"}]}
 
 
 def operations(functions: Functions, alarms: Any = None) -> AwsOperations:

@@ -40,7 +40,9 @@ def test_copies_need_new_and_old_images_and_have_them_by_themselves() -> None:
     ]
 
 
-@pytest.mark.parametrize("region", ["eu-west-1", "us-gov-east-1", "ap-southeast-4", "cn-north-1", "mx-central-1"])
+@pytest.mark.parametrize(
+    "region", ["eu-west-1", "us-gov-east-1", "ap-southeast-4", "cn-north-1", "mx-central-1", "eusc-de-east-1"]
+)
 def test_names_of_regions_are_taken(region: str) -> None:
     assert problems(STREAM + f'replicas = ["{region}"]\n') == []
 

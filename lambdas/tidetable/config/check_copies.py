@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidetable.config.model import Config, Stream
 
-REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d{1,2}")
+REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 # Each write is paid for once per Region, and the copies of a table are made one after another.
 MAX_COPIES = 5
 _VIEWS = ("none", "new-and-old-images")
