@@ -196,6 +196,26 @@ def test_a_child_process_sends_its_own_events_and_not_those_of_its_parent(api: A
     assert api.double.values() == [0, 1, 2]
 
 
+FORK_AT_ONE_TIME = """
+import os, sys
+from tidetable_client import Client
+client = Client(sys.argv[1], "k", unique_ids=True)
+client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 0}})
+child = os.fork()
+client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 1 if child else 2}})
+client.close()
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_process_stamps_other_ids_than_its_parent(api: Api) -> None:
+    done = run(FORK_AT_ONE_TIME, api.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert api.double.values() == [0, 1, 2]
+
+
 def test_an_error_ends_a_program_with_a_note_and_the_events_are_sent(api: Api) -> None:
     program = FORGETFUL.replace("client.write", "with client:\n    client.write") + "    raise RuntimeError('oops')\n"
     done = run(program, api.url, "30", "s")
