@@ -169,12 +169,14 @@ class Control:
         account = self._account
         check_units(account, {resource.name: (resource.write, resource.read) for resource in table.resources()})
         if not table.on_demand and account.enforces(Rule.WARM_COVERS_PROVISIONED):
-            for side, units in (("Write", table.write), ("Read", table.read)):
-                if table.warm.get(side, units) < units:
-                    raise invalid(
-                        f"One or more parameter values were invalid: Requested {side}UnitsPerSecond for WarmThroughput for "
-                        f"table is lower than its provisioned {side}CapacityUnits"
-                    )
+            for resource in table.resources():
+                what = "table" if resource is table else f"index {resource.name.rpartition('/')[2]}"
+                for side, units in (("Write", resource.write), ("Read", resource.read)):
+                    if resource.warm.get(side, units) < units:
+                        raise invalid(
+                            f"One or more parameter values were invalid: Requested {side}UnitsPerSecond for WarmThroughput "
+                            f"for {what} is lower than its provisioned {side}CapacityUnits"
+                        )
 
     def _describe(self, table: Table) -> Document:
         described = table.describe(self._account.clock.now(), self._account.without)

@@ -64,17 +64,19 @@ def _projection(index: Index) -> Any:
 def _throughput(spec: TableSpec, index: str) -> Any:
     """An index's own limits, with warm throughput, because a slow index throttles its table."""
     limits: Any = {}
+    warm = spec.warm
     if spec.write is not None and spec.read is not None:
-        limits["ProvisionedThroughput"] = units_members(
-            *units_of_index(index, spec.index_units, (spec.write, spec.read))
-        )
-    return limits | _warm(spec) | maxima_members(spec.most)
+        write, read = units_of_index(index, spec.index_units, (spec.write, spec.read))
+        limits["ProvisionedThroughput"] = units_members(write, read)
+        # AWS refuses a warm throughput below the provisioned one, and an index may have more units than its table.
+        warm = (max(spec.warm[0], write), max(spec.warm[1], read)) if spec.warm is not None else None
+    return limits | _warm_members(warm) | maxima_members(spec.most)
 
 
-def _warm(spec: TableSpec) -> Any:
-    if spec.warm is None:
+def _warm_members(warm: tuple[int, int] | None) -> Any:
+    if warm is None:
         return {}
-    write, read = spec.warm
+    write, read = warm
     return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
 
 
@@ -87,7 +89,7 @@ def maxima_members(most: tuple[int, int] | None) -> Any:
 
 def extra_members(spec: TableSpec) -> Any:
     """The settings of a table besides its key and its units, all of them set at its creation."""
-    extras = _warm(spec) | maxima_members(spec.most)
+    extras = _warm_members(spec.warm) | maxima_members(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}

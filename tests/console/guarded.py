@@ -112,14 +112,14 @@ class Guarded:
 
 
 @contextmanager
-def guarded_console() -> Iterator[Guarded]:
-    """The console of the configuration above, with the tables of its streams."""
-    stage = Stage(NOW - timedelta(hours=1), CONFIG)
+def guarded_console(text: str = CONFIG) -> Iterator[Guarded]:
+    """The console of a configuration, by default of that above, with the tables of its streams."""
+    stage = Stage(NOW - timedelta(hours=1), text)
     while stage.run_lifecycle().done:
         pass
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "tidetable.toml"
-        config.write_text(CONFIG)
+        config.write_text(text)
         for gateway in serving(stage, config):
             with served_console(gateway) as served:
                 application = Guarded(served, stage)

@@ -88,6 +88,18 @@ def test_an_index_has_the_warm_throughput_and_the_maxima_of_its_table() -> None:
         assert part["OnDemandThroughput"] == {"MaxWriteRequestUnits": 500, "MaxReadRequestUnits": 600}
 
 
+def test_an_index_with_more_units_than_its_table_is_as_warm_as_its_units() -> None:
+    """DynamoDB refuses a warm throughput below the provisioned one, of an index as of a table."""
+    client: Any = Client()
+    units = {"status": (100, 5)}
+    spec = TableSpec("t", 10, 10, TableClass.STANDARD, {}, (INDEX,), index_units=units, warm=(50, 60))
+    assert tables(client).create(spec)
+    ((_, request),) = client.sent
+    (index,) = request["GlobalSecondaryIndexes"]
+    assert request["WarmThroughput"] == {"WriteUnitsPerSecond": 50, "ReadUnitsPerSecond": 60}
+    assert index["WarmThroughput"] == {"WriteUnitsPerSecond": 100, "ReadUnitsPerSecond": 60}
+
+
 def test_maxima_are_lifted_with_minus_one_of_the_table_and_of_its_indexes() -> None:
     client: Any = Client()
     tables(client).set_maxima("t", None, ["status"])

@@ -167,10 +167,14 @@ def warm_only_rises(console: Console) -> list[str]:
     return seen
 
 
-@shows(Rule.WARM_COVERS_PROVISIONED, "ValidationException")
-def warm_covers_provisioned(console: Console) -> str:
+@shows(Rule.WARM_COVERS_PROVISIONED, ["ValidationException", "ValidationException"])
+def warm_covers_provisioned(console: Console) -> list[str]:
     warm = {"WriteUnitsPerSecond": 4000, "ReadUnitsPerSecond": 12_000}
-    return outcome(lambda: console.table(write=5000, read=10, WarmThroughput=warm))
+    wide = index(write=5000, read=10) | {"WarmThroughput": warm}
+    return [
+        outcome(lambda: console.table(write=5000, read=10, WarmThroughput=warm)),
+        outcome(lambda: console.table("indexed", write=10, read=10, GlobalSecondaryIndexes=[wide])),
+    ]
 
 
 @shows(Rule.CONCURRENT_CHANGES, (500, "LimitExceededException"))

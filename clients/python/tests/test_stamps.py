@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
@@ -33,6 +34,13 @@ def test_an_event_without_a_time_is_stamped_with_the_time_and_an_id() -> None:
 def test_two_clients_never_stamp_the_same_id() -> None:
     ids = {json.loads(Stamper().encode({"series": "s"}, NOON))["id"] for _ in range(100)}
     assert len(ids) == 100
+
+
+def test_processes_that_begin_from_one_snapshot_never_stamp_the_same_id() -> None:
+    """AWS Lambda with SnapStart copies the memory of a process that has made its client and has written nothing."""
+    snapshot = Stamper()
+    stampers = [deepcopy(snapshot) for _ in range(2)]
+    assert len({json.loads(stamper.encode({"series": "s"}, NOON))["id"] for stamper in stampers}) == 2
 
 
 def test_an_event_with_a_time_keeps_it_and_its_id_stays_the_hash_of_its_content() -> None:

@@ -72,6 +72,14 @@ class Socket(BaseHTTPRequestHandler):
     server: Api
     protocol_version = "HTTP/1.1"
 
+    def do_GET(self) -> None:
+        """Answer by which connection the request came."""
+        body = json.dumps({"streams": [{"port": self.client_address[1]}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def do_POST(self) -> None:
         api = self.server
         headers = {"content-type": self.headers["Content-Type"]}
@@ -194,6 +202,45 @@ def test_a_child_process_sends_its_own_events_and_not_those_of_its_parent(api: A
     done = run(FORK, api.url)
     assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
     assert api.double.values() == [0, 1, 2]
+
+
+FORK_AT_ONE_TIME = """
+import os, sys
+from tidetable_client import Client
+client = Client(sys.argv[1], "k", unique_ids=True)
+client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 0}})
+child = os.fork()
+client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 1 if child else 2}})
+client.close()
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_process_stamps_other_ids_than_its_parent(api: Api) -> None:
+    done = run(FORK_AT_ONE_TIME, api.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert api.double.values() == [0, 1, 2]
+
+
+FORK_AND_READ = """
+import os, sys
+from tidetable_client import Client
+client = Client(sys.argv[1], "k")
+before = client.streams()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print("parent" if child else "child", "as before" if client.streams() == before else "another", flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_process_reads_over_its_own_connection(api: Api) -> None:
+    """Over one connection of both, each could take the answer to the other's question."""
+    done = run(FORK_AND_READ, api.url)
+    assert (done.stdout.splitlines(), done.stderr) == (["child another", "parent as before"], "")
 
 
 def test_an_error_ends_a_program_with_a_note_and_the_events_are_sent(api: Api) -> None:

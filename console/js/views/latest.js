@@ -29,7 +29,7 @@ export function showLatest(place, values, streams, signal) {
       if (signal.aborted) return;
       if (!names.length) return fill(result, showEmpty("Which series?", listsSeries(stream) ? "The list of series has none yet. Type the names of series." : "Type the names of series. A rollup by series would suggest them."));
       const { body } = await get(streamPath(stream.stream, "latest"), { series: names.slice(0, 100) }, signal);
-      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, `Searched back to ${showTime(body.searched_back_to)}.`));
+      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, body.searched_back_to ? `Searched back to ${showTime(body.searched_back_to)}.` : "No table could be searched: none is partitioned by series yet, or the time was up."));
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));
     }

@@ -21,26 +21,30 @@ export function showRanking(place, values, streams, signal) {
   const question = { stream: stream.stream, index: values.get("index") || rankings[0].name, value: values.get("value") ?? "", from: values.get("from") ?? "-7d",
     to: values.get("to") ?? "", order: values.get("order") ?? "desc", limit: values.get("limit") ?? "20" };
   const index = rankings.find((/** @type {any} */ each) => each.name === question.index) ?? rankings[0];
+  /** Of an index that several kinds of events share, a ranking is of one kind. @type {string[]} */
+  const kinds = index.kinds ?? [];
+  const kind = kinds.find((each) => each === values.get("kind")) ?? kinds[0] ?? "";
   const by = valueOf(stream, index);
   const result = h("section.result");
   /** @param {Record<string, string>} changes */
-  const change = (changes) => go("rankings", "stream" in changes ? { stream: changes.stream } : { ...question, ...changes });
+  const change = (changes) => go("rankings", "stream" in changes ? { stream: changes.stream } : { ...question, kind, ...changes });
   fill(place, h("form.question", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); goAgain(); } },
     pick("Stream", ranked.map((each) => each.stream), question.stream, (name) => change({ stream: name })),
-    pick("Ranking", rankings.map((/** @type {any} */ each) => each.name), index.name, (name) => change({ index: name, value: "" })),
+    pick("Ranking", rankings.map((/** @type {any} */ each) => each.name), index.name, (name) => change({ index: name, value: "", kind: "" })),
+    kinds.length ? pick("Kind", kinds, kind, (name) => change({ kind: name, value: "" })) : null,
     by === null ? null : h("label.field", {}, h("span.label", {}, by),
       h("input", { value: question.value, placeholder: "a value", onchange: (/** @type {any} */ event) => change({ value: event.target.value }) })),
     rangePicker(question.from, question.to, (from, to) => change({ from, to })),
     pick("Order", [["desc", "highest first"], ["asc", "lowest first"]], question.order, (order) => change({ order })),
     pick("Show", ["10", "20", "100", "1000"], question.limit, (limit) => change({ limit })),
     h("button.primary.run", {}, "Run")), result);
-  if (by !== null && !question.value) fill(result, showEmpty(`Which ${by}?`, `The ranking ${index.name} is kept for each ${by === "series" ? by : `value of ${by}`}.`));
+  if (by !== null && !question.value) fill(result, showEmpty(`Which ${by}?`, `The ranking ${index.name} is kept for each ${by === "series" ? by : kinds.length ? "kind of events, and each value of its field" : `value of ${by}`}.`));
   else ask();
 
   async function ask() {
     fill(result, showBusy());
     const path = streamPath(question.stream, "top");
-    const parameters = { index: question.index, value: question.value, from: question.from, to: question.to, order: question.order === "asc" ? "asc" : "", limit: question.limit };
+    const parameters = { index: question.index, kind, value: question.value, from: question.from, to: question.to, order: question.order === "asc" ? "asc" : "", limit: question.limit };
     try {
       const { body, units } = await get(path, parameters, signal);
       if (signal.aborted) return;
@@ -70,6 +74,7 @@ function rankingsOf(stream) {
  * @param {any} stream @param {any} index */
 function valueOf(stream, index) {
   if (index.local) return stream.layout.partition_by === "series" ? "series" : null;
+  if (index.kinds) return "value";
   return index.partition_by === "*" ? null : index.partition_by;
 }
 

@@ -23,7 +23,7 @@ from tidetable_client.writing import OnRefused, OnSettled, Writer
 
 
 class Client(Reader):
-    """A connection to a stage. Safe for threads; a process that forks gets an empty buffer in the child.
+    """A connection to a stage. Safe for threads; a child process gets an empty buffer and its own connections.
 
     url, key
         The output ApiUrl, and an API key. ``bearer`` sends it as ``Authorization: Bearer`` and not as ``x-api-key``.
@@ -77,12 +77,19 @@ class Client(Reader):
 
     def _open(self) -> None:
         self._process = os.getpid()
-        self._http = httpx.Client(
+        self._opened = httpx.Client(
             headers=dict(self._connection.headers),
             auth=self._connection.auth,
             timeout=self._timeout,
             transport=self._transport,
         )
+
+    @property
+    def _http(self) -> httpx.Client:
+        """The HTTP client of this process: two processes must not share a connection."""
+        if self._process != os.getpid():
+            self._open()
+        return self._opened
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +137,5 @@ class Client(Reader):
         return self._writer.pending
 
     def _send(self, batch: Batch) -> Verdict:
-        if self._process != os.getpid():  # two processes must not share a connection
-            self._open()
         response = self._http.request(**self._connection.describe_batch(batch))
         return judge_response(response, batch, self._clock.read_date())

@@ -33,7 +33,10 @@ class Reader:
     _policy: Policy
     _clock: Clock
     _random: Callable[[], float]
-    _http: httpx.Client
+
+    @property
+    def _http(self) -> httpx.Client:
+        raise NotImplementedError
 
     def events(self, stream: str, **parameters: Any) -> Query:
         """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
@@ -29,7 +30,8 @@ class Stamper:
     """
 
     def __init__(self, *, unique_ids: bool = False, name: str | None = None) -> None:
-        self._name = name or secrets.token_hex(8)
+        self._given, self._name = name, ""
+        self._process: int | None = None
         self._numbers = count()
         self._unique_ids = unique_ids
 
@@ -48,7 +50,7 @@ class Stamper:
         if id is not None:
             line["id"] = id if isinstance(id, str) else _refuse_id(id)
         elif time is None or self._unique_ids:
-            line["id"] = f"{self._name}-{next(self._numbers)}"
+            line["id"] = self._make_id()
         line["data"] = {} if event.get("data") is None else event["data"]
         try:
             text = _ENCODER.encode(line)
@@ -58,6 +60,16 @@ class Stamper:
             # Sets, dataclasses and numpy's arrays as lists and mappings, which the search looks into.
             _refuse_not_finite(_plain(line["data"]), "data")
         return text
+
+    def _make_id(self) -> str:
+        """An id that no other event has. Each process finds its own name at its first id: a fork, or a snapshot of AWS Lambda
+        (SnapStart), copies what this object has before.
+        """
+        process = os.getpid()
+        if self._process != process:
+            self._name = self._given or secrets.token_hex(8)
+            self._process = process
+        return f"{self._name}-{next(self._numbers)}"
 
 
 def _read_time(time: Any) -> Any:
