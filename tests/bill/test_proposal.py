@@ -155,11 +155,14 @@ def test_a_change_is_of_one_stream_alone(text: str) -> None:
     assert parse_change("[streams.s]\nretention = 3", "s") == parse_change("retention = 3", "s") == {"retention": 3}
 
 
-@pytest.mark.parametrize("text", ["x = " + "[" * 1_400 + "]" * 1_400, "x = " + "{a=" * 700 + "1" + "}" * 700])
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 1_400 + "]" * 1_400, "x = " + "{a=" * 700 + "1" + "}" * 700, "x = " + "[" * 21]
+)
 def test_a_change_that_is_nested_too_deeply_is_the_callers_mistake(text: str) -> None:
     with pytest.raises(ProblemError) as caught:
         parse_change(text, "s")
     assert (caught.value.problem.status, caught.value.problem.detail) == (400, "change is nested too deeply")
+    assert parse_change("x = " + "[" * 20 + "]" * 20 + "\ny = [1]", "s")["y"] == [1]
 
 
 @pytest.fixture

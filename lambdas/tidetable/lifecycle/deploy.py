@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from tidetable.catalog import State
 from tidetable.config import Stream
@@ -12,6 +13,7 @@ from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
+from tidetable.lifecycle.natures import find_changed_natures
 from tidetable.lifecycle.outlook import lead
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
@@ -57,6 +59,10 @@ def deploy(
     """
     began = reconciler.clock.now()
     deployed = Deployed()
+    if not _has_stood(reconciler, configuration):
+        deployed.failure = _find_misuse(reconciler)
+    if deployed.failure is not None:
+        return deployed
     refused = 0
     while True:
         try:
@@ -76,6 +82,14 @@ def deploy(
     if deployed.failure is None:
         mark(reconciler.catalog, _mark(configuration), reconciler.clock.now())
     return deployed
+
+
+def _find_misuse(reconciler: Reconciler) -> str | None:
+    """The names whose tables hold something else than the configuration says; None if none is known."""
+    try:
+        return "; ".join(islice(find_changed_natures(reconciler.config, reconciler.catalog), _NAMED)) or None
+    except Exception:  # a catalog that does not answer is a trouble of the first run
+        return None
 
 
 def is_urgent(action: Action) -> bool:

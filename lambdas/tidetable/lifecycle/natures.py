@@ -1,0 +1,39 @@
+"""Names that would change what they stand for: a stream that was sent, and a rollup, never share tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tidetable.config import Config, Stream
+from tidetable.config.record import policy_of
+from tidetable.errors import ConfigError
+from tidetable.ports import Catalog
+
+
+def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
+    """Say for each configured name why its tables or archives cannot be used: they hold something else.
+
+    Queries would read cells of a rollup as events, or events as cells, and the refresher would write cells beside events.
+    """
+    for record in catalog.policies():
+        stream = config.streams.get(record.stream)
+        if stream is None:
+            continue
+        # A policy that this version cannot read is a trouble of the runs.
+        with suppress(ConfigError):
+            former = policy_of(record.stream, record.policy)
+            if former.source != stream.source and _holds_anything(record.stream, catalog):
+                kind = "rollup" if stream.source else "stream"
+                yield (
+                    f"{record.stream}: its tables or archives hold {_describe(former)}, and the configuration makes it"
+                    f" {_describe(stream)}: give the {kind} another name"
+                )
+
+
+def _describe(stream: Stream) -> str:
+    return f"a rollup of {stream.source}" if stream.source else "events that were sent"
+
+
+def _holds_anything(stream: str, catalog: Catalog) -> bool:
+    return any(entry.live or entry.archived is not None for entry in catalog.entries(stream, consistent=True))

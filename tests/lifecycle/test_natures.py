@@ -1,0 +1,81 @@
+"""A name whose tables hold something else is refused by the deploy, before anything is changed."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.stage import Stage
+from tests.worlds.deploys import CONFIG, NOON
+from tidetable.config import parse
+from tidetable.lifecycle.deploy import Deployed, deploy
+
+ROLLUP = """
+[[streams.{source}.rollup]]
+name = "{name}"
+every = "1h"
+retention = "30d"
+"""
+STREAM = """
+[streams.{name}]
+period = "day"
+late = "1d"
+retention = 2
+on_expiry = "delete"
+[streams.{name}.key]
+partition_by = "series"
+"""
+ROLLED = CONFIG + ROLLUP.format(source="s", name="hours")
+SENT = CONFIG + STREAM.format(name="s-hours")
+# Two rollups whose streams have the same name.
+TWO = CONFIG + STREAM.format(name="s-a")
+OF_LONGER, OF_SHORTER = TWO + ROLLUP.format(source="s-a", name="b"), TWO + ROLLUP.format(source="s", name="a-b")
+
+
+def deployed(stage: Stage, configuration: str) -> Deployed:
+    stage.config = parse(configuration)
+    end = stage.clock.now() + timedelta(seconds=300)
+    return deploy(
+        stage.reconciler(), "deploy", lambda: (end - stage.clock.now()).total_seconds(), configuration, first=False
+    )
+
+
+EVENTS = "events that were sent"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name", "held", "wanted", "kind"),
+    [
+        pytest.param(SENT, ROLLED, "s-hours", EVENTS, "a rollup of s", "rollup", id="a stream becomes a rollup"),
+        pytest.param(ROLLED, SENT, "s-hours", "a rollup of s", EVENTS, "stream", id="a rollup becomes a stream"),
+        pytest.param(
+            OF_LONGER, OF_SHORTER, "s-a-b", "a rollup of s-a", "a rollup of s", "rollup", id="of another stream"
+        ),
+    ],
+)
+def test_a_name_that_would_hold_something_else_is_refused(
+    before: str, after: str, name: str, held: str, wanted: str, kind: str
+) -> None:
+    why = f"{name}: its tables or archives hold {held}, and the configuration makes it {wanted}: give the {kind} another name"
+    stage = Stage(NOON, before)
+    assert deployed(stage, before).failure is None
+    tables, policies = set(stage.dynamo.account.tables), list(stage.catalog.policies())
+    refused = deployed(stage, after)
+    assert (refused.failure, refused.reports) == (why, [])
+    assert (set(stage.dynamo.account.tables), list(stage.catalog.policies())) == (tables, policies)
+    # CloudFormation rolls back.
+    assert deployed(stage, before).failure is None
+
+
+def test_a_name_is_free_again_when_its_last_table_is_gone() -> None:
+    stage = Stage(NOON, SENT)
+    assert deployed(stage, SENT).failure is None
+    assert deployed(stage, CONFIG).failure is None
+    assert "give the rollup another name" in str(deployed(stage, ROLLED).failure)
+    stage.config = parse(CONFIG)
+    for _ in range(6):
+        stage.clock.sleep(86_400)
+        while stage.run_lifecycle().done:
+            stage.clock.sleep(60)
+    assert not any(entry.live for entry in stage.catalog.entries("s-hours", consistent=True))
+    # The table of rollups, which a stage without any does not have, is not what this is about.
+    assert "another name" not in str(deployed(stage, ROLLED).failure)
