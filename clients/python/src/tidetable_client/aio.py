@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random as lots
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -49,7 +50,7 @@ class AsyncClient(AsyncReader):
             headers=dict(self._connection.headers), auth=self._connection.auth, timeout=timeout, transport=transport
         )
         self._on_refused, self._on_settled = on_refused, on_settled
-        self._stamper = Stamper(unique_ids=unique_ids)
+        self._stamper = Stamper(unique_ids=unique_ids, read_process=os.getpid)
         self._outbox = Outbox(self._policy, random)
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []

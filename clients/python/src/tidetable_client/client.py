@@ -66,7 +66,7 @@ class Client(Reader):
         self._open()
         self._writer = Writer(
             self._policy,
-            Stamper(unique_ids=unique_ids),
+            Stamper(unique_ids=unique_ids, read_process=os.getpid),
             self._send,
             clock=self._clock,
             random=random,

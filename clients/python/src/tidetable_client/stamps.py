@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -26,11 +25,14 @@ class Stamper:
     An event without a time gets the present time and, without an id, the id ``<name>-<number>``: no other event has
     it, and in a pack it compresses to some bits, because its neighbours have the same name. An event with a time
     and without an id stays without: its id is the hash of its content, so that it is one event also if the program
-    that reads it from a file runs twice.
+    that reads it from a file runs twice. ``read_process`` gives the number of the present process.
     """
 
-    def __init__(self, *, unique_ids: bool = False, name: str | None = None) -> None:
+    def __init__(
+        self, *, unique_ids: bool = False, name: str | None = None, read_process: Callable[[], int] = lambda: 0
+    ) -> None:
         self._given, self._name = name, ""
+        self._read_process = read_process
         self._process: int | None = None
         self._numbers = count()
         self._unique_ids = unique_ids
@@ -65,7 +67,7 @@ class Stamper:
         """An id that no other event has. Each process finds its own name at its first id: a fork, or a snapshot of AWS Lambda
         (SnapStart), copies what this object has before.
         """
-        process = os.getpid()
+        process = self._read_process()
         if self._process != process:
             self._name = self._given or secrets.token_hex(8)
             self._process = process
