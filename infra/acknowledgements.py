@@ -51,7 +51,8 @@ def acknowledge(
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
-    ``bucket`` is that of the stack or, by its name, that of another stack.
+    ``bucket`` is that of the stack or, by its name, that of another stack. ``copies`` are the Regions of copies of tables, and
+    ``*``, if there are any.
     The bare wildcard is accepted of roles that deal in event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
@@ -71,7 +72,7 @@ def acknowledge(
         f"IAM5[Resource::{objects}/large/*]": "Large values, under the one prefix that they use",
         f"IAM5[Resource::{objects}/overflow/*]": "Messages too large for their queue, under their one prefix",
     }
-    for place in (*copies, "*") if copies else ():
+    for place in copies:
         copied = f"arn:<AWS::Partition>:dynamodb:{place}:{account}:table/{prefix}*"
         reasons[f"IAM5[Resource::{copied}]"] = "Copies of period tables come and go with them, under the same names"
     if copies:

@@ -110,7 +110,7 @@ class Tidetable(Construct):
             ],
             watching=[own.console.operations] if own.console is not None else [],
             mapping=[own.feed.function, lifecycle.function, lifecycle.deployment],
-            copies=config.replicas,
+            copies=(*config.replicas, "*") if config.has_had_copies else (),
         )
 
     @property

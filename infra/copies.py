@@ -30,11 +30,10 @@ def allow_copies(function: Function, common: Common) -> None:
     A table keeps its copies although the configuration no longer names their Region, so the rights on them must not follow
     from today's list.
     """
-    regions = common.config.replicas
-    if not regions:
+    if not common.config.has_had_copies:
         return
     tables = f"{table_prefix(common.stage)}*"
-    _allow_making(function, regions, tables)
+    _allow_making(function, common.config.replicas, tables)
     function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], table_in(function, "*", tables))
     stack = Stack.of(function)
     # The service mirrors scalable targets to a copy's Region, and leaves them there.
@@ -58,19 +57,19 @@ def allow_copies(function: Function, common: Common) -> None:
 
 def allow_catalog_copies(function: Function, common: Common, catalog: str, *, deletes: bool) -> None:
     """Let the function make copies of the catalog (its ARN in the stage's own Region); and delete them, if it ``deletes``."""
-    regions = common.config.replicas
-    if not regions:
+    if not common.config.has_had_copies:
         return
     function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
-    _allow_making(function, regions, catalog_table(common.stage))
+    _allow_making(function, common.config.replicas, catalog_table(common.stage))
     if deletes:
         copies = table_in(function, "*", catalog_table(common.stage))
         function.allow([f"dynamodb:{action}" for action in _DELETES], copies)
 
 
 def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
-    copies = [table_in(function, region, tables) for region in regions]
-    function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
+    if regions:
+        copies = [table_in(function, region, tables) for region in regions]
+        function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
 
 
 def table_in(function: Function, region: str, tables: str) -> str:

@@ -12,6 +12,7 @@ from tests.infra.synth import ALL_GOES, COPIED, Template, actions, app, checked,
 
 LIFECYCLE = ("lifecycle", "deployment")
 REGIONS = ("ap-northeast-1", "eu-west-1")
+FORMER = ("former_regions = []", 'former_regions = ["eu-west-1"]')
 SERVICE = "replication.dynamodb.amazonaws.com"
 
 
@@ -41,6 +42,15 @@ def test_copies_are_made_in_the_named_regions_and_tagged_and_deleted_in_any(copi
     assert on(copied, handler, "application-autoscaling", "*", "scalable-target/*") == {
         "application-autoscaling:DeregisterScalableTarget"
     }
+
+
+@pytest.mark.parametrize("handler", LIFECYCLE)
+def test_copies_in_former_regions_are_deleted_and_none_is_made(handler: str) -> None:
+    former = template("dev", FORMER)
+    assert on(former, handler, "dynamodb", "*", "table/tidetable-dev.*") == COPIES[1] | COPIES_TAGS
+    assert on(former, handler, "dynamodb", "eu-west-1", "table/tidetable-dev.*") == set()
+    catalog = on(former, handler, "dynamodb", "*", "table/tidetable-dev-catalog")
+    assert catalog == (COPIES[1] if handler == "deployment" else set())
 
 
 def test_only_the_deployment_deletes_copies_of_the_catalog(copied: Template) -> None:
@@ -93,6 +103,7 @@ def test_the_catalog_itself_is_the_same_with_and_without_copies(changes: Any) ->
     assert "StreamSpecification" not in next(iter(catalogs[0].values()))
 
 
-def test_the_rules_accept_a_stage_with_copies() -> None:
-    made, _ = app("dev", COPIED)
+@pytest.mark.parametrize("change", [COPIED, FORMER], ids=["now", "formerly"])
+def test_the_rules_accept_a_stage_with_copies(change: tuple[str, str]) -> None:
+    made, _ = app("dev", change)
     checked(made).synth()

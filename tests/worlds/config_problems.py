@@ -32,6 +32,11 @@ CASES = [
         "is not the ARN of a KMS key, such as",
     ),
     (
+        "a former Region that is none",
+        GOOD + '[storage]\nformer_regions = ["Ireland"]',
+        'storage.former_regions: "Ireland" is not the name of a Region',
+    ),
+    (
         "an archive that goes and a table that stays",
         GOOD + '[storage]\nremoval = "delete"',
         "the tables that streams.s keeps; set removal",

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from tidetable.config.bounds import check_bounds
 from tidetable.config.check_capacity import MAX_UNITS, check_capacity
-from tidetable.config.check_copies import check_copies
+from tidetable.config.check_copies import REGION, check_copies
 from tidetable.config.check_dialects import check_dialects
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_feed import check_feed
@@ -120,6 +120,9 @@ def _check_storage(config: Config) -> Iterator[str]:
     for key in policy.former_keys:
         if not _KEY_ARN.fullmatch(key):
             yield f'storage.former_keys: "{key}" is not the ARN of a KMS key, such as arn:aws:kms:us-east-1:123456789012:key/...'
+    for region in policy.former_regions:
+        if not REGION.fullmatch(region):
+            yield f'storage.former_regions: "{region}" is not the name of a Region, such as "eu-west-1"'
     if config.keeps_tables and policy.removal == "delete":
         keeper = next(stream.name for stream in config.streams.values() if stream.removal == "keep")
         yield (

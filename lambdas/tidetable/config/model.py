@@ -161,6 +161,11 @@ class Config(Group, frozen=True, kw_only=True):
         """The other Regions that have copies of any stream's tables."""
         return tuple(sorted({region for stream in self.streams.values() for region in stream.replicas}))
 
+    @property
+    def has_had_copies(self) -> bool:
+        """True if any table may have copies in other Regions."""
+        return bool(self.replicas or self.storage.former_regions)
+
     def keeping_of(self, stream: str) -> Keeping:
         """The rules for a stream's archives: the stream's own, and else those of ``[archive]``."""
         policy = self.streams.get(stream)

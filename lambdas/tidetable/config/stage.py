@@ -108,11 +108,13 @@ class StoragePolicy(Group, frozen=True, kw_only=True):
     """``[storage]``: what is kept outside the period tables, in the bucket and the queues.
 
     ``encryption`` is "service-managed" (free) or the ARN of a KMS key. ``former_keys`` are ARNs of keys that this or a stream's
-    ``encryption`` named before: tables, objects and messages keep the key that they were written with. ``removal`` is what
-    becomes of the archive and the catalog when the stack is destroyed.
+    ``encryption`` named before: tables, objects and messages keep the key that they were written with. ``former_regions`` are
+    Regions that a stream's ``replicas`` named before: tables keep their copies there. ``removal`` is what becomes of the archive
+    and the catalog when the stack is destroyed.
     """
 
     encryption: str = "service-managed"
     former_keys: tuple[str, ...] = ()
+    former_regions: tuple[str, ...] = ()
     removal: Removal = "keep"
     termination_protection: bool = False

@@ -13,7 +13,7 @@ from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
-from tidetable.lifecycle.natures import find_changed_natures
+from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import lead
 from tidetable.lifecycle.premake import periods_to_exist
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
@@ -85,9 +85,9 @@ def deploy(
 
 
 def _find_misuse(reconciler: Reconciler) -> str | None:
-    """The names whose tables hold something else than the configuration says; None if none is known."""
+    """What the configuration would do wrong with tables that exist; None if nothing is known."""
     try:
-        return "; ".join(islice(find_changed_natures(reconciler.config, reconciler.catalog), _NAMED)) or None
+        return "; ".join(islice(find_misuses(reconciler.config, reconciler.catalog), _NAMED)) or None
     except Exception:  # a catalog that does not answer is a trouble of the first run
         return None
 

@@ -1,10 +1,11 @@
-"""A name whose tables hold something else is refused by the deploy, before anything is changed."""
+"""What a deploy refuses before it changes anything: names whose tables hold something else, and copies left to nobody."""
 
 from datetime import timedelta
 
 import pytest
 
 from tests.fakes.stage import Stage
+from tests.worlds.copied import DAYS, IRELAND, TOKYO, made, run, text
 from tests.worlds.deploys import CONFIG, NOON
 from tidetable.config import parse
 from tidetable.lifecycle.deploy import Deployed, deploy
@@ -79,3 +80,20 @@ def test_a_name_is_free_again_when_its_last_table_is_gone() -> None:
     assert not any(entry.live for entry in stage.catalog.entries("s-hours", consistent=True))
     # The table of rollups, which a stage without any does not have, is not what this is about.
     assert "another name" not in str(deployed(stage, ROLLED).failure)
+
+
+def test_copies_that_the_functions_could_not_delete_any_more_are_refused() -> None:
+    stage = made(IRELAND, TOKYO)
+    run(stage, 6)
+    alone = text()
+    refused = deployed(stage, alone)
+    remedy = f'write former_regions = ["{TOKYO}", "{IRELAND}"] under [storage] until these tables are deleted'
+    named = f"have copies in {TOKYO}, {IRELAND}, and the configuration names no Region any more: {remedy}"
+    assert refused.failure == f"{len(DAYS)} tables {named}"
+    assert refused.reports == []
+    # A stream that goes leaves its copies, too.
+    other = STREAM.format(name="other")
+    assert "names no Region any more" in str(deployed(stage, other).failure)
+    former = f'[storage]\nformer_regions = ["{IRELAND}", "{TOKYO}"]\n'
+    assert deployed(stage, alone + former).failure is None
+    assert deployed(stage, other + former).failure is None

@@ -1,7 +1,8 @@
-"""Names that would change what they stand for: a stream that was sent, and a rollup, never share tables."""
+"""What a configuration must not do with tables that exist: use them for something else, or leave copies to nobody."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -9,6 +10,12 @@ from tidetable.config import Config, Stream
 from tidetable.config.record import policy_of
 from tidetable.errors import ConfigError
 from tidetable.ports import Catalog
+
+
+def find_misuses(config: Config, catalog: Catalog) -> Iterator[str]:
+    """Say what a deploy must not do, and what to write instead."""
+    yield from find_changed_natures(config, catalog)
+    yield from find_lost_copies(config, catalog)
 
 
 def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
@@ -29,6 +36,27 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
                     f"{record.stream}: its tables or archives hold {_describe(former)}, and the configuration makes it"
                     f" {_describe(stream)}: give the {kind} another name"
                 )
+
+
+def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
+    """Say which Regions have copies of tables that the functions could not delete any more.
+
+    AWS deletes no table that has copies, so such tables would stay, and be paid for, in all of their Regions.
+    """
+    if config.has_had_copies:
+        return
+    copied = [
+        entry
+        for record in catalog.policies()
+        for entry in catalog.entries(record.stream, consistent=True)
+        if entry.copies
+    ]
+    if copied:
+        regions = sorted({region for entry in copied for region in entry.copies})
+        yield (
+            f"{len(copied)} tables have copies in {', '.join(regions)}, and the configuration names no Region any more: write"
+            f" former_regions = {json.dumps(regions)} under [storage] until these tables are deleted"
+        )
 
 
 def _describe(stream: Stream) -> str:
