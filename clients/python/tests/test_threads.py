@@ -209,6 +209,7 @@ import os, sys
 from tidetable_client import Client
 client = Client(sys.argv[1], "k", unique_ids=True)
 client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 0}})
+client.flush()  # no thread may hold a lock while the process is copied
 child = os.fork()
 client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 1 if child else 2}})
 client.close()
