@@ -111,7 +111,8 @@ class StageAlarms(Alarms):
             "Acknowledged events have waited for an hour to be written: a table is missing or throttled.",
             threshold=3600,
         )
-        # AWS leaves messages that were received three times out of this metric: it shows those that nobody receives.
+        # AWS leaves messages that were received three times out of this metric. So only messages that no function receives
+        # make it old.
         self._alarm(
             "OverflowUnread",
             ingest.overflow.metric_approximate_age_of_oldest_message(period=five),

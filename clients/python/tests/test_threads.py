@@ -244,6 +244,27 @@ def test_a_child_process_reads_over_its_own_connection(api: Api) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (["child another", "parent as before"], "")
 
 
+def test_no_thread_of_a_child_reads_over_the_connection_of_its_parent(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may ask while the first one opens the connections of the child."""
+    client = Client(api.url, "k")
+    ports = [client.streams()]
+    open_connections = httpx.Client
+
+    def ask_meanwhile(**options: Any) -> httpx.Client:
+        monkeypatch.setattr(httpx, "Client", open_connections)
+        ports.append(client.streams())
+        return open_connections(**options)
+
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(httpx, "Client", ask_meanwhile)
+    ports.append(client.streams())
+    assert len(ports) == 3
+    assert ports[0] not in ports[1:]
+    client.close()
+
+
 def test_an_error_ends_a_program_with_a_note_and_the_events_are_sent(api: Api) -> None:
     program = FORGETFUL.replace("client.write", "with client:\n    client.write") + "    raise RuntimeError('oops')\n"
     done = run(program, api.url, "30", "s")

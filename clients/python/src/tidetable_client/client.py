@@ -76,13 +76,14 @@ class Client(Reader):
         )
 
     def _open(self) -> None:
-        self._process = os.getpid()
         self._opened = httpx.Client(
             headers=dict(self._connection.headers),
             auth=self._connection.auth,
             timeout=self._timeout,
             transport=self._transport,
         )
+        # Last: another thread of a child that sees the child's number must not find the parent's connections.
+        self._process = os.getpid()
 
     @property
     def _http(self) -> httpx.Client:

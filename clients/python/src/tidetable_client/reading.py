@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
 
 
-class Reader:
+class Reader(ABC):
     """The routes that read. ``Client`` sets the attributes."""
 
     _connection: Connection
@@ -35,8 +36,9 @@ class Reader:
     _random: Callable[[], float]
 
     @property
+    @abstractmethod
     def _http(self) -> httpx.Client:
-        raise NotImplementedError
+        """The HTTP client of the present process."""
 
     def events(self, stream: str, **parameters: Any) -> Query:
         """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
