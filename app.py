@@ -18,7 +18,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra import Config, UsageError
 from infra.assets import Assets
 from infra.stack import TidetableStack
-from tidetable.config.demand import remarks
+from tidetable.config.demand import list_remarks
 from tidetable.names import STAGE
 
 
@@ -31,7 +31,7 @@ def environment() -> cdk.Environment | None:
     return cdk.Environment(account=account, region=region) if account and region else None
 
 
-def stack_name(stage: str, role: str) -> str:
+def name_stack(stage: str, role: str) -> str:
     """The stack's name. A reader's is that of no stage, so that no deployment can make one of the other."""
     return f"Tidetable-Reader-{stage}" if role == "reader" else f"Tidetable-{stage}"
 
@@ -50,7 +50,7 @@ def main() -> None:
         sys.exit(str(error))
     # To stderr: the template goes to stdout.
     sys.stderr.write(f"configuration: {name}, streams: {', '.join(config.parsed.streams)}\n")
-    sys.stderr.writelines(f"{name}: {line}\n" for line in remarks(config.parsed))
+    sys.stderr.writelines(f"{name}: {line}\n" for line in list_remarks(config.parsed))
     if stage != "local":
         # They are about a stage in AWS, and take a fifth of the time of a synth.
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -58,7 +58,7 @@ def main() -> None:
     role, origin = str(app.node.try_get_context("role") or "origin"), app.node.try_get_context("origin") or None
     options: dict[str, Any] = {"stage": stage, "config": config.parsed, "assets": assets, "env": environment()}
     try:
-        TidetableStack(app, stack_name(stage, role), **options, role=role, origin=origin)
+        TidetableStack(app, name_stack(stage, role), **options, role=role, origin=origin)
     except UsageError as error:
         sys.exit(str(error))
     app.synth()

@@ -30,7 +30,7 @@ from boto3.dynamodb.types import TypeDeserializer
 
 from aws.archive.parquet import Parquet
 from bench.archive_cost import archive_cost
-from strict.units import item_size
+from strict.units import measure_item
 from tidetable.archive import Facts
 from tidetable.config import ArchivePolicy
 from tidetable.keys import Layout
@@ -118,7 +118,7 @@ def main() -> None:
         len(gzip.compress(b"\n".join(b'{"Item":' + msgspec.json.encode(item) + b"}" for item in json.loads(page))))
         for page in pages(ITEMS // 10)
     ) / (ITEMS // 10)
-    size_of = sum(item_size(item) for item in json.loads(baseline[0])) / PAGE
+    size_of = sum(measure_item(item) for item in json.loads(baseline[0])) / PAGE
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
         # Only one page exists at a time; only the part grows.

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note
 from cli.workload import choose_stream, read
-from tidetable.bill.tables import PLANS, Bill, bills, rolling
+from tidetable.bill.tables import PLANS, Bill, bills, price_rolling
 from tidetable.bill.workload import Workload
 from tidetable.config import load
 
@@ -63,17 +63,17 @@ def packed(folder: Path) -> Workload | None:
     return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
 
 
-def bills_of(folder: Path) -> dict[str, Bill]:
+def compute_bills(folder: Path) -> dict[str, Bill]:
     """The bill of each plan; the bill with packs comes first."""
     in_packs = packed(folder)
     plans = bills(read(folder))
-    return plans if in_packs is None else {PACKED: rolling(in_packs)} | plans
+    return plans if in_packs is None else {PACKED: price_rolling(in_packs)} | plans
 
 
 def main() -> None:
     """Print the table and the ratios; draw docs/design/cost.svg if the workload is the documented one."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else EXAMPLE
-    bills_by_plan = bills_of(folder)
+    bills_by_plan = compute_bills(folder)
     ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"DynamoDB's monthly bill of {folder.name}")
     print(markdown(bills_by_plan))

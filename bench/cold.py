@@ -19,9 +19,9 @@ from statistics import median
 from bench.function import ROOT
 
 # isort: split
-from aws.catalog_items import attributes, period_key
-from aws.key_items import item_of_record
-from aws.wire import item_text
+from aws.catalog_items import make_attributes, make_period_key
+from aws.key_items import make_record_item
+from aws.wire import encode_item
 from bench.results import note
 from bench.stub import stub
 from tidetable.access import Access
@@ -29,8 +29,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.events import Event
-from tidetable.names import table_name
-from tidetable.periods import containing
+from tidetable.names import name_table
+from tidetable.periods import find_containing
 
 ROUNDS = 11
 # The environment of a function before its handler is imported.
@@ -86,30 +86,30 @@ boto3.client("dynamodb").put_item(TableName="bench", Item={"pk": {"S": "a"}, "sk
 """
 
 
-def catalog_answer() -> bytes:
+def make_catalog_answer() -> bytes:
     """A Query's answer: the period of now."""
     now = datetime.now(UTC)
     stream = load(ROOT / "tidetable.toml").streams["quakes"]
-    period = containing(now, stream.period)
-    entry = Entry("quakes", period, table_name("bench", "quakes", period), stream.layout, State.OPEN, now)
+    period = find_containing(now, stream.period)
+    entry = Entry("quakes", period, name_table("bench", "quakes", period), stream.layout, State.OPEN, now)
     # Every read of the catalog has this answer: a full page also reads the secret of cursors.
-    item = period_key("quakes", period) | attributes(entry) | {"secret": "00" * 32}
-    return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
+    item = make_period_key("quakes", period) | make_attributes(entry) | {"secret": "00" * 32}
+    return f'{{"Items":[{encode_item(item)}],"Count":1}}'.encode()
 
 
-def events_answer() -> bytes:
+def make_events_answer() -> bytes:
     """A Query's answer: one event."""
     layout = load(ROOT / "tidetable.toml").streams["quakes"].layout
-    item = layout.item_of(Event("a", datetime.now(UTC), "1", {"mag": 4}), at=1)
-    return f'{{"Items":[{item_text(item)}],"Count":1}}'.encode()
+    item = layout.make_item(Event("a", datetime.now(UTC), "1", {"mag": 4}), at=1)
+    return f'{{"Items":[{encode_item(item)}],"Count":1}}'.encode()
 
 
-def key_answer() -> bytes:
+def make_key_answer() -> bytes:
     """GetItem's answer: a key of one stream."""
     secret = Secret.of(KEY, bytes(16))
     access = Access("0123456789", frozenset({"quakes"}), frozenset({"write"}))
     record = KeyRecord("0123456789", "bench", access, datetime.now(UTC), (secret,), meter="m" * 20)
-    return f'{{"Item":{item_text(item_of_record(record))}}}'.encode()
+    return f'{{"Item":{encode_item(make_record_item(record))}}}'.encode()
 
 
 def seconds(program: str, environment: dict[str, str]) -> float:
@@ -124,7 +124,7 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 def main() -> None:
     """Measure both alternately, many times, with compiled modules, as in the assets and as boto3 is installed."""
     compile_dir(ROOT / "lambdas", quiet=2)
-    answers = {b".getitem": key_answer(), b"bench-catalog": catalog_answer(), b".query": events_answer()}
+    answers = {b".getitem": make_key_answer(), b"bench-catalog": make_catalog_answer(), b".query": make_events_answer()}
     with stub(answers) as endpoint:
         environment = os.environ | {"AWS_ENDPOINT_URL": endpoint}
         programs = (FUNCTION + INGEST, FUNCTION + QUERY, FUNCTION + AUTHORIZER, BARE)

@@ -11,13 +11,13 @@ from typing import Any
 import wiring
 from aws.catalog import DynamoCatalog
 from aws.zstd import Zstd
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, TableClass
 from tidetable.events import Event
-from tidetable.names import table_name
+from tidetable.names import name_table
 from tidetable.packs import make_packs
-from tidetable.periods import containing
+from tidetable.periods import find_containing
 from tidetable.ports import Put, TableSpec
 
 # The number of events that are packed together, like the events of a request.
@@ -30,10 +30,10 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
     tables = wiring.pipeline().table_reader
-    catalog: Any = DynamoCatalog(aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
+    catalog: Any = DynamoCatalog(make_aws_client(os.environ["AWS_ENDPOINT_URL"], "dynamodb"), "bench-catalog")
     for day in range(days):
-        period = containing(DAY + timedelta(days=day), stream.period)
-        table = table_name("bench", stream.name, period)
+        period = find_containing(DAY + timedelta(days=day), stream.period)
+        table = name_table("bench", stream.name, period)
         tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream.layout.indexes))
         entry = Entry(stream.name, period, table, stream.layout, State.OPEN, DAY)
         catalog.add(entry)
@@ -42,7 +42,7 @@ def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores
         puts = [
             Put(
                 table,
-                stream.layout.item_of(
+                stream.layout.make_item(
                     Event(
                         f"station-{number % 40}",
                         period.start + timedelta(seconds=number),

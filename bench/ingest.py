@@ -42,8 +42,8 @@ from bench.results import note
 from bench.stub import stub
 from handlers import ingest
 from tidetable.catalog import Entry, State
-from tidetable.names import table_name
-from tidetable.periods import covering
+from tidetable.names import name_table
+from tidetable.periods import list_covering
 
 EVENTS = 500
 BATCH = 25
@@ -98,9 +98,9 @@ class _FixedCatalog:
 
 def _entries(name: str, now: datetime) -> list[Entry]:
     stream = settings.config().streams[name]
-    periods = covering(now - stream.late, now + stream.ahead, stream.period)
+    periods = list_covering(now - stream.late, now + stream.ahead, stream.period)
     return [
-        Entry(name, period, table_name("bench", name, period), stream.layout, State.OPEN, now) for period in periods
+        Entry(name, period, name_table("bench", name, period), stream.layout, State.OPEN, now) for period in periods
     ]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
 from bench.results import note
-from strict.units import item_size
+from strict.units import measure_item
 from tests.fakes.stage import Stage
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
@@ -85,7 +85,7 @@ def price_items(stage: Stage, stream: str) -> int:
         if f".{stream}." not in name:
             continue
         for item in stage.dynamo.account.engine.call("Scan", {"TableName": table.name})["Items"]:
-            total += ceil(item_size(item) / 1024) * (1 + ("pk_status" in item))
+            total += ceil(measure_item(item) / 1024) * (1 + ("pk_status" in item))
     return total
 
 

@@ -24,7 +24,7 @@ from aws.codec import to_wire
 from aws.zstd import Zstd
 from bench.results import note
 from examples.earthquakes.data import earthquakes
-from strict.units import WRITE_BYTES, item_size
+from strict.units import WRITE_BYTES, measure_item
 from tests.fakes.stage import Stage
 from tidetable.events import Event, Item
 from tidetable.exact import canonical_json, decode_json, encode_json
@@ -89,7 +89,7 @@ def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):
-        made = make_packs([layout.item_of(event, at=number) for event in request], layout, ZSTD)
+        made = make_packs([layout.make_item(event, at=number) for event in request], layout, ZSTD)
         assert not made.alone
         items += [pack.item for pack in made.packs]
     return items
@@ -97,19 +97,19 @@ def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
 
 def units(items: Sequence[Item]) -> int:
     """Write units."""
-    return sum(ceil(item_size(to_wire(item)) / WRITE_BYTES) for item in items)
+    return sum(ceil(measure_item(to_wire(item)) / WRITE_BYTES) for item in items)
 
 
 def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
     """Write units per event; also prints bytes."""
     items = packed(events, layout, size)
     count = sum(item["n"] for item in items)
-    stored_bytes = sum(item_size(to_wire(item)) for item in items)
+    stored_bytes = sum(measure_item(to_wire(item)) for item in items)
     write_units: float = units(items) / count
-    plain = [layout.item_of(event) for event in events[:count]]
+    plain = [layout.make_item(event) for event in events[:count]]
     print(
         f"  {size} per request: {write_units:.4f} write units per event (plain {units(plain) / count:.2f}),"
-        f" {stored_bytes / count:.1f} bytes (plain {sum(item_size(to_wire(item)) for item in plain) / count:.0f})"
+        f" {stored_bytes / count:.1f} bytes (plain {sum(measure_item(to_wire(item)) for item in plain) / count:.0f})"
     )
     return write_units
 
@@ -124,7 +124,7 @@ class Queried:
         for name in names:
             policy = self._stage.config.streams[name]
             (entry,) = [entry for entry in self._stage.catalog.entries(name, consistent=True) if NOW in entry.period]
-            items = [policy.layout.item_of(event, at=1) for event in events]
+            items = [policy.layout.make_item(event, at=1) for event in events]
             if policy.pack is not None:
                 items = packed(events, policy.layout, size)
             # A partition takes 1,000 units per second.
@@ -160,7 +160,8 @@ def cpu() -> None:
     for name, uuids in (("derived ids", False), ("UUIDs", True)):
         events = telemetry(EVENTS, uuids=uuids)
         requests = [
-            [TELEMETRY.item_of(event, at=5) for event in events[start : start + 500]] for start in range(0, EVENTS, 500)
+            [TELEMETRY.make_item(event, at=5) for event in events[start : start + 500]]
+            for start in range(0, EVENTS, 500)
         ]
         items = [pack.item for request in requests for pack in make_packs(request, TELEMETRY, ZSTD).packs]
         items.sort(key=lambda item: item["sk"], reverse=True)

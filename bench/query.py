@@ -33,14 +33,14 @@ from bench.deployed import as_deployed
 from bench.fill import DAY, PER_REQUEST, fill_tables
 from bench.results import note
 from local.dynamodb_local import DynamoDBLocal
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tidetable.catalog import Entry
 from tidetable.config import TableClass
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 EVENTS = 10_000
 ROUNDS = 7
@@ -100,7 +100,7 @@ def request(stream: str, route: str = "events", **parameters: str) -> dict[str, 
     }
 
 
-def headers_of(answer: Mapping[str, Any]) -> Mapping[str, str]:
+def read_headers(answer: Mapping[str, Any]) -> Mapping[str, str]:
     """The headers of an answer, each with its only value."""
     return answer.get("headers") or {name: values[0] for name, values in answer["multiValueHeaders"].items()}
 
@@ -113,7 +113,7 @@ def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[li
         answer = handler(request(stream, **parameters), Context())
         if answer["statusCode"] != 200:
             raise RuntimeError(answer["body"])
-        headers = headers_of(answer)
+        headers = read_headers(answer)
         document = json.loads(answer["body"]) if len(answer["body"]) < 100_000 else None
         units += float(headers["Tidetable-Read-Units"])
         requests += float(headers["Tidetable-Requests"])
@@ -188,10 +188,10 @@ def main() -> None:
     ):
         settings.CONFIG_FILE.write_text(CONFIG)
         config = settings.config()
-        DynamoTables(aws_client(local.endpoint, "dynamodb")).create(
+        DynamoTables(make_aws_client(local.endpoint, "dynamodb")).create(
             TableSpec("bench-catalog", None, None, TableClass.STANDARD, {})
         )
-        DynamoCatalog(aws_client(local.endpoint, "dynamodb"), "bench-catalog").ensure_secret()
+        DynamoCatalog(make_aws_client(local.endpoint, "dynamodb"), "bench-catalog").ensure_secret()
         wide = fill_tables(config.streams["wide"], 2, EVENTS)
         span = {"from": to_text(DAY), "to": to_text(DAY + timedelta(days=5))}
 
@@ -227,11 +227,11 @@ def main() -> None:
         sixteen = config.streams["sixteen"]
         fill_tables(sixteen, 1, 4000, text=830)
         first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
-        headers = headers_of(first)
+        headers = read_headers(first)
         units, requests = float(headers["Tidetable-Read-Units"]), float(headers["Tidetable-Requests"])
         sizes = sum(
-            item_bytes(
-                sixteen.layout.item_of(
+            count_item_bytes(
+                sixteen.layout.make_item(
                     Event(event["series"], datetime.fromisoformat(event["time"]), event["id"], event["data"]), at=1
                 )
             )
@@ -245,7 +245,7 @@ def main() -> None:
         ranked = [event["value"] for event in json.loads(top["body"])["top"]]
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
-        top_events_read = float(headers_of(top)["Tidetable-Events-Read"])
+        top_events_read = float(read_headers(top)["Tidetable-Events-Read"])
     cpu = median(book[0] / mine[0] for mine, book, _ in rounds)
     packed = median(book[0] / mine[0] for _, book, mine in rounds)
     aggregates = median(book[0] / mine[0] for mine, book in sums)

@@ -24,11 +24,11 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from aws.codec import to_wire
 from bench.results import note
-from strict.units import WRITE_BYTES, item_size
+from strict.units import WRITE_BYTES, measure_item
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.worlds.rolled import START, World
 from tidetable.keys import Layout
-from tidetable.keys.suffix import suffix_of
+from tidetable.keys.suffix import compute_suffix
 from tidetable.ports import Columns, Guard, Page, Put, RangeRead, Written
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups.definition import Definition
@@ -53,7 +53,7 @@ class Counted(FakeStore):
         for number in range(count):
             at = START + number * length / count
             id = f"{number:08x}"
-            pk = f"{to_text(RAW.bucket_start(at))}#{suffix_of(id, RAW.shards)}"
+            pk = f"{to_text(RAW.bucket_start(at))}#{compute_suffix(id, RAW.shards)}"
             sks, datas = self.partitions.setdefault(pk, ([], []))
             sks.append(f"{to_text(at)}#device-{chance.randrange(series) if series < count else number:04d}#{id}")
             datas.append(f'{{"mag":{20 + chance.gauss(0, 2):.2f},"state":"running"}}')
@@ -63,7 +63,7 @@ class Counted(FakeStore):
             "at": 1_772_409_600_000,
             "data": {"mag": Decimal("20.51"), "state": "running"},
         }
-        self.each = item_size(to_wire(sample))
+        self.each = measure_item(to_wire(sample))
         self.written = 0.0
 
     def query_many(
@@ -93,11 +93,11 @@ class Counted(FakeStore):
 
     def _cell_page(self, read: RangeRead, share: int) -> Page:
         page = self._query(read.keys, limit=read.limit, ascending=True, consistent=True)
-        held = sum(item_size(to_wire(item)) for item in page.items)
+        held = sum(measure_item(to_wire(item)) for item in page.items)
         return replace(page, units=max(ceil(held / _UNIT), 1) / share)
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
-        self.written += sum(ceil(item_size(to_wire(put.item)) / WRITE_BYTES) for put in puts)
+        self.written += sum(ceil(measure_item(to_wire(put.item)) / WRITE_BYTES) for put in puts)
         return super().write_each(puts, guard)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from strict import ManualClock, StrictDynamo
 from strict.memory import MemoryEngine
-from tidetable.keys import suffix_of
+from tidetable.keys import compute_suffix
 from tidetable.times import to_text
 
 START = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ class Kind:
     def chooser(self) -> Choose:
         """A function from an event's id to its suffix; the random kind throws a die at each call."""
         if self.calculated:
-            return lambda value: suffix_of(value, self.suffixes)
+            return lambda value: compute_suffix(value, self.suffixes)
         die = random.Random(1)  # noqa: S311 - repeatable on purpose
         return lambda _: die.randrange(self.suffixes)
 

@@ -71,7 +71,7 @@ def keys(name: str, suffixes: int) -> list[str]:
         "time" if partition_by == "time" else "series", suffixes, "id", 3600 if partition_by == "time" else 0
     )
     chance = random.Random(1)  # noqa: S311 - repeatable on purpose
-    return [layout.key_of(Event(series(chance), START, f"event-{number}", {})).pk for number in range(_POOL)]
+    return [layout.make_key(Event(series(chance), START, f"event-{number}", {})).pk for number in range(_POOL)]
 
 
 def find_rate(name: str, suffixes: int) -> int:
@@ -90,7 +90,7 @@ def bisect_rate(pool: list[str]) -> int:
 
 def _holds(pool: list[str], rate: int) -> bool:
     throughput, now = table(), START
-    of_key = {key: throughput.partition_of(key, now, on_demand=False) for key in set(pool)}
+    of_key = {key: throughput.find_partition(key, now, on_demand=False) for key in set(pool)}
     partitions = cycle([of_key[key] for key in pool])
     sent = 0
     for tick in range(1, SECONDS * TICKS + 1):

@@ -9,7 +9,7 @@ import typer
 
 from cli import clock
 from cli.account import Account, AccountError
-from cli.choose import why_open
+from cli.choose import explain_open_period
 from cli.common import (
     DEFAULT,
     AsJson,
@@ -104,7 +104,7 @@ def archive(
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
     for number, entry in enumerate(entries, start=1):
-        if trouble := why_open(entry, policies, now):
+        if trouble := explain_open_period(entry, policies, now):
             troubles.append(trouble)
             continue
         try:

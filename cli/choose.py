@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
-from tidetable.lifecycle.expiry import closes_at, settled_at
-from tidetable.periods import Kind, Period, containing, from_label
+from tidetable.lifecycle.expiry import closes_at, compute_settling
+from tidetable.periods import Kind, Period, find_containing, from_label
 from tidetable.ports import Catalog
 from tidetable.times import to_text
 
@@ -29,7 +29,7 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
     """
     entries = list(catalog.entries(stream))
     if not entries:
-        raise NoChoice(_no_stream(stream, catalog, config))
+        raise NoChoice(_describe_unknown_stream(stream, catalog, config))
     start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
     if end < start:
         raise NoChoice(f"{last} is before {first}: write the older period first")
@@ -42,7 +42,7 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
     return chosen
 
 
-def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
+def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> str:
     """Why a period cannot be archived yet, and from which time on it can be; empty if it can be archived."""
     name = f"{entry.stream} {entry.period.label}"
     if entry.is_open(now) and entry.opened is not None:
@@ -52,7 +52,7 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
         return f"{name} is being restored: `restore` continues it"
     policy = config.streams.get(entry.stream) if config is not None else None
     if entry.state not in (State.OPEN, State.CREATING):
-        settled = settled_at(entry, policy.late if policy is not None else timedelta())
+        settled = compute_settling(entry, policy.late if policy is not None else timedelta())
         if entry.state is State.CLOSED and now <= settled:
             return f"{name} has just closed, and writes may still land: archive it after {to_text(settled)[:16]}Z"
         return ""
@@ -64,7 +64,7 @@ def why_open(entry: Entry, config: Config | None, now: datetime) -> str:
     return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"
 
 
-def _no_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
+def _describe_unknown_stream(stream: str, catalog: Catalog, config: Config | None) -> str:
     names = [name for name in config.streams if catalog.entries(name)] if config is not None else []
     existing = (
         f"; there are: {', '.join(names)}" if names else ", or it has no periods yet; --config names the stage's file"
@@ -77,15 +77,16 @@ def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
     try:
         period = from_label(label)
     except InvalidName as error:
-        raise NoChoice(f"{label!r} is not a period of {stream}: {_forms(kinds)}") from error
+        raise NoChoice(f"{label!r} is not a period of {stream}: {_describe_forms(kinds)}") from error
     if period.kind not in kinds:
-        raise NoChoice(f"{stream} has no period {label!r}: {_forms(kinds)}")
+        raise NoChoice(f"{stream} has no period {label!r}: {_describe_forms(kinds)}")
     return period
 
 
-def _forms(kinds: Sequence[Kind]) -> str:
+def _describe_forms(kinds: Sequence[Kind]) -> str:
     """The form of labels of these kinds of periods, with examples."""
     forms = [
-        f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {containing(_EXAMPLE, kind).label}" for kind in kinds
+        f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {find_containing(_EXAMPLE, kind).label}"
+        for kind in kinds
     ]
     return f"a period is {', or '.join(forms)}"

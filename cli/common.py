@@ -136,8 +136,8 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
             f"{removed['stream']} left the configuration: its {removed['tables']} tables are handled by its last policy"
         )
         out.print(line, markup=False, soft_wrap=True)
-    steps = [*report["actions"], *map(_action_of_feed, report.get("feeds", []))]
-    steps += map(_action_of_catalog, report.get("catalog_copies", []))
+    steps = [*report["actions"], *map(_convert_feed_step, report.get("feeds", []))]
+    steps += map(_convert_catalog_step, report.get("catalog_copies", []))
     if report["skipped"]:
         out.print(f"nothing was done: {report['skipped']}")
     elif not steps:
@@ -161,13 +161,13 @@ def is_pending(report: dict[str, Any]) -> bool:
     return bool(report["actions"]) or any(step["outcome"] == "planned" for step in others)
 
 
-def _action_of_catalog(step: dict[str, Any]) -> dict[str, Any]:
+def _convert_catalog_step(step: dict[str, Any]) -> dict[str, Any]:
     """A step of a copy of the catalog in the form of an action."""
     reason = f"replicas names {step['region']}"
     return {**step, "action": f"catalog: {step['action']}", "stream": "", "period": "", "reason": reason}
 
 
-def _action_of_feed(step: dict[str, Any]) -> dict[str, Any]:
+def _convert_feed_step(step: dict[str, Any]) -> dict[str, Any]:
     """A step of a feed in the form of an action: the name of a table holds its stream and its period."""
     _, _, name = step["table"].partition(".")
     stream, _, period = name.rpartition(".")

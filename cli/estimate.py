@@ -18,10 +18,10 @@ from tidetable.bill.rolled import list_rollups
 from tidetable.bill.tables import Bill
 from tidetable.bill.timeline import Day
 from tidetable.bill.timeline import simulate as simulated
-from tidetable.bill.whole import Line, advise, describe_bill, name_unpriced, whole_bill
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.whole import Line, advise, compute_whole_bill, describe_bill, name_unpriced
+from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
-from tidetable.config.demand import demand, tables_line
+from tidetable.config.demand import demand, describe_tables
 from tidetable.errors import ConfigError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
@@ -62,7 +62,7 @@ def check(
     out.print(f"configuration: {file}, streams: {', '.join(config.streams)}", markup=False, soft_wrap=True)
     for name, stream in config.streams.items():
         out.print(f"  {name}: {describe_stream(stream)}; up to {tables[name]:,} tables", markup=False, soft_wrap=True)
-    out.print(tables_line(config), markup=False, soft_wrap=True)
+    out.print(describe_tables(config), markup=False, soft_wrap=True)
     for warning in warnings:
         out.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
 
@@ -96,7 +96,7 @@ def simulate(
         workload = None
         if rate is not None:
             source = streams[stream.source] if stream.source else stream
-            workload = Workload(by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
+            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
             if stream.source:
                 workload = next(rollup.workload for rollup in list_rollups(workload, groups) if rollup.name == name)
         lives[name] = list(simulated(stream, start, days, workload))
@@ -180,7 +180,7 @@ def cost(
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
             configured = read_config(file)
-            policy, hours = choose_stream(configured, stream), by_hour(rate, night)
+            policy, hours = choose_stream(configured, stream), spread_by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
             workload = replace(workload, by_key=configured.api.by_key)
         workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
@@ -190,7 +190,7 @@ def cost(
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    lines, tables = whole_bill(workload, groups)
+    lines, tables = compute_whole_bill(workload, groups)
     unpriced, advice = name_unpriced(workload), advise(workload, tables)
     if as_json:
         print_json(describe_bill(lines, tables, unpriced, advice))

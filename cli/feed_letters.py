@@ -42,9 +42,9 @@ def summarize_changes(client: Any, url: str) -> Letters:
     receipts = []
     for message in receive_letters(client, url):
         letters.messages += 1
-        letters.changes[_attribute(message, FEED), _attribute(message, TARGET), _attribute(message, REASON)] += len(
-            _changes(message)
-        )
+        letters.changes[
+            _read_attribute(message, FEED), _read_attribute(message, TARGET), _read_attribute(message, REASON)
+        ] += len(_read_changes(message))
         receipts.append(message["ReceiptHandle"])
     release_letters(client, url, receipts)
     return letters
@@ -57,9 +57,9 @@ def redeliver_changes(
     result = Redelivered()
     left = []
     for message in islice(receive_letters(client, url), maximum):
-        changes = _changes(message)
+        changes = _read_changes(message)
         try:
-            redeliver(_attribute(message, FEED), _attribute(message, TARGET), changes)
+            redeliver(_read_attribute(message, FEED), _read_attribute(message, TARGET), changes)
         except known_failures as error:
             result.failures.append(str(error))
             left.append(message["ReceiptHandle"])
@@ -70,10 +70,10 @@ def redeliver_changes(
     return result
 
 
-def _attribute(message: Any, name: str) -> str:
+def _read_attribute(message: Any, name: str) -> str:
     return str(message.get("MessageAttributes", {}).get(name, {}).get("StringValue", ""))
 
 
-def _changes(message: Any) -> list[str]:
+def _read_changes(message: Any) -> list[str]:
     # Not by splitlines(), which also ends a line at characters that JSON may have as they are, such as U+2028.
     return str(message["Body"]).split("\n")

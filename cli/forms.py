@@ -75,7 +75,7 @@ def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
     """Rows as NDJSON; the number of rows."""
     count = 0
     for row in rows:
-        file.write(json.dumps(row, default=_number) + "\n")
+        file.write(json.dumps(row, default=_convert_number) + "\n")
         count += 1
     return count
 
@@ -96,10 +96,10 @@ def write_cell(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, str | int | float | Decimal) else json.dumps(value, default=_number)
+    return str(value) if isinstance(value, str | int | float | Decimal) else json.dumps(value, default=_convert_number)
 
 
-def form_of(form: str | None, out: Path | None) -> str:
+def choose_form(form: str | None, out: Path | None) -> str:
     """The form of a command's output: the named form, or that of its file's name. ValueError if the name has none."""
     if form is None and out is not None:
         form = _BY_NAME.get(out.suffix.lower())
@@ -124,7 +124,7 @@ def _read_number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
 
 
-def _number(value: Any) -> Any:
+def _convert_number(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"{value!r} is not JSON")

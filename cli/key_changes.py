@@ -22,14 +22,14 @@ def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, re
     return account
 
 
-def meters_of(account: Account) -> Meters:
+def connect_meters(account: Account) -> Meters:
     """The gateway's keys of a stage, which count the requests of its callers."""
     return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
 
 
 def add_key(account: Account, record: KeyRecord) -> None:
     """Make the gateway's key first: without it the gateway would refuse the key that was shown."""
-    meters = meters_of(account)
+    meters = connect_meters(account)
     attached = meters.attach(record, lambda: draw_text(8))
     try:
         added = account.pipeline.keys.add(attached)
@@ -43,7 +43,7 @@ def add_key(account: Account, record: KeyRecord) -> None:
 
 def change_key(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRecord:
     """Replace a key by itself with another secret. The first key was counted by its own text, and needs a gateway key now."""
-    meters, made = meters_of(account), not before.meter
+    meters, made = connect_meters(account), not before.meter
     if made:
         rotated = meters.attach(rotated, lambda: draw_text(8))
     if not account.pipeline.keys.rotate(rotated, before):

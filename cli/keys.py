@@ -34,17 +34,17 @@ from cli.key_changes import (
     add_key,
     attempt_change,
     change_key,
+    connect_meters,
     draw_text,
     fail_unknown,
     find_keyed_account,
-    meters_of,
     read_key,
 )
 from tidetable.access import SCOPES
 from tidetable.credentials import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
-from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, id_of, key_text
+from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, make_key_text, read_id
 from tidetable.durations import parse_length
 from tidetable.times import to_text
 
@@ -90,7 +90,7 @@ def create(
         for unknown in sorted(set(stream or []) - configured.streams.keys()):
             warn(f"{config} has no stream {unknown!r}: the key may use it as soon as it is deployed")
     id = draw_text(ID_LENGTH)
-    text = key_text(id, draw_text(SECRET_LENGTH))
+    text = make_key_text(id, draw_text(SECRET_LENGTH))
     record = KeyRecord(
         id,
         name,
@@ -117,21 +117,21 @@ def list_keys(
     account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
     records: list[KeyRecord] = attempt_change(account.pipeline.keys.all)
     if as_json:
-        print_json([_document(record, now) for record in records])
+        print_json([_describe_record(record, now) for record in records])
         return
     grid = Grid(title=f"keys of stage {stage}")
     for heading in ("id", "name", "state", "can", "streams", "series", "expires", "rate", "created", "rotated"):
         grid.add_column(heading, overflow="fold")
     colours = {"revoked": "dim", "expired": "red", "rotating": "yellow"}
     for record in sorted(records, key=lambda record: record.created):
-        shown = _document(record, now)
+        shown = _describe_record(record, now)
         names = shown["streams"]
         state = shown["state"]
         grid.add_row(
             *(record.id, record.name, state, ", ".join(shown["can"])),
             *("all" if names is None else ", ".join(names), f"{shown['series_prefix']}*"),
-            *(_minute(record.expires), "" if record.rate is None else f"{record.rate:g}/s"),
-            *(_minute(record.created), _minute(record.rotated)),
+            *(_format_minute(record.expires), "" if record.rate is None else f"{record.rate:g}/s"),
+            *(_format_minute(record.created), _format_minute(record.rotated)),
             style=colours.get(state),
         )
     out.print(grid)
@@ -154,14 +154,14 @@ def rotate(
         fail(f"--overlap: {error}", USAGE)
     account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
     record = read_key(account, id)
-    if record.state_at(now) in ("revoked", "expired"):
-        fail(f"key {id} is {record.state_at(now)}: make another by `tidetable keys create`")
-    text = key_text(id, draw_text(SECRET_LENGTH))
+    if record.find_state(now) in ("revoked", "expired"):
+        fail(f"key {id} is {record.find_state(now)}: make another by `tidetable keys create`")
+    text = make_key_text(id, draw_text(SECRET_LENGTH))
     rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, length)
     rotated = attempt_change(lambda: change_key(account, rotated, record))
     _show(text, rotated, as_json=as_json)
     if not as_json:
-        out.print(f"the former secret is accepted until {_minute(now + length)}", soft_wrap=True)
+        out.print(f"the former secret is accepted until {_format_minute(now + length)}", soft_wrap=True)
 
 
 @keys.command()
@@ -180,7 +180,7 @@ def revoke(
     # Before anything else can fail: the key must end.
     out.print(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds", soft_wrap=True)
     try:
-        meters_of(account).detach(record)
+        connect_meters(account).detach(record)
     except AccountError as error:
         warn(f"{error}; the key gives no access any more, and `tidetable keys revoke {id}` tries again")
 
@@ -212,7 +212,7 @@ def adopt(
         fail("\n".join(problems), USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
     text: str = attempt_change(lambda: account.gateway.get_api_key(apiKey=gateway_key, includeValue=True)["value"])
-    id = id_of(text)
+    id = read_id(text)
     if id is None:
         fail(f"the value of {gateway_key} has spaces or other characters that no header takes: make another key")
     secret = Secret.of(text, secrets.token_bytes(SALT_BYTES))
@@ -231,9 +231,9 @@ def attach(
 ) -> None:
     """Let the keys of a stage that was destroyed, and deployed again with its catalog, be counted by the new API."""
     account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
-    meters = meters_of(account)
+    meters = connect_meters(account)
     for record in attempt_change(account.pipeline.keys.all):
-        if not record.meter or record.state_at(now) in ("revoked", "expired"):
+        if not record.meter or record.find_state(now) in ("revoked", "expired"):
             continue
         if meters.exists(record):
             attempt_change(lambda record=record: meters.reattach(record))
@@ -271,19 +271,19 @@ def _read_end(expires: str | None, now: datetime, problems: list[str]) -> dateti
 def _show(text: str, record: KeyRecord, *, as_json: bool) -> None:
     """Print a key's text, which nothing else can do later."""
     if as_json:
-        print_json({"key": text, **_document(record, record.rotated or record.created)})
+        print_json({"key": text, **_describe_record(record, record.rotated or record.created)})
         return
     typer.echo(text)
     warn("this is the only time that the key is shown")
 
 
-def _document(record: KeyRecord, now: datetime) -> dict[str, Any]:
+def _describe_record(record: KeyRecord, now: datetime) -> dict[str, Any]:
     access = record.access
     times = {"created": record.created, "expires": record.expires, "rotated": record.rotated, "revoked": record.revoked}
     return {
         "id": record.id,
         "name": record.name,
-        "state": record.state_at(now),
+        "state": record.find_state(now),
         "can": [scope for scope in SCOPES if scope in access.can],
         "streams": None if access.streams is None else sorted(access.streams),
         "series_prefix": access.series_prefix,
@@ -293,5 +293,5 @@ def _document(record: KeyRecord, now: datetime) -> dict[str, Any]:
     }
 
 
-def _minute(time: datetime | None) -> str:
+def _format_minute(time: datetime | None) -> str:
     return "" if time is None else f"{to_text(time)[:16]}Z"

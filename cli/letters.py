@@ -51,7 +51,7 @@ def summarize(client: Any, url: str) -> Summary:
     events: Counter[tuple[str, str]] = Counter()
     receipts = []
     for message in receive_letters(client, url):
-        events[_stream(message), _reason(message)] += _count(message)
+        events[_read_stream(message), _read_reason(message)] += _count(message)
         receipts.append(message["ReceiptHandle"])
     release_letters(client, url, receipts)
     return Summary(len(receipts), events)
@@ -80,11 +80,11 @@ def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Ca
     return events
 
 
-def _reason(message: Any) -> str:
+def _read_reason(message: Any) -> str:
     return str(message.get("MessageAttributes", {}).get(REASON, {}).get("StringValue", UNKNOWN))
 
 
-def _stream(message: Any) -> str:
+def _read_stream(message: Any) -> str:
     try:
         return decode_message(message["Body"])[0]
     except (ValueError, KeyError, TypeError):

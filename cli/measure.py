@@ -112,7 +112,7 @@ def _read_logs(
         missing.append("the stage does not name its logs: deploy it again")
         return None, None
     uses, writing = None, None
-    with _noting(missing, "the logs were not read: {}; allow logs:StartQuery and logs:GetQueryResults"):
+    with _note_refusals(missing, "the logs were not read: {}; allow logs:StartQuery and logs:GetQueryResults"):
         uses = read_uses(sources.logs, queries, stream.name, start, now, sources.pause)
         writing = read_writing(sources.logs, requests, stream.name, start, now, sources.pause)
     return uses, writing
@@ -127,13 +127,13 @@ def _read_shares(
     if not hot or newest is None:
         return None
     remedy = "allow dynamodb:DescribeContributorInsights, dynamodb:Query and cloudwatch:GetInsightRuleReport"
-    with _noting(missing, f"the heaviest keys were not read: {{}}; {remedy}"):
+    with _note_refusals(missing, f"the heaviest keys were not read: {{}}; {remedy}"):
         return read_shares(sources.dynamodb, sources.metrics, newest, now)
     return None
 
 
 @contextmanager
-def _noting(missing: list[str], text: str) -> Iterator[None]:
+def _note_refusals(missing: list[str], text: str) -> Iterator[None]:
     """Note the reason if the account refuses what is within."""
     try:
         yield

@@ -30,11 +30,11 @@ def read_uses(
         Use(
             row.get("route", ""),
             tuple(unquote(condition) for condition in row.get("compared", "").split("&") if condition),
-            _number(row, "queries"),
-            _number(row, "calls"),
+            _read_number(row, "queries"),
+            _read_number(row, "calls"),
             float(row.get("units") or 0),
-            _number(row, "events"),
-            _number(row, "returned"),
+            _read_number(row, "events"),
+            _read_number(row, "returned"),
             refused=row.get("outcome") == "needs_index",
         )
         for row in rows
@@ -46,8 +46,8 @@ def read_writing(
 ) -> Writing | None:
     """The requests that sent events to a stream; None if the log has none."""
     rows = _run(client, groups, _WRITING.format(stream=stream), start, end, pause)
-    requests = sum(_number(row, "requests") for row in rows)
-    return Writing(requests, sum(_number(row, "events") for row in rows)) if requests else None
+    requests = sum(_read_number(row, "requests") for row in rows)
+    return Writing(requests, sum(_read_number(row, "events") for row in rows)) if requests else None
 
 
 def _run(
@@ -72,5 +72,5 @@ def _run(
     raise AccountError("a query of the logs took longer than two minutes: try a shorter range with --days")
 
 
-def _number(row: dict[str, str], name: str) -> int:
+def _read_number(row: dict[str, str], name: str) -> int:
     return round(float(row.get(name) or 0))

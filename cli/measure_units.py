@@ -51,7 +51,7 @@ def read_hours(
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
         pages = client.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=list(_queries(batch)), StartTime=start, EndTime=end
+            MetricDataQueries=list(_make_queries(batch)), StartTime=start, EndTime=end
         )
         for page in pages:
             for result in page["MetricDataResults"]:
@@ -59,10 +59,10 @@ def read_hours(
                 for at, value in zip(result["Timestamps"], result["Values"], strict=True):
                     hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
                     points[place][hour].append((metric, value))
-    return {place: tuple(_hour(at, hours[at]) for at in sorted(hours)) for place, hours in points.items()}
+    return {place: tuple(_make_hour(at, hours[at]) for at in sorted(hours)) for place, hours in points.items()}
 
 
-def _hour(start: datetime, points: Sequence[tuple[_Metric, float]]) -> Hour:
+def _make_hour(start: datetime, points: Sequence[tuple[_Metric, float]]) -> Hour:
     units: dict[str, list[float]] = {"Write": [0.0], "Read": [0.0]}
     throttles: dict[Any, float] = {}
     for metric, value in points:
@@ -81,7 +81,7 @@ def _hour(start: datetime, points: Sequence[tuple[_Metric, float]]) -> Hour:
     )
 
 
-def _queries(requested: Sequence[tuple[tuple[str, str], _Metric]]) -> Iterator[dict[str, Any]]:
+def _make_queries(requested: Sequence[tuple[tuple[str, str], _Metric]]) -> Iterator[dict[str, Any]]:
     for number, ((table, index), metric) in enumerate(requested):
         dimensions = [{"Name": "TableName", "Value": table}]
         if index:

@@ -11,7 +11,7 @@ import typer
 
 from cli.common import USAGE, Endpoint, Profile, Region, Stage, app, fail, out, warn
 from cli.connection import Key, SigV4, Url, open_client
-from cli.forms import form_of, make_chart, make_table, write_cell, write_csv, write_lines, write_parquet
+from cli.forms import choose_form, make_chart, make_table, write_cell, write_csv, write_lines, write_parquet
 from tidetable_client import Client, Policy, Query, TidetableError
 
 # A tail outlives an outage of a day.
@@ -88,7 +88,7 @@ def query(
     """Read events, a ranking or an aggregate, and show or write them. Goes through all pages."""
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
-        chosen = form_of(form, file)
+        chosen = choose_form(form, file)
         shared = {"start": start, "end": end, "where": _read_conditions(where), "order": order}
         with open_client(url, key, **place) as client:
             if latest:

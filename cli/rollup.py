@@ -76,17 +76,21 @@ def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
         begun = rollup["start"] is not None
         grid.add_row(
             *(rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])),
-            *(_minute(rollup["start"]), _minute(rollup["sealed"]), f"{rollup['lag_seconds']} s" if begun else ""),
+            *(
+                _format_minute(rollup["start"]),
+                _format_minute(rollup["sealed"]),
+                f"{rollup['lag_seconds']} s" if begun else "",
+            ),
             *(f"{rollup['marks']:,}", f"{rollup['overfull_count']:,}"),
         )
     out.print(grid)
     for rollup in rollups:
         if rollup["overfull"]:
-            buckets = ", ".join(map(_minute, rollup["overfull"]))
+            buckets = ", ".join(map(_format_minute, rollup["overfull"]))
             out.print(f"{rollup['stream']} has too many groups and is read from events in: {buckets}", soft_wrap=True)
 
 
-def _minute(text: str | None) -> str:
+def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
 
 

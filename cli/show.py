@@ -33,9 +33,9 @@ from cli.common import (
 )
 from cli.feed_status import describe_feeds
 from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, Row, mark_period, observe_periods, row_of
+from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period, observe_periods
 from tidetable.config import Config
-from tidetable.lifecycle.known import Known, known_streams
+from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.times import to_text
 
 
@@ -54,10 +54,10 @@ def status(
     """Show every stream's tables: state, age, capacity, size, and the price of each per month."""
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
-    known = known_streams(configured, account.pipeline.catalog, now)
+    known = find_known_streams(configured, account.pipeline.catalog, now)
     periods = _observe(known, account, stream, every=every)
     consumed = _read_consumed(account, periods, now) if metrics else None
-    rows = [row_of(period, now, consumed) for period in periods]
+    rows = [make_row(period, now, consumed) for period in periods]
     if as_json:
         print_json([row.document() for row in rows])
         return

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
@@ -131,7 +132,7 @@ def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
 
 
 def _read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _naming_damage(path), _inflate(path, raw) as lines:
+    with path.open("rb") as raw, _name_damage(path), _inflate(path, raw) as lines:
         number = 0
         for line in lines:
             if not line.strip():
@@ -149,17 +150,22 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _naming_damage(path), _inflate(path, raw) as plain:
+    with path.open("rb") as raw, _name_damage(path), _inflate(path, raw) as plain:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
             for number, row in enumerate(reader):
-                yield _make_row(number, raw.tell(), repr(row), lambda row=row: mapping.make_event(_type(row, kept)))  # type: ignore[misc]
+                make_event = partial(_make_csv_event, row, mapping, kept)
+                yield _make_row(number, raw.tell(), repr(row), make_event)
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
 
 
-def _type(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
+def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[str | None]) -> dict[str, Any]:
+    return mapping.make_event(_type_cells(row, kept))
+
+
+def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
     """Cells as values: an empty cell is left out, and a cell with a JSON number, true or false becomes that value."""
     if None in row:
         raise ValueError("the row has more cells than the header has columns")
@@ -209,7 +215,7 @@ def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
 
 
 @contextmanager
-def _naming_damage(path: Path) -> Iterator[None]:
+def _name_damage(path: Path) -> Iterator[None]:
     """Turn what gzip says of a file that was cut off, or never compressed, into SourceError."""
     try:
         yield

@@ -8,9 +8,9 @@ from aws_cdk import Acknowledgment, CfnElement, Stack, Token, Validations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, IConstruct
 
-from tidetable.names import table_prefix
+from tidetable.names import make_table_prefix
 
-from .naming import catalog_table
+from .naming import name_catalog_table
 
 _BY_KEY_OR_SIGNATURE = (
     'A Lambda authorizer checks keys or, with auth = "iam", IAM checks signatures; callers are programs, which have no'
@@ -59,9 +59,9 @@ def acknowledge(
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
     region = "<AWS::Region>" if Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if Token.is_unresolved(stack.account) else stack.account
-    prefix = table_prefix(stage)
+    prefix = make_table_prefix(stage)
     tables = f"arn:<AWS::Partition>:dynamodb:{region}:{account}:table/{prefix}*"
-    objects = _place(bucket)
+    objects = _find_bucket_arn(bucket)
     targets = f"arn:<AWS::Partition>:application-autoscaling:{region}:{account}:scalable-target/*"
     alarms = f"arn:<AWS::Partition>:cloudwatch:{region}:{account}:alarm:TargetTracking-table/{prefix}*"
     reasons = _REASONS | {
@@ -78,7 +78,7 @@ def acknowledge(
     if copies:
         mirrored = f"arn:<AWS::Partition>:application-autoscaling:*:{account}:scalable-target/*"
         reasons[f"IAM5[Resource::{mirrored}]"] = "The names of scalable targets are AWS's own, in a copy's Region, too"
-        catalog = f"arn:<AWS::Partition>:dynamodb:*:{account}:table/{catalog_table(stage)}"
+        catalog = f"arn:<AWS::Partition>:dynamodb:*:{account}:table/{name_catalog_table(stage)}"
         reasons[f"IAM5[Resource::{catalog}]"] = (
             "The catalog keeps its copies in Regions that no stream names any longer"
         )
@@ -86,7 +86,9 @@ def acknowledge(
     if tracing:
         reasons |= _WITH_TRACING
     for function in invoked:
-        reasons[f"IAM5[Resource::<{_id(function)}.Arn>:*]"] = "Any version of the one function that the role may call"
+        reasons[f"IAM5[Resource::<{_find_id(function)}.Arn>:*]"] = (
+            "Any version of the one function that the role may call"
+        )
     for rule, reason in reasons.items():
         Validations.of(scope).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
 
@@ -104,13 +106,13 @@ def acknowledge(
             Validations.of(function.role).acknowledge(bare)
 
 
-def _place(bucket: IConstruct | str) -> str:
+def _find_bucket_arn(bucket: IConstruct | str) -> str:
     """The ARN of a bucket as the rules write it; empty for one whose name is not known yet."""
     if isinstance(bucket, str):
         return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
-    return f"<{_id(bucket)}.Arn>"
+    return f"<{_find_id(bucket)}.Arn>"
 
 
-def _id(construct: IConstruct) -> str:
+def _find_id(construct: IConstruct) -> str:
     child = construct.node.default_child
     return Stack.of(construct).get_logical_id(child) if isinstance(child, CfnElement) else ""

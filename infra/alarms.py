@@ -11,7 +11,7 @@ from tidetable.config.demand import NEAR
 from .api import Api
 from .doors import Doors
 from .feed import Feed
-from .function import own_metric
+from .function import make_own_metric
 from .ingest import Ingest
 from .lifecycle import EVERY_MINUTES, Lifecycle
 from .rollups import Rollups
@@ -30,27 +30,27 @@ class Alarms(Construct):
         # Every alarm by the section of docs/operate/runbook.md, such as ``DeadLetters``.
         self.by_name: dict[str, cloudwatch.Alarm] = {}
         minute, five = Duration.minutes(1), Duration.minutes(5)
-        self._alarm(
+        self._add_alarm(
             "ApiFailing",
             api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
             "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
             periods=3,
         )
         if api.keys is not None:
-            self._alarm(
+            self._add_alarm(
                 "FormerKeyUsed",
-                own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
+                make_own_metric(stage, "authorizer", "FormerKeysUsed").with_(period=five),
                 "A key that has expired, or a secret that was rotated, is still sent: its sender's requests are refused.",
             )
         if api.signed is not None:
-            self._alarm(
+            self._add_alarm(
                 "SignedApiFailing",
                 api.signed.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
                 "The API for signed requests answers 5xx: events are refused, or queries fail.",
                 periods=3,
             )
 
-    def _alarm(
+    def _add_alarm(
         self,
         id: str,
         metric: cloudwatch.Metric,
@@ -100,38 +100,38 @@ class StageAlarms(Alarms):
         super().__init__(scope, id, stage=stage, api=api, targets=targets)
         near = int(NEAR * quota)
         minute, five = Duration.minutes(1), Duration.minutes(5)
-        self._alarm(
+        self._add_alarm(
             "DeadLetters",
             ingest.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
             "Events could not be written in half a day and wait in the dead-letter queue, which keeps them 14 days.",
         )
-        self._alarm(
+        self._add_alarm(
             "OverflowOld",
-            own_metric(stage, "drain", "OldestMessage", "Maximum").with_(period=five),
+            make_own_metric(stage, "drain", "OldestMessage", "Maximum").with_(period=five),
             "Acknowledged events have waited for an hour to be written: a table is missing or throttled.",
             threshold=3600,
         )
         # AWS leaves messages that were received three times out of this metric. So only messages that no function receives
         # make it old.
-        self._alarm(
+        self._add_alarm(
             "OverflowUnread",
             ingest.overflow.metric_approximate_age_of_oldest_message(period=five),
             "Acknowledged events have waited for an hour to be read: the drain is not called, or far too slow.",
             threshold=3600,
         )
-        self._alarm(
+        self._add_alarm(
             "DrainFailing",
             ingest.drain.metric_errors(period=five),
             "The drain crashes or times out: acknowledged events wait in the overflow queue, and become dead letters.",
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "LifecycleFailing",
             lifecycle.function.metric_errors(period=five),
             "The lifecycle has crashed in three runs: the next tables may not be made.",
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "LifecycleUnhealthy",
             lifecycle.health.with_(period=five),
             "Three runs of the lifecycle ended with failed actions: tables may be missing, or cost more than they should.",
@@ -139,7 +139,7 @@ class StageAlarms(Alarms):
             below=True,
             missing_is_bad=False,  # LifecycleNotRunning reports missing runs
         )
-        running = self._alarm(
+        running = self._add_alarm(
             "LifecycleNotRunning",
             lifecycle.function.metric_invocations(period=five),
             f"The lifecycle, due every {EVERY_MINUTES} minutes, has not run for 20: the next tables may not be made.",
@@ -148,77 +148,77 @@ class StageAlarms(Alarms):
         )
         # Its metric is empty before the first run, so the alarm is created after the schedule, and deleted before it.
         running.node.add_dependency(lifecycle.schedule)
-        self._alarm(
+        self._add_alarm(
             "LifecycleUndelivered",
             lifecycle.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
             "A scheduled run of the lifecycle was not delivered, or failed.",
         )
-        self._alarm(
+        self._add_alarm(
             "NextTableMissing",
-            own_metric(stage, "lifecycle", "StreamsWithoutNextTable", "Maximum").with_(period=five),
+            make_own_metric(stage, "lifecycle", "StreamsWithoutNextTable", "Maximum").with_(period=five),
             "A stream's next table does not exist a quarter of a period, or an hour, before it begins: events will be queued.",
             periods=2,
         )
-        self._alarm(
+        self._add_alarm(
             "WritesThrottled",
-            own_metric(stage, "ingest", "ThrottledWrites").with_(period=five),
+            make_own_metric(stage, "ingest", "ThrottledWrites").with_(period=five),
             "Writes were throttled a thousand times in five minutes, three times in a row: raise write, or shards.",
             threshold=1000,
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "ItemCollectionFull",
-            own_metric(stage, "ingest", "FullCollectionWrites").with_(period=five),
+            make_own_metric(stage, "ingest", "FullCollectionWrites").with_(period=five),
             "A partition key holds 10 GB, the most in a table with local indexes: its events become dead letters.",
         )
-        self._alarm(
+        self._add_alarm(
             "TableQuotaNear",
-            own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
+            make_own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
             f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises that.",
             threshold=near,
         )
-        self._alarm(
+        self._add_alarm(
             "ArchiveOverdue",
-            own_metric(stage, "lifecycle", "ArchivesOverdue", "Maximum").with_(period=five),
+            make_own_metric(stage, "lifecycle", "ArchivesOverdue", "Maximum").with_(period=five),
             "A period should have been archived a day ago; until it is, its table costs as before.",
             periods=2,
         )
-        self._alarm(
+        self._add_alarm(
             "ArchiveFailing",
             lifecycle.archiver.metric_errors(period=five),
             "A period could not be archived; its table is kept, and every run tries again.",
         )
-        self._alarm(
+        self._add_alarm(
             "SweepFailing",
             lifecycle.sweeper.metric_errors(period=five),
             "The sweep could not look for large values to which no event refers; until it can, they cost storage.",
         )
-        self._alarm(
+        self._add_alarm(
             "FeedLagging",
             feed.age.with_(period=five),
             "A feed is 15 minutes behind: a target refuses changes or is too slow. After 24 hours changes would be lost.",
             threshold=15 * 60 * 1000,
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "FeedDeadLetters",
             feed.dead_letters.metric_approximate_number_of_messages_visible(period=minute),
             "A target of a feed did not take some changes; they wait in the feed's dead-letter queue, which keeps them 14 days.",
         )
-        self._alarm(
+        self._add_alarm(
             "FeedFailing",
             feed.function.metric_errors(period=five),
             "The feed's function crashes or times out; its records are tried again until they are 24 hours old.",
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "IngestFailing",
             ingest.function.metric_errors(period=minute),
             "The ingest function crashes or times out; its answers ask callers to send again.",
             periods=3,
         )
         if doors is not None:
-            self._alarm(
+            self._add_alarm(
                 "DoorsFailing",
                 doors.function.metric_errors(period=minute),
                 "The function of the doors crashes or times out; its answers ask senders to send again.",
@@ -229,9 +229,9 @@ class StageAlarms(Alarms):
 
     def _watch_rollups(self, stage: str, rollups: Rollups) -> None:
         five = Duration.minutes(5)
-        lagging = self._alarm(
+        lagging = self._add_alarm(
             "RollupLagging",
-            own_metric(stage, "refresher", "RollupLag", "Maximum").with_(period=five),
+            make_own_metric(stage, "refresher", "RollupLag", "Maximum").with_(period=five),
             "Rollups are sealed ten minutes later than they could be, or not at all: aggregates read more events than they need.",
             threshold=600,
             periods=3,
@@ -239,14 +239,14 @@ class StageAlarms(Alarms):
         )
         # As with LifecycleNotRunning: without a run there is no metric.
         lagging.node.add_dependency(rollups.schedule)
-        self._alarm(
+        self._add_alarm(
             "RollupsFailing",
             rollups.function.metric_errors(period=five),
             "The refresher fails: rollups are not sealed, and aggregates read events instead.",
             periods=3,
         )
-        self._alarm(
+        self._add_alarm(
             "RollupGroupsExceeded",
-            own_metric(stage, "refresher", "RollupGroupsExceeded", "Maximum").with_(period=five),
+            make_own_metric(stage, "refresher", "RollupGroupsExceeded", "Maximum").with_(period=five),
             "A step of a rollup has more groups than max_groups: it is not kept, and aggregates read its events.",
         )

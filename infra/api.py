@@ -14,7 +14,7 @@ from constructs import Construct
 from .authorizer import Keys
 from .console import Console
 from .copied import Copied
-from .cors import allow_preflights, gateway_headers
+from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
 from .function import Common
 from .lifecycle import Lifecycle
@@ -129,7 +129,7 @@ class Api(Construct):
         self._functions = ingest, query
         self._doors = doors
         self._console = console
-        self._headers = {"X-Content-Type-Options": "'nosniff'", **gateway_headers(policy.cors)}
+        self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
         access = logs.LogGroup(
             self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
         )
@@ -138,7 +138,7 @@ class Api(Construct):
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
         if self.keys is not None and lifecycle is not None:
-            self.key, self.plan = self._first_key(policy.rate, policy.burst)
+            self.key, self.plan = self._add_first_key(policy.rate, policy.burst)
             # The stage serves the methods that ask the authorizer, which must know the key by then.
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
         self.signed: apigateway.RestApi | None = None
@@ -182,7 +182,7 @@ class Api(Construct):
                 access_log_destination=apigateway.LogGroupLogDestination(access),
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS)),
                 method_options={
-                    f"{path}/{method}": _throttled(*limits)
+                    f"{path}/{method}": _make_throttle(*limits)
                     for limits, routes in self._open_routes.items()
                     for method, path in routes
                 },
@@ -191,13 +191,13 @@ class Api(Construct):
             if keys is not None
             else apigateway.MethodOptions(api_key_required=False, authorization_type=apigateway.AuthorizationType.IAM),
         )
-        self._routes(rest, *self._functions, policy.cors)
+        self._add_routes(rest, *self._functions, policy.cors)
         for kind, status, code, detail in _PROBLEMS:
-            self._problem(rest, kind, status, code, detail)
-        self._other_refusals(rest)
+            self._add_problem(rest, kind, status, code, detail)
+        self._add_other_refusals(rest)
         return rest
 
-    def _routes(
+    def _add_routes(
         self,
         rest: apigateway.RestApi,
         ingest: lambda_.IFunction | None,
@@ -240,7 +240,7 @@ class Api(Construct):
         probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
         return {_PROBES: probes, _PAGE: list(self._console.open_routes if self._console is not None else ())}
 
-    def _problem(
+    def _add_problem(
         self, rest: apigateway.RestApi, kind: apigateway.ResponseType, status: int, code: str, detail: str
     ) -> None:
         document = {"type": "about:blank", "title": _TITLES[status], "status": status, "code": code, "detail": detail}
@@ -256,13 +256,13 @@ class Api(Construct):
             templates={"application/json": json.dumps(document | {"request_id": "$context.requestId"})},
         )
 
-    def _other_refusals(self, rest: apigateway.RestApi) -> None:
+    def _add_other_refusals(self, rest: apigateway.RestApi) -> None:
         """Add the headers to the other refusals; they keep their status, which a template cannot name."""
         rest.add_gateway_response(
             "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )
 
-    def _first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
+    def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
         """The first key, and the usage plan of every key that has no rate of its own."""
         description = "The first caller of Tidetable; docs/operate/keys.md makes others"
         # Not by add_api_key, whose key depends on the stage: the key must be there before the stage asks for it.
@@ -274,7 +274,7 @@ class Api(Construct):
         return key, plan
 
 
-def _throttled(rate: int, burst: int) -> apigateway.MethodDeploymentOptions:
+def _make_throttle(rate: int, burst: int) -> apigateway.MethodDeploymentOptions:
     return apigateway.MethodDeploymentOptions(
         throttling_rate_limit=rate,
         throttling_burst_limit=burst,

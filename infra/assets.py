@@ -57,15 +57,15 @@ class Assets:
         """The asset of the functions on the hot path."""
         if self.interpreter is None:
             sys.stderr.write(f"{_NO_BYTECODE}\n")
-        return self._code("requirements.txt")
+        return self._bundle_code("requirements.txt")
 
     def archive(self) -> lambda_.Code:
         """The asset of the functions that write and read Parquet, with pyarrow."""
-        return self._code("requirements-archive.txt")
+        return self._bundle_code("requirements-archive.txt")
 
     def doors(self) -> lambda_.Code:
         """The asset of the doors' function, with the parsers of other programs' protocols."""
-        return self._code("requirements-doors.txt")
+        return self._bundle_code("requirements-doors.txt")
 
     def console(self) -> lambda_.Code:
         """The asset of the function that serves the console: its handler and the page's files, without a dependency."""
@@ -84,12 +84,12 @@ class Assets:
             content = [str(path.relative_to(built)).encode() + path.read_bytes() for path in paths]
             folder = self._root / ".build" / f"console-{_digest(content)}"
             if not folder.exists():
-                with _building(folder) as partial:
+                with _build_folder(folder) as partial:
                     shutil.copytree(built, partial, dirs_exist_ok=True)
                     _make_readable(partial)
         return folder
 
-    def pip_command(self, requirements: str, target: Path) -> list[str]:
+    def make_pip_command(self, requirements: str, target: Path) -> list[str]:
         """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""
         command = [
             sys.executable,
@@ -123,39 +123,39 @@ class Assets:
     def _lambdas(self) -> Path:
         return self._root / "lambdas"
 
-    def _code(self, requirements: str) -> lambda_.Code:
+    def _bundle_code(self, requirements: str) -> lambda_.Code:
         folder = self.build(requirements)
         asset = self.link(folder) if self._local else folder
         return lambda_.Code.from_asset(str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build(self, requirements: str) -> Path:
         """The folder of an asset; builds it unless a folder with the same content exists."""
-        packages, sources = self._packages(requirements), self._sources()
+        packages, sources = self._install_packages(requirements), self._read_sources()
         config = [self._config.read_bytes()] if self._config is not None else []
         content = [packages.name.encode(), *config, self._bytecode, b"readable"]
         content += sources
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
-            with _building(folder) as partial:
+            with _build_folder(folder) as partial:
                 # Links, not copies: the packages are large, and nothing writes to them.
-                for part in (packages, self._compiled(sources)):
+                for part in (packages, self._compile_sources(sources)):
                     shutil.copytree(part, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 if self._config is not None:
                     shutil.copy(self._config, partial / "tidetable.toml")
                 _make_readable(partial)
         return folder
 
-    def _sources(self) -> list[bytes]:
+    def _read_sources(self) -> list[bytes]:
         """The name and content of each file of the project's code."""
         paths = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
         return [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in paths]
 
-    def _compiled(self, sources: list[bytes]) -> Path:
+    def _compile_sources(self, sources: list[bytes]) -> Path:
         """The folder of the project's code with its bytecode. All assets share it: to compile takes longer than all the rest."""
         version = str(sys.version_info[:2]) if self._local else RUNTIME
         folder = self._root / ".build" / f"code-{_digest([version.encode(), self._bytecode, *sources])}"
         if not folder.exists():
-            with _building(folder) as partial:
+            with _build_folder(folder) as partial:
                 shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
                 self._compile(partial, partial)
                 _make_readable(partial)
@@ -168,20 +168,20 @@ class Assets:
         hundred times per run of the tests, and the CDK would compress it for each configuration.
         """
         file = folder.with_name(f"{folder.name}.link.zip")
-        with _building(file) as partial:
+        with _build_folder(file) as partial:
             partial.rmdir()
             with zipfile.ZipFile(partial, "w") as packed:
                 packed.writestr(FOLDER_ENTRY, str(folder.resolve()))
         return file
 
-    def _packages(self, requirements: str) -> Path:
+    def _install_packages(self, requirements: str) -> Path:
         pins = [(self._lambdas / lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
         if not folder.exists():
-            with _building(folder) as partial:
-                subprocess.run(self.pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
+            with _build_folder(folder) as partial:
+                subprocess.run(self.make_pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
                 for pattern in _CLUTTER:
                     for path in list(partial.rglob(pattern)):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -230,7 +230,7 @@ def _make_readable(folder: Path) -> None:
 
 
 @contextmanager
-def _building(folder: Path) -> Iterator[Path]:
+def _build_folder(folder: Path) -> Iterator[Path]:
     """A folder to build in; it takes its final name when it is complete. Of two builds at once, one is kept."""
     folder.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:

@@ -78,6 +78,6 @@ class Keys(Construct):
         role = lifecycle.deployment.role
         # A policy of its own: the role's other policy must be there before the tables, and this key is made after them.
         right = iam.Policy(self, "ReadFirst", roles=[role] if role is not None else None, statements=[statement])
-        admitted = lifecycle.custom_resource(self, "First", "Custom::TidetableFirstKey", gateway_key=key.key_id)
+        admitted = lifecycle.make_custom_resource(self, "First", "Custom::TidetableFirstKey", gateway_key=key.key_id)
         admitted.node.add_dependency(right)
         return admitted

@@ -38,15 +38,15 @@ class Bundles:
 
     def slim(self) -> lambda_.Code:
         """The code of the functions on the hot path."""
-        return self._configured("slim")
+        return self._add_configuration("slim")
 
     def archive(self) -> lambda_.Code:
         """The code of the functions that write and read Parquet."""
-        return self._configured("archive")
+        return self._add_configuration("archive")
 
     def doors(self) -> lambda_.Code:
         """The code of the function of the doors."""
-        return self._configured("doors")
+        return self._add_configuration("doors")
 
     def console(self) -> lambda_.Code:
         """The code of the function that serves the console; it reads no configuration."""
@@ -75,7 +75,7 @@ class Bundles:
             raise UsageError(f"architecture {wanted}: this package has code for {', '.join(built)}; choose one of them")
         return str(wanted)
 
-    def _configured(self, name: str) -> lambda_.Code:
+    def _add_configuration(self, name: str) -> lambda_.Code:
         parts = self._manifest["bundles"][f"{self._platform}/{name}"]
         content = [*(str(self._manifest["digests"][part]) for part in parts), sha256(self._config).hexdigest()]
         digest = sha256("\n".join(content).encode()).hexdigest()

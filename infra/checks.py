@@ -54,7 +54,7 @@ def check_region(stack: Stack, config: Config, origin: str = "") -> None:
     if Token.is_unresolved(home):
         return
     copies = {region for stream in config.streams.values() for region in stream.replicas}
-    for key, arn in _regional(config):
+    for key, arn in _list_regional(config):
         region = arn.split(":")[3]
         if region == home or (key == _NOTIFY and region in copies):
             continue
@@ -103,7 +103,7 @@ def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> N
         )
 
 
-def _regional(config: Config) -> Iterator[tuple[str, str]]:
+def _list_regional(config: Config) -> Iterator[tuple[str, str]]:
     if config.storage.encryption.startswith("arn:"):
         yield "[storage] encryption", config.storage.encryption
     for name, stream in config.streams.items():
@@ -121,12 +121,12 @@ def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> 
     """
     others = _stages.setdefault(construct.node.root, [])
     for name, other, held in others:
-        if name == stage and _place(other) == _place(construct):
+        if name == stage and _find_place(other) == _find_place(construct):
             raise UsageError(
                 f"stage {stage!r}: {other.node.path} has this name already, and the tables of both would have the same names."
                 " Choose another stage, or give their stacks the env of different Regions"
             )
-        if held is not None and bucket is not None and _same_bucket(held, bucket):
+        if held is not None and bucket is not None and _is_same_bucket(held, bucket):
             raise UsageError(
                 f"bucket: {other.node.path} uses this bucket already, and streams of the same name would share their objects."
                 " Give each stage a bucket of its own"
@@ -134,13 +134,13 @@ def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> 
     others.append((stage, construct, bucket))
 
 
-def _place(construct: Construct) -> tuple[str, ...]:
+def _find_place(construct: Construct) -> tuple[str, ...]:
     """Account and Region; a value that is not known yet equals any other unknown value."""
     stack = Stack.of(construct)
     return tuple("" if Token.is_unresolved(value) else value for value in (stack.account, stack.region))
 
 
-def _same_bucket(bucket: s3.IBucket, other: s3.IBucket) -> bool:
+def _is_same_bucket(bucket: s3.IBucket, other: s3.IBucket) -> bool:
     if bucket is other:
         return True
     names = bucket.bucket_name, other.bucket_name

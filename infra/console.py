@@ -13,7 +13,7 @@ from constructs import Construct
 
 from .cors import allow_preflights
 from .function import Common, Function
-from .naming import period_tables
+from .naming import name_period_tables
 from .storage import Storage
 
 # What the page consists of, beside the pinned library for charts.
@@ -94,7 +94,7 @@ class Console(Construct):
         # tables, and what they consumed. Metrics know no resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
         self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
-        self.operations.allow(["dynamodb:DescribeTable"], period_tables(self, common.stage))
+        self.operations.allow(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))
         self.operations.allow(["cloudwatch:GetMetricData"], "*")
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:

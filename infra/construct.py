@@ -117,7 +117,7 @@ class Tidetable(Construct):
     def _reads_only(self) -> bool:
         return bool(self._common.origin)
 
-    def _own(self, name: str) -> StageParts:
+    def _find_stage(self, name: str) -> StageParts:
         if self._parts.own is None:
             raise UsageError(f"{name}: a reader has none; that of the stage is in {self._common.origin}")
         return self._parts.own
@@ -155,7 +155,7 @@ class Tidetable(Construct):
     @property
     def signed_url(self) -> str:
         """The address of ``signed_api``, with a slash at its end; UsageError if the API takes no signed requests."""
-        return self._signed("signed_url").url
+        return self._find_signed_api("signed_url").url
 
     @property
     def key(self) -> apigateway.IApiKey | None:
@@ -185,32 +185,32 @@ class Tidetable(Construct):
     @property
     def rollups_table(self) -> dynamodb.Table:
         """The table of the rollups' state."""
-        return self._own("rollups_table").storage.rollups
+        return self._find_stage("rollups_table").storage.rollups
 
     @property
     def database(self) -> str:
         """The name of the Glue database of the archive."""
-        return self._own("database").lake.name
+        return self._find_stage("database").lake.name
 
     @property
     def overflow(self) -> sqs.Queue:
         """The queue of accepted events that DynamoDB did not take in time."""
-        return self._own("overflow").ingest.overflow
+        return self._find_stage("overflow").ingest.overflow
 
     @property
     def dead_letters(self) -> sqs.Queue:
         """The queue of accepted events that could not be written for half a day."""
-        return self._own("dead_letters").ingest.dead_letters
+        return self._find_stage("dead_letters").ingest.dead_letters
 
     @property
     def feed_dead_letters(self) -> sqs.Queue:
         """The queue of changes that a target of a feed did not take."""
-        return self._own("feed_dead_letters").feed.dead_letters
+        return self._find_stage("feed_dead_letters").feed.dead_letters
 
     @property
     def lifecycle_dead_letters(self) -> sqs.Queue:
         """The queue of failed runs of the lifecycle and of the sweeper."""
-        return self._own("lifecycle_dead_letters").lifecycle.dead_letters
+        return self._find_stage("lifecycle_dead_letters").lifecycle.dead_letters
 
     @property
     def functions(self) -> Mapping[str, lambda_.Function]:
@@ -231,25 +231,27 @@ class Tidetable(Construct):
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
         """The dashboard."""
-        return self._own("dashboard").dashboard.board
+        return self._find_stage("dashboard").dashboard.board
 
     def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
         """Let a role or a user send events by signed requests: to these streams, or to all without names.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
-        self._own("grant_write")
-        return self._grant("grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._named(streams)])
+        self._find_stage("grant_write")
+        return self._grant(
+            "grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
+        )
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
         """Let a role or a user query by signed requests: these streams, or all without names; and list the streams.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
-        routes = [("GET", f"/v1/streams/{name}/*") for name in self._named(streams)]
+        routes = [("GET", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
         return self._grant("grant_read", grantee, [("GET", "/v1/streams"), *routes])
 
-    def _named(self, streams: tuple[str, ...]) -> tuple[str, ...]:
+    def _find_streams(self, streams: tuple[str, ...]) -> tuple[str, ...]:
         known = self._common.config.streams
         for name in streams:
             if name not in known:
@@ -257,11 +259,11 @@ class Tidetable(Construct):
         return streams or ("*",)
 
     def _grant(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
-        signed = self._signed(what)
+        signed = self._find_signed_api(what)
         arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
         return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
 
-    def _signed(self, what: str) -> apigateway.RestApi:
+    def _find_signed_api(self, what: str) -> apigateway.RestApi:
         signed = self.signed_api
         if signed is None:
             raise UsageError(

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack
 
-from tidetable.names import table_prefix
+from tidetable.names import make_table_prefix
 
 from .function import Common, Function
-from .naming import catalog_table
+from .naming import name_catalog_table
 
 _MAKES = (
     *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
@@ -32,9 +32,9 @@ def allow_copies(function: Function, common: Common) -> None:
     """
     if not common.config.has_had_copies:
         return
-    tables = f"{table_prefix(common.stage)}*"
+    tables = f"{make_table_prefix(common.stage)}*"
     _allow_making(function, common.config.replicas, tables)
-    function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], table_in(function, "*", tables))
+    function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], find_table_arn(function, "*", tables))
     stack = Stack.of(function)
     # The service mirrors scalable targets to a copy's Region, and leaves them there.
     targets = stack.format_arn(
@@ -60,19 +60,19 @@ def allow_catalog_copies(function: Function, common: Common, catalog: str, *, de
     if not common.config.has_had_copies:
         return
     function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
-    _allow_making(function, common.config.replicas, catalog_table(common.stage))
+    _allow_making(function, common.config.replicas, name_catalog_table(common.stage))
     if deletes:
-        copies = table_in(function, "*", catalog_table(common.stage))
+        copies = find_table_arn(function, "*", name_catalog_table(common.stage))
         function.allow([f"dynamodb:{action}" for action in _DELETES], copies)
 
 
 def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
     if regions:
-        copies = [table_in(function, region, tables) for region in regions]
+        copies = [find_table_arn(function, region, tables) for region in regions]
         function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
 
 
-def table_in(function: Function, region: str, tables: str) -> str:
+def find_table_arn(function: Function, region: str, tables: str) -> str:
     """The ARN of a Region's tables of this name or pattern."""
     return Stack.of(function).format_arn(
         service="dynamodb",

@@ -13,7 +13,7 @@ _MAX_AGE = "7200"
 _ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 
 
-def gateway_headers(origins: Sequence[str]) -> dict[str, str]:
+def make_gateway_headers(origins: Sequence[str]) -> dict[str, str]:
     """The headers that let a page read the gateway's own refusals; empty without origins.
 
     A gateway response has fixed values only. So with several origins every page may read the refusals: they are the
@@ -21,7 +21,7 @@ def gateway_headers(origins: Sequence[str]) -> dict[str, str]:
     """
     if not origins:
         return {}
-    return {_ALLOW_ORIGIN: f"'{_single_origin(origins) or '*'}'", "Access-Control-Expose-Headers": "'*'"}
+    return {_ALLOW_ORIGIN: f"'{_find_single_origin(origins) or '*'}'", "Access-Control-Expose-Headers": "'*'"}
 
 
 def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[str]) -> None:
@@ -29,21 +29,21 @@ def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[st
     for route in routes:
         route.add_method(
             "OPTIONS",
-            _preflight_integration(origins),
+            _make_preflight_integration(origins),
             api_key_required=False,
             authorization_type=apigateway.AuthorizationType.NONE,
             method_responses=[
                 apigateway.MethodResponse(
                     status_code="204",
                     response_parameters={
-                        f"method.response.header.{name}": True for name in _preflight_headers(origins)
+                        f"method.response.header.{name}": True for name in _make_preflight_headers(origins)
                     },
                 )
             ],
         )
 
 
-def _preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration:
+def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration:
     # With */* among the binary media types a mock answers 500, as it takes the empty body for bytes, unless both ways
     # are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
     # serverless/serverless#10254).
@@ -58,15 +58,15 @@ def _preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration
                 content_handling=text,
                 response_parameters={
                     f"method.response.header.{name}": f"'{value}'"
-                    for name, value in _preflight_headers(origins).items()
+                    for name, value in _make_preflight_headers(origins).items()
                 },
-                response_templates={"application/json": _origin_template(origins)},
+                response_templates={"application/json": _make_origin_template(origins)},
             )
         ],
     )
 
 
-def _preflight_headers(origins: Sequence[str]) -> dict[str, str]:
+def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
     """The headers of a preflight's answer.
 
     With several origins the template replaces the first by the caller's origin.
@@ -81,9 +81,9 @@ def _preflight_headers(origins: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _origin_template(origins: Sequence[str]) -> str:
+def _make_origin_template(origins: Sequence[str]) -> str:
     """The template that answers the caller's origin if it is allowed; it compares whole origins, not patterns."""
-    if _single_origin(origins):
+    if _find_single_origin(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)
     lines = [
@@ -99,5 +99,5 @@ def _origin_template(origins: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _single_origin(origins: Sequence[str]) -> str | None:
+def _find_single_origin(origins: Sequence[str]) -> str | None:
     return origins[0] if len(origins) == 1 else None

@@ -8,7 +8,7 @@ from constructs import Construct
 
 from .api import Api
 from .feed import Feed
-from .function import own_metric
+from .function import make_own_metric
 from .ingest import Ingest
 from .lifecycle import Lifecycle
 from .query import Query
@@ -36,16 +36,16 @@ class Dashboard(Construct):
         five = Duration.minutes(5)
 
         def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
-            return [own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
+            return [make_own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
 
         of_rollups = [
             [
-                _graph("Rollups: lag, s", own("refresher", "RollupLag", statistic="Maximum")),
-                _graph(
+                _draw_graph("Rollups: lag, s", own("refresher", "RollupLag", statistic="Maximum")),
+                _draw_graph(
                     "Rollups: buckets",
                     own("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
                 ),
-                _graph(
+                _draw_graph(
                     "Rollups: marks, and steps with too many groups",
                     own("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
                 ),
@@ -59,61 +59,63 @@ class Dashboard(Construct):
             default_interval=Duration.hours(6),
             widgets=[
                 [
-                    _graph("API requests and errors", [gateway.metric_count(), gateway.metric_client_error()]),
-                    _graph("Errors", [gateway.metric_server_error(), lifecycle.function.metric_errors()]),
-                    _graph(
+                    _draw_graph("API requests and errors", [gateway.metric_count(), gateway.metric_client_error()]),
+                    _draw_graph("Errors", [gateway.metric_server_error(), lifecycle.function.metric_errors()]),
+                    _draw_graph(
                         "API latency", [gateway.metric_latency(statistic=percentile) for percentile in ("p50", "p99")]
                     ),
                 ],
                 [
-                    _graph(
+                    _draw_graph(
                         "Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten")
                     ),
-                    _graph(
+                    _draw_graph(
                         "Write units and throttled writes",
                         own("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
                     ),
-                    _graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
+                    _draw_graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
                 ],
                 [
-                    _graph("Events read", own("query", "EventsRead")),
-                    _graph("Read units", own("query", "ReadUnits")),
-                    _graph(
+                    _draw_graph("Events read", own("query", "EventsRead")),
+                    _draw_graph("Read units", own("query", "ReadUnits")),
+                    _draw_graph(
                         "Query duration",
                         [query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
                     ),
                 ],
                 [
-                    _graph("Period tables", own("lifecycle", "PeriodTables", statistic="Maximum")),
-                    _graph(
+                    _draw_graph("Period tables", own("lifecycle", "PeriodTables", statistic="Maximum")),
+                    _draw_graph(
                         "Lifecycle",
                         own(
                             "lifecycle",
                             *(f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost")),
                         ),
                     ),
-                    _graph(
+                    _draw_graph(
                         "To worry about",
                         own("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum"),
                     ),
                 ],
                 [
-                    _graph("Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]),
-                    _graph(
+                    _draw_graph(
+                        "Overflow", [ingest.overflow.metric_approximate_number_of_messages_visible(period=five)]
+                    ),
+                    _draw_graph(
                         "Overflow's oldest message, s",
                         [
                             *own("drain", "OldestMessage", statistic="Maximum"),
                             ingest.overflow.metric_approximate_age_of_oldest_message(),
                         ],
                     ),
-                    _graph(
+                    _draw_graph(
                         "Dead letters", [ingest.dead_letters.metric_approximate_number_of_messages_visible(period=five)]
                     ),
                 ],
                 [
-                    _graph("Changes delivered", own("feed", "ChangesDelivered")),
-                    _graph("Feed's oldest record, ms", [feed.age]),
-                    _graph(
+                    _draw_graph("Changes delivered", own("feed", "ChangesDelivered")),
+                    _draw_graph("Feed's oldest record, ms", [feed.age]),
+                    _draw_graph(
                         "Feed's dead letters",
                         [feed.dead_letters.metric_approximate_number_of_messages_visible(period=five)],
                     ),
@@ -123,5 +125,5 @@ class Dashboard(Construct):
         )
 
 
-def _graph(title: str, metrics: list[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+def _draw_graph(title: str, metrics: list[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
     return cloudwatch.GraphWidget(title=title, left=metrics, width=8)

@@ -9,7 +9,7 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from tidetable.names import service_name
+from tidetable.names import name_service
 
 from . import allocator
 from .cors import allow_preflights
@@ -44,7 +44,7 @@ class Doors(Construct):
                 **allocator.ENVIRONMENT,
                 **ingest.environment,
                 # Its events count as ingest's own, so that one alarm and one graph watch both.
-                "POWERTOOLS_SERVICE_NAME": service_name(common.stage, "ingest"),
+                "POWERTOOLS_SERVICE_NAME": name_service(common.stage, "ingest"),
             },
             snap_start=common.config.api.snap_start,
         )

@@ -14,16 +14,16 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from tidetable.config import Config
-from tidetable.names import service_name
+from tidetable.names import name_service
 
-from .naming import catalog_table
+from .naming import name_catalog_table
 
 METRICS_NAMESPACE = "Tidetable"
 
 
-def own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+def make_own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
     """A metric that a function publishes itself."""
-    dimensions = {"service": service_name(stage, handler)}
+    dimensions = {"service": name_service(stage, handler)}
     return cloudwatch.Metric(
         namespace=METRICS_NAMESPACE, metric_name=name, dimensions_map=dimensions, statistic=statistic
     )
@@ -86,10 +86,10 @@ class Function(lambda_.Function):
             retry_attempts=0 if dead_letters is not None else None,
             environment={
                 "TIDETABLE_STAGE": common.stage,
-                "TIDETABLE_CATALOG_TABLE": catalog_table(common.stage),
+                "TIDETABLE_CATALOG_TABLE": name_catalog_table(common.stage),
                 "TIDETABLE_TRACING": "on" if observability.tracing else "off",
                 # The only dimension of the metrics: with the stage in it, two stages in one account stay apart.
-                "POWERTOOLS_SERVICE_NAME": service_name(common.stage, handler),
+                "POWERTOOLS_SERVICE_NAME": name_service(common.stage, handler),
                 "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
                 **({"TIDETABLE_ORIGIN": common.origin} if common.origin else {}),

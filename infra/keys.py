@@ -19,7 +19,7 @@ TABLE_USES = (
 WRITES, READS = ("GenerateDataKey", "Decrypt"), ("Decrypt",)
 
 
-def key_statements(
+def make_key_statements(
     scope: Construct,
     service: str,
     keys: Sequence[str],
@@ -49,6 +49,6 @@ def key_statements(
     return statements
 
 
-def customer_key(scope: Construct, id: str, encryption: str) -> kms.IKey | None:
+def find_customer_key(scope: Construct, id: str, encryption: str) -> kms.IKey | None:
     """The key of an ``encryption`` that is an ARN, otherwise None; the key's owner maintains its policy."""
     return kms.Key.from_key_arn(scope, id, encryption) if encryption.startswith("arn:") else None

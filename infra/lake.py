@@ -14,10 +14,10 @@ from constructs import Construct
 
 from tidetable.config import Config, Stream
 from tidetable.config.stream import IndexPolicy
-from tidetable.names import lake_table
+from tidetable.names import name_lake_table
 from tidetable.periods import Kind
 
-from .naming import lake_database
+from .naming import name_lake_database
 
 # The format of a period's label for partition projection, which has no format for weeks: a query must name its week.
 _PROJECTIONS: dict[Kind, dict[str, str]] = {
@@ -45,7 +45,7 @@ class Lake(Construct):
     def __init__(self, scope: Construct, id: str, *, stage: str, config: Config, bucket: s3.IBucket) -> None:
         super().__init__(scope, id)
         account = Stack.of(self).account
-        self.name = lake_database(stage)
+        self.name = name_lake_database(stage)
         database = glue.CfnDatabase(
             self,
             "Database",
@@ -56,10 +56,10 @@ class Lake(Construct):
         )
         database.apply_removal_policy(RemovalPolicy.DESTROY)
         for stream in config.streams.values():
-            table = self._table(stream, account, bucket)
+            table = self._make_table(stream, account, bucket)
             table.add_dependency(database)
 
-    def _table(self, stream: Stream, account: str, bucket: s3.IBucket) -> glue.CfnTable:
+    def _make_table(self, stream: Stream, account: str, bucket: s3.IBucket) -> glue.CfnTable:
         location = f"s3://{bucket.bucket_name}/stream={stream.name}/"
         column = glue.CfnTable.ColumnProperty
         return glue.CfnTable(
@@ -68,7 +68,7 @@ class Lake(Construct):
             catalog_id=account,
             database_name=self.name,
             table_input=glue.CfnTable.TableInputProperty(
-                name=lake_table(stream.name),
+                name=name_lake_table(stream.name),
                 description=f"Archived periods of the stream {stream.name}",
                 table_type="EXTERNAL_TABLE",
                 partition_keys=[column(name="period", type="string")],
@@ -110,10 +110,10 @@ def columns(stream: Stream) -> dict[str, str]:
     and declared columns.
     """
     indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
-    declared = {name.lower(): _glue(kind) for name, kind in sorted(stream.archive.columns.items())}
+    declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN
     return {**own, **indexes, **declared, **_REST}
 
 
-def _glue(kind: str) -> str:
+def _name_glue_type(kind: str) -> str:
     return _TYPES.get(kind) or re.sub(r"\s", "", kind)

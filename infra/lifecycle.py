@@ -20,7 +20,7 @@ from constructs import Construct
 
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
-from .function import Common, Function, own_metric, retention
+from .function import Common, Function, make_own_metric, retention
 from .objects import ARCHIVES, LARGE
 from .queue import Queue
 from .storage import Storage
@@ -52,33 +52,33 @@ class Lifecycle(Construct):
         self._feed = feed
         # Messages of failed runs. They contain no events, so the queue uses the service's own key.
         self.dead_letters = Queue(self, "DeadLetters")
-        self.archiver = self._archiver(archive)
-        self.restorer = self._restorer(archive)
+        self.archiver = self._make_archiver(archive)
+        self.restorer = self._make_restorer(archive)
         on_failure = destinations.SqsDestination(self.dead_letters)
-        self.function = self._reconciler("Function", "lifecycle", minutes=5, dead_letters=on_failure)
+        self.function = self._make_reconciler("Function", "lifecycle", minutes=5, dead_letters=on_failure)
         # CloudFormation waits for its answer and reports its failure, so it needs no dead-letter queue.
-        self.deployment = self._reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
+        self.deployment = self._make_reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
         # It protects the catalog once the stage stands.
         self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
         allow_catalog_copies(self.function, common, storage.catalog.table_arn, deletes=False)
         # It deletes the catalog's copies before CloudFormation deletes the catalog.
         allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
-        self.sweeper = self._sweeper()
+        self.sweeper = self._make_sweeper()
         self._provider = self._create_provider()
-        self.tables = self._resource()
+        self.tables = self._make_resource()
         # Created after the tables and deleted before them: a run during the stack's deletion would create them again.
         self.schedule = self._schedule()
         self.schedule.node.add_dependency(self.tables)
-        self._daily()
+        self._schedule_daily_runs()
 
     @property
     def health(self) -> cloudwatch.Metric:
         """1 for a run whose actions all succeeded, 0 for a run with failed actions,
         which are not errors of the function.
         """
-        return own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
+        return make_own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
-    def _parquet_function(
+    def _make_parquet_function(
         self, id: str, handler: str, code: lambda_.Code, environment: Mapping[str, str] = MappingProxyType({})
     ) -> Function:
         """A function that reads or writes Parquet: it has the memory and the time that an export needs."""
@@ -93,8 +93,8 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": self._storage.bucket.bucket_name, **environment},
         )
 
-    def _archiver(self, code: lambda_.Code) -> Function:
-        function = self._parquet_function("Archiver", "archiver", code, self._time_travel())
+    def _make_archiver(self, code: lambda_.Code) -> Function:
+        function = self._make_parquet_function("Archiver", "archiver", code, self._allow_time_travel())
         reach(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, self._storage.catalog.table_arn)
@@ -103,11 +103,11 @@ class Lifecycle(Construct):
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
-    def _restorer(self, code: lambda_.Code) -> Function:
+    def _make_restorer(self, code: lambda_.Code) -> Function:
         # Before it writes events it notes their series, where rollups read them by series.
         rollups = self._storage.rollups
         notes = {"TIDETABLE_ROLLUPS_TABLE": rollups.table_name}
-        function = self._parquet_function("Restorer", "restorer", code, notes)
+        function = self._make_parquet_function("Restorer", "restorer", code, notes)
         function.allow(["dynamodb:BatchWriteItem"], rollups.table_arn)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
@@ -119,7 +119,7 @@ class Lifecycle(Construct):
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
-    def _sweeper(self) -> Function:
+    def _make_sweeper(self) -> Function:
         bucket = self._storage.bucket
         function = Function(
             self,
@@ -141,7 +141,7 @@ class Lifecycle(Construct):
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 
-    def _reconciler(
+    def _make_reconciler(
         self, id: str, handler: str, *, minutes: int, dead_letters: lambda_.IDestination | None = None
     ) -> Function:
         function = Function(
@@ -156,7 +156,7 @@ class Lifecycle(Construct):
                 "TIDETABLE_ARCHIVER_FUNCTION": self.archiver.function_name,
                 "TIDETABLE_FEED_FUNCTION": self._feed.function.function_name,
                 "TIDETABLE_ROLLUPS_TABLE": self._storage.rollups.table_name,
-                **self._time_travel(),
+                **self._allow_time_travel(),
             },
             dead_letters=dead_letters,
         )
@@ -176,7 +176,7 @@ class Lifecycle(Construct):
         function.allow(["events:PutEvents"], bus)
         return function
 
-    def _time_travel(self) -> dict[str, str]:
+    def _allow_time_travel(self) -> dict[str, str]:
         """Only the local stage runs the lifecycle as at another time, and archives the tables that such a run closed."""
         return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
 
@@ -195,7 +195,7 @@ class Lifecycle(Construct):
             ),
         )
 
-    def _daily(self) -> None:
+    def _schedule_daily_runs(self) -> None:
         scheduler.Schedule(
             self,
             "Sweeps",
@@ -215,16 +215,16 @@ class Lifecycle(Construct):
         group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
-    def _resource(self) -> CustomResource:
+    def _make_resource(self) -> CustomResource:
         """A resource that reconciles when the stack is created and when the configuration changes,
         before the deploy returns.
         """
-        resource = self.custom_resource(self, "Tables", "Custom::TidetableTables")
+        resource = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
         # It also waits for the policies of its role and of the feed's: a deploy must not create tables or mappings before it may.
         resource.node.add_dependency(self.deployment, self.archiver, self._storage, self._feed)
         return resource
 
-    def custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
+    def make_custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
         """A resource of the deployment's function, which runs again at every change of the configuration."""
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
         return CustomResource(

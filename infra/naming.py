@@ -7,20 +7,20 @@ import re
 from aws_cdk import ArnFormat, Stack
 from constructs import Construct
 
-from tidetable.names import table_prefix
+from tidetable.names import make_table_prefix
 
 
-def catalog_table(stage: str) -> str:
+def name_catalog_table(stage: str) -> str:
     """The catalog's name; it has no dot, so it never looks like a period table."""
     return f"tidetable-{stage}-catalog"
 
 
-def rollups_table(stage: str) -> str:
+def name_rollups_table(stage: str) -> str:
     """The name of the table of the rollups' edges and marks."""
     return f"tidetable-{stage}-rollups"
 
 
-def alarm_prefix(construct: Construct, stage: str) -> str:
+def name_alarm_prefix(construct: Construct, stage: str) -> str:
     """What the names of a stage's alarms begin with; empty in a stack whose functions know it by the stage alone.
 
     CloudFormation makes the names of the stack's name and the alarm's logical id. The CDK makes that of the ids of the
@@ -58,7 +58,7 @@ def log_bucket(scope: Construct, stage: str) -> str:
     return f"tidetable-{stage}-logs-{stack.account}-{stack.region}"
 
 
-def period_tables(scope: Construct, stage: str) -> str:
+def name_period_tables(scope: Construct, stage: str) -> str:
     """The ARN pattern of a stage's period tables.
 
     The lifecycle creates and deletes them, so a template cannot list them.
@@ -66,11 +66,11 @@ def period_tables(scope: Construct, stage: str) -> str:
     return Stack.of(scope).format_arn(
         service="dynamodb",
         resource="table",
-        resource_name=f"{table_prefix(stage)}*",
+        resource_name=f"{make_table_prefix(stage)}*",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
 
 
-def lake_database(stage: str) -> str:
+def name_lake_database(stage: str) -> str:
     """The Glue database of a stage's archive; Athena's names have no hyphens."""
     return f"tidetable_{stage.replace('-', '_')}"

@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from .function import Function
-from .keys import READS, WRITES, key_statements
+from .keys import READS, WRITES, make_key_statements
 
 # Prefixes of the bucket: archives, large values, and messages that were too large for their queue.
 ARCHIVES, LARGE, OVERFLOW = "stream=", "large/", "overflow/"
@@ -38,7 +38,7 @@ class Objects(Construct):
         function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
         uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
         if uses:
-            for statement in key_statements(self, "s3", self._object_keys, uses, region=self._region):
+            for statement in make_key_statements(self, "s3", self._object_keys, uses, region=self._region):
                 function.add_to_role_policy(statement)
 
     def allow_listing(self, function: Function, *prefixes: str) -> None:

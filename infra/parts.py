@@ -24,7 +24,7 @@ from .function import Common
 from .ingest import Ingest
 from .lake import Lake
 from .lifecycle import Lifecycle
-from .naming import alarm_prefix
+from .naming import name_alarm_prefix
 from .query import Query
 from .rollups import Rollups
 from .standing import Standing
@@ -120,7 +120,7 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
             slim=slim,
             lifecycle=lifecycle.function,
             storage=storage,
-            alarm_prefix=alarm_prefix(scope, common.stage),
+            alarm_prefix=name_alarm_prefix(scope, common.stage),
         )
     api = Api(
         scope,

@@ -22,5 +22,5 @@ class Standing(Construct):
     ) -> None:
         super().__init__(scope, id)
         protected = "true" if common.config.keeps_catalog else "false"
-        resource = lifecycle.custom_resource(self, "Resource", "Custom::TidetableStanding", protected=protected)
+        resource = lifecycle.make_custom_resource(self, "Resource", "Custom::TidetableStanding", protected=protected)
         resource.node.add_dependency(*after)

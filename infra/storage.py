@@ -11,8 +11,8 @@ from constructs import Construct
 from tidetable.config import Config, Keeping
 
 from .function import Function
-from .keys import READS, WRITES, customer_key, key_statements
-from .naming import archive_bucket, catalog_table, log_bucket, rollups_table
+from .keys import READS, WRITES, find_customer_key, make_key_statements
+from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
 # Messages that were too large for the overflow queue. What refers to them waits for up to 14 days, may be a dead letter for 14
@@ -32,15 +32,15 @@ def archive_rules(config: Config) -> list[s3.LifecycleRule]:
     There is no rule for all archives: it would delete those of a stream that kept them longer and has left the configuration. If
     rules overlap, S3 follows the rule that deletes first.
     """
-    policies = {f"{ARCHIVES}{name}/": config.keeping_of(name) for name in config.streams}
+    policies = {f"{ARCHIVES}{name}/": config.find_keeping(name) for name in config.streams}
     return [
-        _rule(prefix, policy)
+        _make_rule(prefix, policy)
         for prefix, policy in policies.items()
         if policy.expire_after or policy.storage_class != "standard"
     ]
 
 
-def _rule(prefix: str, policy: Keeping) -> s3.LifecycleRule:
+def _make_rule(prefix: str, policy: Keeping) -> s3.LifecycleRule:
     storage_class = _CLASSES.get(policy.storage_class)
     after = Duration.days(policy.storage_class_after.days)
     return s3.LifecycleRule(
@@ -71,13 +71,13 @@ class Storage(Objects):
     ) -> None:
         super().__init__(scope, id)
         # The key of the bucket and the queues; None for the services' own keys.
-        self.key = key or customer_key(self, "Key", config.storage.encryption)
+        self.key = key or find_customer_key(self, "Key", config.storage.encryption)
         self._message_keys = [*config.storage_keys, *([key.key_arn] if key is not None else [])]
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         removal = keep if config.keeps_catalog else RemovalPolicy.DESTROY
-        self.catalog = self._table("Catalog", catalog_table(stage), removal)
+        self.catalog = self._make_table("Catalog", name_catalog_table(stage), removal)
         # It is there without rollups, too: a table that was kept could not be created again under its name.
-        self.rollups = self._table("Rollups", rollups_table(stage), removal)
+        self.rollups = self._make_table("Rollups", name_rollups_table(stage), removal)
         self.bucket = self._make_bucket(stage, config) if bucket is None else bucket
         self._object_keys = list(self._message_keys)
         if bucket is not None:
@@ -145,7 +145,7 @@ class Storage(Objects):
             auto_delete_objects=not kept,
         )
 
-    def _table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:
+    def _make_table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:
         """A table with a partition key and a sort key, on demand, which can be restored to any second."""
         return dynamodb.Table(
             self,
@@ -163,5 +163,5 @@ class Storage(Objects):
 
     def allow_messages(self, function: Function, *, receives: bool = False) -> None:
         """Let the function use the queues' keys: to send messages, or only to receive some."""
-        for statement in key_statements(self, "sqs", self._message_keys, READS if receives else WRITES):
+        for statement in make_key_statements(self, "sqs", self._message_keys, READS if receives else WRITES):
             function.add_to_role_policy(statement)

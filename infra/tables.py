@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from aws_cdk import ArnFormat, Stack
 
-from tidetable.names import table_prefix
+from tidetable.names import make_table_prefix
 
 from .function import Common, Function
-from .keys import TABLE_USES, key_statements
-from .naming import period_tables
+from .keys import TABLE_USES, make_key_statements
+from .naming import name_period_tables
 
 
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
@@ -22,14 +22,14 @@ def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
     A table never changes its layout and its key, so these rights must not follow from today's configuration alone. Copies are
     encrypted by no customer's key.
     """
-    function.allow([f"dynamodb:{action}" for action in actions], period_tables(function, common.stage))
+    function.allow([f"dynamodb:{action}" for action in actions], name_period_tables(function, common.stage))
     creates = "CreateTable" in actions
     keys = () if common.origin else common.config.table_keys
-    for statement in key_statements(function, "dynamodb", keys, TABLE_USES, grants=creates):
+    for statement in make_key_statements(function, "dynamodb", keys, TABLE_USES, grants=creates):
         function.add_to_role_policy(statement)
 
 
-def scalable_targets(function: Function) -> str:
+def name_scalable_targets(function: Function) -> str:
     """The ARN pattern of scalable targets, whose names AWS chooses."""
     return Stack.of(function).format_arn(
         service="application-autoscaling",
@@ -47,11 +47,11 @@ def allow_scaling(function: Function, common: Common) -> None:
     """
     stack = Stack.of(function)
     targets = ["RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy"]
-    function.allow([f"application-autoscaling:{action}" for action in targets], scalable_targets(function))
+    function.allow([f"application-autoscaling:{action}" for action in targets], name_scalable_targets(function))
     alarms = stack.format_arn(
         service="cloudwatch",
         resource="alarm",
-        resource_name=f"TargetTracking-table/{table_prefix(common.stage)}*",
+        resource_name=f"TargetTracking-table/{make_table_prefix(common.stage)}*",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
     function.allow([f"cloudwatch:{action}" for action in ("PutMetricAlarm", "DescribeAlarms", "DeleteAlarms")], alarms)

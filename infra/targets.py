@@ -28,7 +28,7 @@ class Targets(Construct):
         policy = common.config.observability
         topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._of_region(policy.topics)]
         topics += [topic] if topic is not None else []
-        self.topic = self._own(common.stage, policy.addresses) if policy.addresses else None
+        self.topic = self._make_topic(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:
             topics.append(self.topic)
         self._actions: list[cloudwatch.IAlarmAction] = [actions.SnsAction(topic) for topic in topics]
@@ -58,7 +58,7 @@ class Targets(Construct):
                 here = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, named[number]))
                 yield number, Token.as_string(Fn.condition_if(here.logical_id, arn, Aws.NO_VALUE))
 
-    def _own(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
+    def _make_topic(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
         alarms = Stack.of(self).format_arn(
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )

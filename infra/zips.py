@@ -39,7 +39,7 @@ def join(parts: Sequence[Path], target: Path) -> None:
                 base, found = joined.tell(), _read_directory(source, part)
                 source.seek(0)
                 _copy(source, joined, found.offset)
-                entries += _moved(found.entries, base)
+                entries += _move_entries(found.entries, base)
                 count += found.files
         begins = joined.tell()
         if count >= _MOST_ENTRIES or begins + len(entries) >= _MOST_BYTES:
@@ -67,7 +67,7 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
         length -= len(chunk)
 
 
-def _moved(entries: bytes, base: int) -> bytes:
+def _move_entries(entries: bytes, base: int) -> bytes:
     """The entries of a directory whose files begin ``base`` bytes later."""
     moved, at = bytearray(entries), 0
     while at < len(moved):

@@ -214,10 +214,10 @@ class Pipeline:
     @cached_property
     def definitions(self) -> Mapping[str, Sequence[Definition]]:
         """The rollups of each stream that has any."""
-        from tidetable.rollups.definition import definition_of
+        from tidetable.rollups.definition import make_definition
 
         streams = self.config.rolled_up
-        return {stream.name: [definition_of(stream, rollup) for rollup in stream.rollup] for stream in streams}
+        return {stream.name: [make_definition(stream, rollup) for rollup in stream.rollup] for stream in streams}
 
     @cached_property
     def rolled(self) -> Rolled | None:

@@ -30,11 +30,11 @@ class SharedZip(zipfile.ZipFile):
         if members is not None or pwd is not None or str(path or "") in _EMPTY:
             super().extractall(path, members, pwd)
             return
-        shared = self._named_folder() if self.namelist() == [FOLDER_ENTRY] else self._unpack_once()
+        shared = self._make_named_folder() if self.namelist() == [FOLDER_ENTRY] else self._unpack_once()
         target.rmdir()
         target.symlink_to(shared, target_is_directory=True)
 
-    def _named_folder(self) -> Path:
+    def _make_named_folder(self) -> Path:
         folder = Path(self.read(FOLDER_ENTRY).decode())
         if not folder.is_dir():
             raise RuntimeError(f"{folder}, the code of a function, was removed: deploy the stage again")

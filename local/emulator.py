@@ -24,7 +24,7 @@ from local.processes import (
     PortTaken,
     clean_environment,
     end_process,
-    free_port,
+    find_free_port,
     start_server,
 )
 from local.tables import start_layer
@@ -131,7 +131,7 @@ class Emulator:
         """Set the time of the emulator and its functions to this machine's time plus an offset."""
         if self._clock is None:
             raise RuntimeError("this emulator's clock cannot be moved")
-        self._clock.write_text(f"{offset.total_seconds() + _own_offset():+.0f}\n")
+        self._clock.write_text(f"{offset.total_seconds() + _read_own_offset():+.0f}\n")
         if self._process is not None:
             # After this time every process reads the file again: libfaketime compares whole seconds, so a process keeps a time
             # for up to one second more.
@@ -140,7 +140,7 @@ class Emulator:
     @property
     def time_environment(self) -> dict[str, str]:
         """The environment variables that give another program the emulator's time."""
-        return {} if self._clock is None else _faketime_variables(self._clock)
+        return {} if self._clock is None else _make_faketime_variables(self._clock)
 
     def _start_tables(self) -> None:
         self._tables = DynamoDBLocal(long=self._long, folder=self.folder / "dynamodb-local")
@@ -150,7 +150,7 @@ class Emulator:
 
     def _start_emulator(self) -> None:
         for attempt in range(PORT_TRIES):
-            self.port = free_port()
+            self.port = find_free_port()
             try:
                 self._process = start_server(
                     "the emulator",
@@ -158,7 +158,7 @@ class Emulator:
                     self.log,
                     lambda text: "Running on http" in text and self._answers(),
                     folder=self.folder,
-                    environment=self._environment(),
+                    environment=self._make_environment(),
                 )
             except PortTaken:
                 if attempt == PORT_TRIES - 1:
@@ -171,7 +171,7 @@ class Emulator:
     def _origin(self) -> Path:
         return self.folder / "endpoint"
 
-    def _environment(self) -> dict[str, str]:
+    def _make_environment(self) -> dict[str, str]:
         environment = clean_environment() | {
             # It accepts any key and runs code, so no other machine may reach it. Its default is every interface.
             "BIND_HOST": HOST,
@@ -187,7 +187,7 @@ class Emulator:
             environment["AWS_ENDPOINT_URL_DYNAMODB"] = self._dynamodb
         if self._clock is not None:
             self.move_clock(timedelta(0))
-            environment |= _faketime_variables(self._clock)
+            environment |= _make_faketime_variables(self._clock)
         return environment | self._variables
 
     def _end(self) -> None:
@@ -212,7 +212,7 @@ def clock_can_move() -> bool:
     return sys.platform == "linux" and find_spec("libfaketime") is not None
 
 
-def _own_offset() -> float:
+def _read_own_offset() -> float:
     """How many seconds this process's own time is moved by: libfaketime knows no clock but the machine's.
 
     The tests can be run so at another hour, with ``+<seconds>`` in the file that FAKETIME_TIMESTAMP_FILE names.
@@ -221,7 +221,7 @@ def _own_offset() -> float:
     return float(Path(moved).read_text()) if moved else 0.0
 
 
-def _faketime_variables(clock: Path) -> dict[str, str]:
+def _make_faketime_variables(clock: Path) -> dict[str, str]:
     spec = find_spec("libfaketime")
     if spec is None or spec.origin is None:
         raise RuntimeError("libfaketime is not installed")

@@ -60,7 +60,7 @@ class Layer:
             "DeleteTable": self._delete,
             "TagResource": self._tag,
             "UntagResource": self._untag,
-            "ListTagsOfResource": self._tags,
+            "ListTagsOfResource": self._read_tags,
             "UpdateContinuousBackups": self._recover,
             "DescribeContinuousBackups": self._recover,
         }
@@ -116,11 +116,11 @@ class Layer:
         plain = {name: value for name, value in payload.items() if name not in _UNKNOWN}
         if plain.keys() != {"TableName"}:
             self._ask("UpdateTable", plain)
-        _note(self._facts_of(payload["TableName"]), payload)
+        _note(self._find_facts(payload["TableName"]), payload)
         return {"TableDescription": self._describe_fully("DescribeTable", payload)["Table"]}
 
     def _delete(self, payload: Document) -> Document:
-        if self._facts_of(payload["TableName"]).described.get("DeletionProtectionEnabled"):
+        if self._find_facts(payload["TableName"]).described.get("DeletionProtectionEnabled"):
             raise Refused(
                 "ValidationException",
                 "Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.",
@@ -132,29 +132,29 @@ class Layer:
     def _describe_fully(self, operation: str, payload: Document) -> Document:
         answer = self._ask(operation, {"TableName": payload["TableName"]})
         for described in answer.values():
-            described.update(self._facts_of(payload["TableName"]).described)
+            described.update(self._find_facts(payload["TableName"]).described)
         return answer
 
     def _tag(self, payload: Document) -> Document:
-        self._facts_by_arn(payload).tags.update({tag["Key"]: tag["Value"] for tag in payload["Tags"]})
+        self._find_facts_by_arn(payload).tags.update({tag["Key"]: tag["Value"] for tag in payload["Tags"]})
         return {}
 
     def _untag(self, payload: Document) -> Document:
         for key in payload["TagKeys"]:
-            self._facts_by_arn(payload).tags.pop(key, None)
+            self._find_facts_by_arn(payload).tags.pop(key, None)
         return {}
 
-    def _tags(self, payload: Document) -> Document:
-        return {"Tags": [{"Key": key, "Value": value} for key, value in self._facts_by_arn(payload).tags.items()]}
+    def _read_tags(self, payload: Document) -> Document:
+        return {"Tags": [{"Key": key, "Value": value} for key, value in self._find_facts_by_arn(payload).tags.items()]}
 
-    def _facts_by_arn(self, payload: Document) -> Facts:
+    def _find_facts_by_arn(self, payload: Document) -> Facts:
         name = payload["ResourceArn"].rpartition("/")[2]
         self._describe_fully("DescribeTable", {"TableName": name})
-        return self._facts_of(name)
+        return self._find_facts(name)
 
     def _recover(self, payload: Document) -> Document:
         self._describe_fully("DescribeTable", payload)
-        facts = self._facts_of(payload["TableName"])
+        facts = self._find_facts(payload["TableName"])
         if "PointInTimeRecoverySpecification" in payload:
             facts.recovery = payload["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]
         status = "ENABLED" if facts.recovery else "DISABLED"
@@ -166,7 +166,7 @@ class Layer:
             }
         }
 
-    def _facts_of(self, name: str) -> Facts:
+    def _find_facts(self, name: str) -> Facts:
         return self._facts.setdefault(name, Facts())
 
     def _adopt(self, payload: Document) -> bool:
@@ -175,7 +175,7 @@ class Layer:
             return False
         address = self._origin.read_text().strip()
         with self._lock:
-            adopted = [self._adopt_table(address, name) for name in sorted(set(_table_names(payload)))]
+            adopted = [self._adopt_table(address, name) for name in sorted(set(_list_table_names(payload)))]
             return any(adopted)
 
     def _adopt_table(self, address: str, name: str) -> bool:
@@ -210,7 +210,7 @@ def _note(facts: Facts, payload: Document) -> None:
             facts.described[name] = payload[name]
 
 
-def _table_names(payload: Any) -> Iterator[str]:
+def _list_table_names(payload: Any) -> Iterator[str]:
     """Every table that a request names."""
     if isinstance(payload, dict):
         for name, value in payload.items():

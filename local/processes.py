@@ -29,18 +29,18 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
-def clock_variables() -> dict[str, str]:
+def read_clock_variables() -> dict[str, str]:
     """The variables with which libfaketime moves this process's clock; none unless the tests run at another hour."""
     return {name: value for name, value in os.environ.items() if name.startswith(("FAKETIME", "LD_PRELOAD"))}
 
 
 def drop_clock(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment without these variables: the machine's own time."""
-    moved = clock_variables()
+    moved = read_clock_variables()
     return {name: value for name, value in environment.items() if name not in moved}
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A free port of the loopback interface. Another process may take it before the caller does."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))

@@ -33,7 +33,7 @@ class Deployed:
 
     def client(self, service: str) -> Any:
         """A boto3 client of the emulator."""
-        return aws_client(self.dynamodb or self.endpoint if service == "dynamodb" else self.endpoint, service)
+        return make_aws_client(self.dynamodb or self.endpoint if service == "dynamodb" else self.endpoint, service)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -43,7 +43,7 @@ class Deployed:
         return variables | ({"AWS_ENDPOINT_URL_DYNAMODB": self.dynamodb} if separate else {})
 
 
-def aws_client(endpoint: str, service: str) -> Any:
+def make_aws_client(endpoint: str, service: str) -> Any:
     """A boto3 client that can reach only the emulator."""
     return boto3.client(  # type: ignore[call-overload]
         service,
@@ -70,26 +70,26 @@ def deploy(
     if engine is not None:
         emulator.use(engine)
     progress("cdk bootstrap")
-    _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+    _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
     progress("cdk deploy")
     outputs_file = emulator.folder / "outputs.json"
     context = () if config is None else ("-c", f"config={config.resolve()}")
-    _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *context)
+    _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(outputs_file), *context)
     outputs: dict[str, str] = json.loads(outputs_file.read_text())[f"Tidetable-{STAGE}"]
-    key = aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
+    key = make_aws_client(emulator.endpoint, "apigateway").get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)
     return Deployed(
-        emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb
+        emulator.endpoint, _find_api(emulator.endpoint, outputs["ApiUrl"]), key["value"], outputs, emulator.dynamodb
     )
 
 
-def _api(endpoint: str, url: str) -> str:
+def _find_api(endpoint: str, url: str) -> str:
     """The API's address at the emulator, which serves https://<id>.…/<stage>/ under a path."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
 
 
-def _cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
+def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
     """Run the CDK's command line; ``app`` is the folder of an app's ``cdk.json``."""
     if urlsplit(emulator.endpoint).hostname != "127.0.0.1":
         raise RuntimeError("the local stage is only ever deployed to this machine")

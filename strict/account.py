@@ -12,7 +12,7 @@ from strict.clock import Clock
 from strict.engines import Engine
 from strict.refusals import Refusal, not_found
 from strict.rules import Rule
-from strict.tables import Index, Table, keys_of
+from strict.tables import Index, Table, read_keys
 from strict.throughput import Throughput
 from strict.timings import Timings
 
@@ -84,7 +84,7 @@ class Account:
         """Whether the instant is still to come from which a table lists a new copy."""
         return self.clock.now() < listed and self.enforces(Rule.COPY_LISTED_LATER)
 
-    def remover(self, table: Table) -> Callable[[], None]:
+    def make_remover(self, table: Table) -> Callable[[], None]:
         """What ends the deletion of a table."""
 
         def remove() -> None:
@@ -107,7 +107,7 @@ class Account:
                 raise not_found(name)
         return table
 
-    def changing_tables(self) -> list[Table]:
+    def list_changing_tables(self) -> list[Table]:
         """The tables that are being created, updated or deleted."""
         self.settle()
         return [self.tables[name] for name in self._changing]
@@ -143,7 +143,7 @@ class Account:
 
     def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any, *, local: bool = False) -> Index:
         """An index from its description in a request or an answer; ``keys`` are the table's key attributes."""
-        own = keys_of(described["KeySchema"])
+        own = read_keys(described["KeySchema"])
         projection = described.get("Projection", {"ProjectionType": "ALL"})
         everything = projection["ProjectionType"] == "ALL"
         name = f"{table}/index/{described['IndexName']}"
@@ -156,8 +156,8 @@ class Account:
             local=local,
             projection=projection,
             included=None if everything else frozenset({*keys, *own, *projection.get("NonKeyAttributes", ())}),
-            maximum=sides_of(described.get("OnDemandThroughput", {})),
-            warm=sides_of(described.get("WarmThroughput", {})),
+            maximum=read_sides(described.get("OnDemandThroughput", {})),
+            warm=read_sides(described.get("WarmThroughput", {})),
         )
 
     def _adopt(self, name: str) -> Table:
@@ -171,7 +171,7 @@ class Account:
             tags = []
         now = self.clock.now()
         units = described.get("ProvisionedThroughput", {})
-        keys = keys_of(described["KeySchema"])
+        keys = read_keys(described["KeySchema"])
         table = Table(
             name=name,
             keys=keys,
@@ -198,7 +198,7 @@ class Account:
         return table
 
 
-def sides_of(throughput: Any) -> dict[str, int]:
+def read_sides(throughput: Any) -> dict[str, int]:
     """The units of an OnDemandThroughput or a WarmThroughput, by side; a side without a limit is omitted."""
     units: dict[str, int] = {}
     for side in ("Write", "Read"):

@@ -21,7 +21,7 @@ def check_decrease(account: Account, resource: Resource) -> None:
     if not account.enforces(Rule.DECREASES):
         return
     now = account.clock.now()
-    today = resource.decreases_on(now)
+    today = resource.list_decreases(now)
     if len(today) < DECREASES_AT_ONCE:
         return
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)

@@ -18,7 +18,7 @@ ACCOUNT_UNITS = 80_000
 
 def check_concurrency(account: Account) -> None:
     """Refuse a change while the greatest allowed number of tables is changing."""
-    if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.changing_tables()) >= CHANGING_AT_ONCE:
+    if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.list_changing_tables()) >= CHANGING_AT_ONCE:
         raise over_limit(
             f"Subscriber limit exceeded: Only {CHANGING_AT_ONCE} tables can be created, updated, or deleted simultaneously"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strict.account import sides_of
+from strict.account import read_sides
 from strict.refusals import invalid
 from strict.tables import Table
 
@@ -33,27 +33,27 @@ def concerns_of(request: Request) -> frozenset[str]:
     return frozenset(concerns)
 
 
-def requested_units(table: Table, request: Request) -> dict[str, tuple[int, int]]:
+def read_requested_units(table: Table, request: Request) -> dict[str, tuple[int, int]]:
     """The requested write and read units, by the resource's name."""
     requested = {}
     if "ProvisionedThroughput" in request:
-        requested[table.name] = _units(request["ProvisionedThroughput"])
+        requested[table.name] = _read_units(request["ProvisionedThroughput"])
     for change in request.get("GlobalSecondaryIndexUpdates", ()):
         update = change.get("Update", {})
         if "ProvisionedThroughput" in update:
-            requested[table.indexes[update["IndexName"]].name] = _units(update["ProvisionedThroughput"])
+            requested[table.indexes[update["IndexName"]].name] = _read_units(update["ProvisionedThroughput"])
     return requested
 
 
-def requested_maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
+def read_requested_maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
     """The maxima that a request sets, by the resource's name."""
     maxima = {}
     if "OnDemandThroughput" in request:
-        maxima[table.name] = sides_of(request["OnDemandThroughput"])
+        maxima[table.name] = read_sides(request["OnDemandThroughput"])
     for change in request.get("GlobalSecondaryIndexUpdates", ()):
         update = change.get("Update", {})
         if "OnDemandThroughput" in update:
-            maxima[table.indexes[update["IndexName"]].name] = sides_of(update["OnDemandThroughput"])
+            maxima[table.indexes[update["IndexName"]].name] = read_sides(update["OnDemandThroughput"])
     return maxima
 
 
@@ -77,5 +77,5 @@ def check_units_fit(
         raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
 
 
-def _units(throughput: Mapping[str, int]) -> tuple[int, int]:
+def _read_units(throughput: Mapping[str, int]) -> tuple[int, int]:
     return throughput["WriteCapacityUnits"], throughput["ReadCapacityUnits"]

@@ -41,13 +41,13 @@ def _find_leading(request: Request, partition_keys: Mapping[str, str]) -> Iterat
         return
     for item in _find_items(request):
         if name in item:
-            yield _text(item[name])
+            yield _render_text(item[name])
     names, values = request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}
     for attribute, value in _EQUALS.findall(request.get("KeyConditionExpression") or ""):
         if names.get(attribute, attribute) == name and value in values:
-            yield _text(values[value])
+            yield _render_text(values[value])
     legacy = (request.get("KeyConditions") or {}).get(name) or {}
-    yield from (_text(value) for value in legacy.get("AttributeValueList", ()))
+    yield from (_render_text(value) for value in legacy.get("AttributeValueList", ()))
 
 
 def _find_items(request: Request) -> Iterator[Mapping[str, Any]]:
@@ -82,13 +82,13 @@ def _find_select(request: Request) -> str:
     return "ALL_PROJECTED_ATTRIBUTES" if request.get("IndexName") else "ALL_ATTRIBUTES"
 
 
-def _text(value: Mapping[str, Any]) -> str:
+def _render_text(value: Mapping[str, Any]) -> str:
     """A key's value as IAM compares it."""
     (only,) = value.values()
     return base64.b64encode(only).decode() if isinstance(only, bytes) else str(only)
 
 
-def partition_keys_of(table: Mapping[str, Any]) -> dict[str, str]:
+def find_partition_keys(table: Mapping[str, Any]) -> dict[str, str]:
     """The attribute of the partition key of a table ("") and of each index, from the members of its description."""
     indexes: Iterable[Mapping[str, Any]] = [
         *(table.get("GlobalSecondaryIndexes") or ()),

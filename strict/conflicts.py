@@ -30,7 +30,7 @@ class Conflicts:
     def hold(self, request: Request) -> None:
         """Lock the items of a transaction that continues after its caller stopped waiting."""
         until = self._account.clock.now() + timedelta(seconds=self._account.timings.transaction)
-        self._locked |= dict.fromkeys(self._items(request), until)
+        self._locked |= dict.fromkeys(self._list_items(request), until)
 
     def check(self, operation: str, request: Request) -> None:
         """Raise a Refusal if an ongoing transaction has locked an item of the request."""
@@ -39,17 +39,17 @@ class Conflicts:
         now = self._account.clock.now()
         self._locked = {item: until for item, until in self._locked.items() if now < until}
         if operation in _SINGLE:
-            if self._item(request) in self._locked:
+            if self._identify_item(request) in self._locked:
                 raise Refusal("TransactionConflictException", "Transaction is ongoing for the item")
         elif operation in _TRANSACTIONS:
-            codes = ["TransactionConflict" if item in self._locked else "None" for item in self._items(request)]
+            codes = ["TransactionConflict" if item in self._locked else "None" for item in self._list_items(request)]
             if "TransactionConflict" in codes:
                 raise canceled(codes)
 
-    def _items(self, request: Request) -> list[_Item]:
-        return [self._item(inner) for action in request["TransactItems"] for inner in action.values()]
+    def _list_items(self, request: Request) -> list[_Item]:
+        return [self._identify_item(inner) for action in request["TransactItems"] for inner in action.values()]
 
-    def _item(self, inner: Request) -> _Item:
+    def _identify_item(self, inner: Request) -> _Item:
         """An item as its table's name and the values of its key."""
         table = self._account.tables.get(inner["TableName"])
         key = inner.get("Key", inner.get("Item", {}))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from strict.account import Account, sides_of
+from strict.account import Account, read_sides
 from strict.checks import check_concurrency, check_idle, check_protection, check_rate, check_table_quota, check_units
 from strict.copies import check_source, describe_copies
 from strict.engines import Document
 from strict.refusals import Refusal, in_use, invalid, not_found, over_limit
 from strict.rules import Rule
-from strict.tables import Table, keys_of
+from strict.tables import Table, read_keys
 from strict.updates import Update
 
 Request = Mapping[str, Any]
@@ -32,7 +32,7 @@ class Control:
         if name in account.tables:
             raise in_use(f"Table already exists: {name}")
         self._check_quotas(request)
-        keys = keys_of(request["KeySchema"])
+        keys = read_keys(request["KeySchema"])
         units = request.get("ProvisionedThroughput", {})
         on_demand = request.get("BillingMode") == "PAY_PER_REQUEST"
         table = Table(
@@ -49,8 +49,8 @@ class Control:
             protected=request.get("DeletionProtectionEnabled", False),
             stream=request.get("StreamSpecification"),
             tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", ())},
-            warm=sides_of(request.get("WarmThroughput", {})),
-            maximum=sides_of(request.get("OnDemandThroughput", {})),
+            warm=read_sides(request.get("WarmThroughput", {})),
+            maximum=read_sides(request.get("OnDemandThroughput", {})),
             encryption=request.get("SSESpecification"),
         )
         for index in request.get("GlobalSecondaryIndexes", ()):
@@ -115,14 +115,14 @@ class Control:
         check_source(account, table.name, account.region)
         check_concurrency(account)
         check_rate(account)
-        account.begin(table, "DELETING", account.timings.delete, account.remover(table))
+        account.begin(table, "DELETING", account.timings.delete, account.make_remover(table))
         return {"TableDescription": self._describe(table)}
 
     def _begin_creation(self, table: Table) -> None:
         """Begin the creation of a table."""
         account, timings = self._account, self._account.timings
         if account.is_inaccessible(table):
-            account.begin(table, "CREATING", timings.create_without_key, account.remover(table))
+            account.begin(table, "CREATING", timings.create_without_key, account.make_remover(table))
             return
         seconds = timings.create_indexed if table.indexes else timings.create
         table.backups_from = account.clock.now() + timedelta(seconds=seconds + timings.backups)
@@ -130,7 +130,7 @@ class Control:
 
     def list_tags_of_resource(self, request: Request) -> Document:
         """ListTagsOfResource, in one page."""
-        table = self._by_arn(request)
+        table = self._find_by_arn(request)
         if self._account.is_hidden(table.seen_from):
             raise not_found(table.name)
         if self._account.is_hidden(table.tags_from):
@@ -139,12 +139,12 @@ class Control:
 
     def tag_resource(self, request: Request) -> Document:
         """TagResource."""
-        self._by_arn(request).tags.update({tag["Key"]: tag["Value"] for tag in request["Tags"]})
+        self._find_by_arn(request).tags.update({tag["Key"]: tag["Value"] for tag in request["Tags"]})
         return {}
 
     def untag_resource(self, request: Request) -> Document:
         """UntagResource."""
-        table = self._by_arn(request)
+        table = self._find_by_arn(request)
         for key in request["TagKeys"]:
             table.tags.pop(key, None)
         return {}
@@ -153,7 +153,7 @@ class Control:
         account = self._account
         check_table_quota(account)
         check_concurrency(account)
-        creating = [table for table in account.changing_tables() if table.indexes and table.status == "CREATING"]
+        creating = [table for table in account.list_changing_tables() if table.indexes and table.status == "CREATING"]
         maximum = account.indexed_at_once
         if (
             (request.get("GlobalSecondaryIndexes") or request.get("LocalSecondaryIndexes"))
@@ -184,7 +184,7 @@ class Control:
             described["TableStatus"] = "INACCESSIBLE_ENCRYPTION_CREDENTIALS"
         return described | describe_copies(self._account, table)
 
-    def _by_arn(self, request: Request) -> Table:
+    def _find_by_arn(self, request: Request) -> Table:
         table = self._account.find(request["ResourceArn"].rpartition("/")[2])
         self._check_made(table)
         return table

@@ -122,7 +122,7 @@ class Copies:
         now, timings = account.clock.now(), account.timings
         copy = self._copy(table, target, action)
         check_units(target, {resource.name: (resource.write, resource.read) for resource in copy.resources()})
-        target.engine.call("CreateTable", _creation(table))
+        target.engine.call("CreateTable", _describe_creation(table))
         target.tables[copy.name] = copy
         copy.seen_from = now + timedelta(seconds=timings.copy_seen)
         for resource in copy.resources():
@@ -191,7 +191,7 @@ class Copies:
     def _update(self, regions: Regions, table: Table, region: str, action: Request) -> None:
         """Give a copy read units or a class of its own."""
         account, target = self._account, regions.accounts[region]
-        member = self._member(regions, table, region)
+        member = self._find_member(regions, table, region)
         overrides = action.keys() & {"TableClassOverride", "ProvisionedThroughputOverride"}
         if not overrides:
             raise invalid("There are no actions specified in the Replica Update Action of the request.")
@@ -226,7 +226,7 @@ class Copies:
     def _delete(self, regions: Regions, table: Table, region: str, _: Request) -> None:
         account, target = self._account, regions.accounts[region]
         regions.settle()
-        member = self._member(regions, table, region)
+        member = self._find_member(regions, table, region)
         check_source(account, table.name, region)
         self._check_ready(table)
         copy = target.tables[table.name]
@@ -234,9 +234,9 @@ class Copies:
         timings = account.timings
         member.gone = account.clock.now() + timedelta(seconds=timings.copy_delete - timings.copy_lingers)
         account.begin(table, "UPDATING", timings.copy_update, lambda: None)
-        target.begin(copy, "DELETING", timings.copy_delete, target.remover(copy))
+        target.begin(copy, "DELETING", timings.copy_delete, target.make_remover(copy))
 
-    def _member(self, regions: Regions, table: Table, region: str) -> Member:
+    def _find_member(self, regions: Regions, table: Table, region: str) -> Member:
         member = regions.members(table.name).get(region)
         if member is None or self._account.hides_copy(member.listed):
             raise invalid(
@@ -251,7 +251,7 @@ class Copies:
         check_concurrency(self._account)
 
 
-def _creation(table: Table) -> dict[str, Any]:
+def _describe_creation(table: Table) -> dict[str, Any]:
     """CreateTable of a copy for the engine, whose units do not matter."""
     request: dict[str, Any] = {
         "TableName": table.name,

@@ -25,7 +25,7 @@ _Operand = Callable[[Item], Wire | None]
 Condition = Callable[[Item], bool]
 
 
-def sortable(value: Wire) -> Any:
+def make_sortable(value: Wire) -> Any:
     """A scalar attribute value as something that Python compares as DynamoDB does."""
     ((kind, inner),) = value.items()
     return Decimal(inner) if kind == "N" else inner
@@ -43,7 +43,7 @@ class Parser:
 
     def condition(self) -> Condition:
         """A whole condition or filter expression."""
-        parsed = self._or()
+        parsed = self._parse_or()
         if self._tokens:
             raise NotImplementedError(f"expression continues with {self._tokens}")
         return parsed
@@ -52,9 +52,9 @@ class Parser:
         """Apply an update expression to an item: SET of values and sums, REMOVE, ADD of numbers."""
         new = dict(item)
         while self._tokens:
-            clause = self._next().upper()
+            clause = self._take_next().upper()
             while True:
-                token = self._next()
+                token = self._take_next()
                 if "." in token:
                     raise NotImplementedError(f"a change within {token}")
                 name = self._name(token)
@@ -67,91 +67,93 @@ class Parser:
                 elif clause == "REMOVE":
                     new.pop(name, None)
                 elif clause == "ADD":
-                    amount = self._operand()(item)
-                    new[name] = {"N": str(Decimal(_number(item.get(name, {"N": "0"}))) + Decimal(_number(amount)))}
+                    amount = self._parse_operand()(item)
+                    new[name] = {
+                        "N": str(Decimal(_read_number(item.get(name, {"N": "0"}))) + Decimal(_read_number(amount)))
+                    }
                 else:
                     raise NotImplementedError(clause)
                 if self._peek() != ",":
                     break
-                self._next()
+                self._take_next()
         return new
 
-    def _or(self) -> Condition:
-        left = self._and()
+    def _parse_or(self) -> Condition:
+        left = self._parse_and()
         while self._peek().upper() == "OR":
-            self._next()
-            left = _either(left, self._and())
+            self._take_next()
+            left = _join_either(left, self._parse_and())
         return left
 
-    def _and(self) -> Condition:
-        left = self._not()
+    def _parse_and(self) -> Condition:
+        left = self._parse_not()
         while self._peek().upper() == "AND":
-            self._next()
-            left = _both(left, self._not())
+            self._take_next()
+            left = _join_both(left, self._parse_not())
         return left
 
-    def _not(self) -> Condition:
+    def _parse_not(self) -> Condition:
         if self._peek().upper() == "NOT":
-            self._next()
-            inner = self._not()
+            self._take_next()
+            inner = self._parse_not()
             return lambda item: not inner(item)
         if self._peek() == "(":
-            self._next()
-            inner = self._or()
+            self._take_next()
+            inner = self._parse_or()
             self._expect(")")
             return inner
-        return self._comparison()
+        return self._parse_comparison()
 
-    def _comparison(self) -> Condition:
+    def _parse_comparison(self) -> Condition:
         function = self._peek()
         if function in ("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with"):
-            return self._function(self._next())
-        left = self._operand()
-        operator = self._next().upper()
+            return self._parse_function(self._take_next())
+        left = self._parse_operand()
+        operator = self._take_next().upper()
         if operator == "BETWEEN":
-            low = self._operand()
-            assert self._next().upper() == "AND"
-            return _both(_compare(">=", left, low), _compare("<=", left, self._operand()))
+            low = self._parse_operand()
+            assert self._take_next().upper() == "AND"
+            return _join_both(_compare(">=", left, low), _compare("<=", left, self._parse_operand()))
         if operator == "IN":
             self._expect("(")
-            condition = _compare("=", left, self._operand())
-            while self._next() == ",":
-                condition = _either(condition, _compare("=", left, self._operand()))
+            condition = _compare("=", left, self._parse_operand())
+            while self._take_next() == ",":
+                condition = _join_either(condition, _compare("=", left, self._parse_operand()))
             return condition
-        return _compare(operator, left, self._operand())
+        return _compare(operator, left, self._parse_operand())
 
-    def _function(self, name: str) -> Condition:
+    def _parse_function(self, name: str) -> Condition:
         self._expect("(")
-        first = self._operand()
+        first = self._parse_operand()
         if name == "begins_with":
             self._expect(",")
-            prefix = self._operand()
+            prefix = self._parse_operand()
             self._expect(")")
-            return lambda item: _text(first(item)).startswith(_text(prefix(item)) or "\0")
+            return lambda item: _read_text(first(item)).startswith(_read_text(prefix(item)) or "\0")
         if name == "attribute_type":
             self._expect(",")
-            kind = self._operand()
+            kind = self._parse_operand()
             self._expect(")")
-            return lambda item: _text(kind(item)) in (first(item) or {})
+            return lambda item: _read_text(kind(item)) in (first(item) or {})
         self._expect(")")
         exists = name == "attribute_exists"
         return lambda item: (first(item) is not None) is exists
 
     def _sum(self) -> _Operand:
-        left = self._operand()
+        left = self._parse_operand()
         if self._peek() not in ("+", "-"):
             return left
-        sign = 1 if self._next() == "+" else -1
-        right = self._operand()
-        return lambda item: {"N": str(Decimal(_number(left(item))) + sign * Decimal(_number(right(item))))}
+        sign = 1 if self._take_next() == "+" else -1
+        right = self._parse_operand()
+        return lambda item: {"N": str(Decimal(_read_number(left(item))) + sign * Decimal(_read_number(right(item))))}
 
-    def _operand(self) -> _Operand:
-        token = self._next()
+    def _parse_operand(self) -> _Operand:
+        token = self._take_next()
         if token == "if_not_exists":
             self._expect("(")
-            path = self._operand()
+            path = self._parse_operand()
             self._expect(",")
-            default = self._operand()
+            default = self._parse_operand()
             self._expect(")")
             return lambda item: path(item) or default(item)
         if token.startswith(":"):
@@ -175,11 +177,11 @@ class Parser:
     def _peek(self) -> str:
         return self._tokens[0] if self._tokens else ""
 
-    def _next(self) -> str:
+    def _take_next(self) -> str:
         return str(self._tokens.pop(0))
 
     def _expect(self, token: str) -> None:
-        actual = self._next()
+        actual = self._take_next()
         assert actual == token, f"{token} expected, {actual} read"
 
 
@@ -190,24 +192,24 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Condition:
         a, b = left(item), right(item)
         if a is None or b is None or a.keys() != b.keys():
             return operator == "<>" and a is not None
-        return compare(sortable(a), sortable(b))
+        return compare(make_sortable(a), make_sortable(b))
 
     return condition
 
 
-def _both(left: Condition, right: Condition) -> Condition:
+def _join_both(left: Condition, right: Condition) -> Condition:
     return lambda item: left(item) and right(item)
 
 
-def _either(left: Condition, right: Condition) -> Condition:
+def _join_either(left: Condition, right: Condition) -> Condition:
     return lambda item: left(item) or right(item)
 
 
-def _text(value: Wire | None) -> str:
+def _read_text(value: Wire | None) -> str:
     return str((value or {}).get("S", ""))
 
 
-def _number(value: Wire | None) -> str:
+def _read_number(value: Wire | None) -> str:
     if value is None:
         raise invalid("The provided expression refers to an attribute that does not exist in the item")
     if "N" not in value:

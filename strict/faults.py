@@ -86,7 +86,7 @@ class Faults:
         """
         if not self.active:
             return None
-        tables = tables_of(payload)
+        tables = find_tables(payload)
         later: NoAnswer | None = None
         for fault in self.active:
             if not fault.strikes(operation, tables, self._chance):
@@ -112,7 +112,7 @@ class Faults:
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
 
 
-def tables_of(payload: Any) -> frozenset[str]:
+def find_tables(payload: Any) -> frozenset[str]:
     """The names of the tables in a request."""
     if "TableName" in payload:
         return frozenset({payload["TableName"]})

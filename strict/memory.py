@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from strict.engines import Document
-from strict.expressions import Parser, meets_condition, sortable, update_item
+from strict.expressions import Parser, make_sortable, meets_condition, update_item
 from strict.refusals import Refusal, canceled, in_use, not_found
-from strict.tables import keys_of
+from strict.tables import read_keys
 from strict.units import Stored, Wire
 
 Request = Mapping[str, Any]
@@ -33,7 +33,7 @@ class _Sorted:
     def position_of(self, item: Mapping[str, Wire]) -> tuple[Any, _Position] | None:
         if any(name not in item for name in self.keys):
             return None
-        partition, *rest = (sortable(item[name]) for name in (*self.keys, *self._own))
+        partition, *rest = (make_sortable(item[name]) for name in (*self.keys, *self._own))
         return partition, tuple(rest)
 
     def put(self, item: _Item) -> None:
@@ -89,13 +89,13 @@ class _Sorted:
 
 class _Table:
     def __init__(self, request: Request) -> None:
-        self.main = _Sorted(keys_of(request["KeySchema"]))
+        self.main = _Sorted(read_keys(request["KeySchema"]))
         self.indexes: dict[str, _Sorted] = {}
         for index in (*request.get("GlobalSecondaryIndexes", ()), *request.get("LocalSecondaryIndexes", ())):
             self.add_index(index)
 
     def add_index(self, described: Any) -> None:
-        index = _Sorted(keys_of(described["KeySchema"]), self.main.keys)
+        index = _Sorted(read_keys(described["KeySchema"]), self.main.keys)
         for item in self.main.all():
             index.put(item)
         self.indexes[described["IndexName"]] = index
@@ -145,7 +145,7 @@ class MemoryEngine:
             raise NotImplementedError(operation)
         return acts[operation](payload)
 
-    def _table(self, name: str) -> _Table:
+    def _find_table(self, name: str) -> _Table:
         if name not in self._tables:
             raise not_found(name)
         return self._tables[name]
@@ -157,7 +157,7 @@ class MemoryEngine:
         return {}
 
     def _update_table(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         for change in request.get("GlobalSecondaryIndexUpdates", ()):
             if "Create" in change:
                 table.add_index(change["Create"])
@@ -166,7 +166,7 @@ class MemoryEngine:
         return {}
 
     def _delete_table(self, request: Request) -> Document:
-        self._table(request["TableName"])
+        self._find_table(request["TableName"])
         del self._tables[request["TableName"]]
         return {}
 
@@ -175,38 +175,38 @@ class MemoryEngine:
             raise Refusal("ConditionalCheckFailedException", "The conditional request failed")
 
     def _put(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         self._check(request, table.main.get(request["Item"]))
         table.put(request["Item"])
         return {}
 
     def _update(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         old = table.main.get(request["Key"])
         self._check(request, old)
         table.put(update_item(request, old))
         return {}
 
     def _delete(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         self._check(request, table.main.get(request["Key"]))
         table.remove(request["Key"])
         return {}
 
     def _get(self, request: Request) -> Document:
-        item = self._table(request["TableName"]).main.get(request["Key"])
+        item = self._find_table(request["TableName"]).main.get(request["Key"])
         return {"Item": item} if item is not None else {}
 
     def _batch_get(self, request: Request) -> Document:
         responses = {
-            name: [item for key in options["Keys"] if (item := self._table(name).main.get(key)) is not None]
+            name: [item for key in options["Keys"] if (item := self._find_table(name).main.get(key)) is not None]
             for name, options in request["RequestItems"].items()
         }
         return {"Responses": responses, "UnprocessedKeys": {}}
 
     def _batch_write(self, request: Request) -> Document:
         for name, changes in request["RequestItems"].items():
-            table = self._table(name)
+            table = self._find_table(name)
             for change in changes:
                 if "PutRequest" in change:
                     table.put(change["PutRequest"]["Item"])
@@ -218,7 +218,7 @@ class MemoryEngine:
         codes = []
         for action in request["TransactItems"]:
             ((_, inner),) = action.items()
-            old = self._table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item")))
+            old = self._find_table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item")))
             try:
                 self._check(inner, old)
                 if "UpdateExpression" in inner:
@@ -239,9 +239,9 @@ class MemoryEngine:
         return {"Responses": [self._get(inner) for action in request["TransactItems"] for inner in action.values()]}
 
     def _query(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
-        partition, low, high = _bounds(request, index)
+        partition, low, high = _read_bounds(request, index)
         ascending = request.get("ScanIndexForward", True)
         after = request.get("ExclusiveStartKey")
         items = index.between(partition, low, high, after, ascending=ascending)
@@ -251,7 +251,7 @@ class MemoryEngine:
         return _page(index.project(items), request, {*table.main.keys, *index.keys})
 
     def _scan(self, request: Request) -> Document:
-        table = self._table(request["TableName"])
+        table = self._find_table(request["TableName"])
         index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
         items = [item for item in index.all() if index.position_of(item)]
         if "TotalSegments" in request:
@@ -269,7 +269,7 @@ def _is_range(request: Request) -> bool:
     return _RANGE.fullmatch(request["KeyConditionExpression"]) is not None
 
 
-def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
+def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
     """The partition of a key condition, and the range of its sort values."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
     text = request["KeyConditionExpression"]
@@ -277,17 +277,17 @@ def _bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
         text = text.replace(short, name)
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
     hash_key, *rest = index.keys
-    partition = sortable(values[words[words.index(hash_key) + 2]])
+    partition = make_sortable(values[words[words.index(hash_key) + 2]])
     if not rest or rest[0] not in words:
         return partition, None, None
     start = words.index(rest[0])
     operator = words[start + 1]
     if operator == "BETWEEN":
-        return partition, sortable(values[words[start + 2]]), sortable(values[words[start + 4]])
+        return partition, make_sortable(values[words[start + 2]]), make_sortable(values[words[start + 4]])
     if words[start - 1] == "begins_with":
-        prefix = sortable(values[operator])
+        prefix = make_sortable(values[operator])
         return partition, prefix, prefix + "\U0010ffff"
-    value = sortable(values[words[start + 2]])
+    value = make_sortable(values[words[start + 2]])
     return partition, None if operator.startswith("<") else value, None if operator.startswith(">") else value
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from json.encoder import encode_basestring_ascii as quoted
+from json.encoder import encode_basestring_ascii as quote_name
 from typing import Any
 
 from strict.account import Account
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
 from strict.throughput import Lane, Side
-from strict.units import Wire, index_units, item_size, put_units
+from strict.units import Wire, index_units, measure_item, put_units
 
 Reason = tuple[str, str]
 
@@ -42,10 +42,10 @@ class Meter:
             units = index_units(before, after, index.keys)
             if units:
                 key = partition_key(index.keys[0], after or before or {})
-                charges.append(Charge(self.payer(table, index), "Write", factor * units, key))
+                charges.append(Charge(self.find_payer(table, index), "Write", factor * units, key))
         return charges
 
-    def payer(self, table: Table, resource: Resource) -> Resource:
+    def find_payer(self, table: Table, resource: Resource) -> Resource:
         """The resource that has the units of a table or an index: a local index has its table's."""
         local = isinstance(resource, Index) and resource.local
         return table if local and self._account.enforces(Rule.LOCAL_UNITS) else resource
@@ -55,7 +55,7 @@ class Meter:
         now = self._account.clock.now()
         reasons = []
         for charge in charges:
-            lane, partition = self._lane(table, charge)
+            lane, partition = self._find_lane(table, charge)
             reason = lane.refusal(charge.units, partition, now)
             if reason is not None:
                 reasons.append(reason)
@@ -65,18 +65,18 @@ class Meter:
         """Take the charges' units from their resources."""
         now = self._account.clock.now()
         for charge in charges:
-            lane, partition = self._lane(table, charge)
+            lane, partition = self._find_lane(table, charge)
             lane.take(charge.units, partition, now)
 
     def count(self, table: Table, old: Wire | None, new: Wire | None) -> None:
         """Update the sizes and counts of the table and its indexes."""
-        table.size += (item_size(new) if new else 0) - (item_size(old) if old else 0)
+        table.size += (measure_item(new) if new else 0) - (measure_item(old) if old else 0)
         table.count += bool(new) - bool(old)
         for index in table.indexes.values():
             before, after = index.project(old), index.project(new)
-            index.size += (item_size(after) if after else 0) - (item_size(before) if before else 0)
+            index.size += (measure_item(after) if after else 0) - (measure_item(before) if before else 0)
             index.count += bool(after) - bool(before)
-        grown = collection_growth(table, old, new)
+        grown = measure_collection_growth(table, old, new)
         if grown:
             key = partition_key(table.keys[0], new or old or {})
             table.collections[key] = table.collections.get(key, 0) + grown
@@ -91,12 +91,12 @@ class Meter:
         units: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for table, charge in charges:
             units[table.name][charge.resource.name] += charge.units
-        return [_consumed_capacity(name, own, indexes=detail == "INDEXES") for name, own in units.items()]
+        return [_describe_consumed_capacity(name, own, indexes=detail == "INDEXES") for name, own in units.items()]
 
-    def _lane(self, table: Table, charge: Charge) -> tuple[Lane, int]:
+    def _find_lane(self, table: Table, charge: Charge) -> tuple[Lane, int]:
         throughput = charge.resource.throughput
         lane = throughput.write if charge.side == "Write" else throughput.read
-        partition = throughput.partition_of(charge.key, self._account.clock.now(), on_demand=table.on_demand)
+        partition = throughput.find_partition(charge.key, self._account.clock.now(), on_demand=table.on_demand)
         return lane, partition
 
     def factor(self) -> int:
@@ -104,7 +104,7 @@ class Meter:
         return 2 if self._account.enforces(Rule.TRANSACTION_COSTS) else 1
 
 
-def _consumed_capacity(table: str, units: Mapping[str, float], *, indexes: bool) -> dict[str, Any]:
+def _describe_consumed_capacity(table: str, units: Mapping[str, float], *, indexes: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"TableName": table, "CapacityUnits": sum(units.values())}
     if indexes:
         answer["Table"] = {"CapacityUnits": units.get(table, 0.0)}
@@ -114,13 +114,15 @@ def _consumed_capacity(table: str, units: Mapping[str, float], *, indexes: bool)
     return answer
 
 
-def collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
+def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
     """By how many bytes a change makes an item collection larger; 0 in a table without local indexes, which has no limit."""
     local = [index for index in table.indexes.values() if index.local]
     if not local:
         return 0
     held = [(old, new), *((index.project(old), index.project(new)) for index in local)]
-    return sum((item_size(after) if after else 0) - (item_size(before) if before else 0) for before, after in held)
+    return sum(
+        (measure_item(after) if after else 0) - (measure_item(before) if before else 0) for before, after in held
+    )
 
 
 def partition_key(name: str, item: Mapping[str, Any]) -> str:
@@ -129,7 +131,7 @@ def partition_key(name: str, item: Mapping[str, Any]) -> str:
     if value is None:
         return "null"
     ((kind, inner),) = value.items()
-    return f'{{"{kind}": {quoted(inner)}}}'
+    return f'{{"{kind}": {quote_name(inner)}}}'
 
 
 def omit_capacity_option(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from strict.units import Wire
 Request = Mapping[str, Any]
 
 
-def projection_paths(request: Request) -> list[list[str]]:
+def read_projection_paths(request: Request) -> list[list[str]]:
     """The paths of a projection; this double does not support elements of lists."""
     names = request.get("ExpressionAttributeNames", {})
     paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
@@ -22,7 +22,7 @@ def projection_paths(request: Request) -> list[list[str]]:
 
 def project_item(request: Request, item: Wire) -> Wire:
     """What a request shows of an item that it names by its key."""
-    return project(item, projection_paths(request)) if "ProjectionExpression" in request else item
+    return project(item, read_projection_paths(request)) if "ProjectionExpression" in request else item
 
 
 def project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:

@@ -8,14 +8,14 @@ from typing import Any
 
 from strict.account import Account
 from strict.engines import Document
-from strict.expressions import Parser, sortable
+from strict.expressions import Parser, make_sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
 from strict.placeholders import find_attributes
-from strict.projections import project, project_item, projection_paths
+from strict.projections import project, project_item, read_projection_paths
 from strict.refusals import invalid, throttled
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
-from strict.units import Wire, item_size, read_units
+from strict.units import Wire, measure_item, read_units
 
 Request = Mapping[str, Any]
 
@@ -45,7 +45,7 @@ class Reads:
         bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
         whole = self._account.engine.call("GetItem", bare).get("Item")
         answer = {} if whole is None else {"Item": project_item(request, whole)}
-        units = read_units(item_size(whole or {}), consistent=consistent)
+        units = read_units(measure_item(whole or {}), consistent=consistent)
         return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
@@ -70,17 +70,17 @@ class Reads:
                     continue
                 bare = {"TableName": name, "Key": key, "ConsistentRead": consistent}
                 item = account.engine.call("GetItem", bare).get("Item")
-                size += item_size(item or {})
+                size += measure_item(item or {})
                 if size > BATCH_BYTES and account.enforces(Rule.ANSWER_BYTES):
                     unprocessed.setdefault(name, {**options, "Keys": []})["Keys"].append(key)
                     continue
-                charge = Charge(table, "Read", read_units(item_size(item or {}), consistent=consistent), text)
+                charge = Charge(table, "Read", read_units(measure_item(item or {}), consistent=consistent), text)
                 self._meter.take(table, [charge])
                 paid.append((table, charge))
                 if item is not None:
                     answers[name].append(project_item(options, item))
         if unprocessed and not paid:
-            raise self._throttled(reasons)
+            raise self._refuse_throttled(reasons)
         consumed = self._meter.report_consumed(request, paid)
         answer: Document = {"Responses": answers, "UnprocessedKeys": unprocessed}
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
@@ -101,7 +101,7 @@ class Reads:
             table = self._account.find_usable(action["Get"]["TableName"])
             key = partition_key(table.keys[0], action["Get"]["Key"])
             self._admit(table, table, key)
-            units = self._meter.factor() * read_units(item_size(response.get("Item", {})), consistent=True)
+            units = self._meter.factor() * read_units(measure_item(response.get("Item", {})), consistent=True)
             charges.append((table, Charge(table, "Read", units, key)))
         for table, charge in charges:
             self._meter.take(table, [charge])
@@ -113,7 +113,7 @@ class Reads:
         account = self._account
         if account.enforces(Rule.RANGE_ORDER):
             _refuse_backwards(request)
-        key = request["ExpressionAttributeValues"][_partition_value(request)]
+        key = request["ExpressionAttributeValues"][_find_partition_value(request)]
         if not next(iter(key.values())) and account.enforces(Rule.EMPTY_KEYS):
             raise invalid(
                 "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty "
@@ -123,7 +123,7 @@ class Reads:
             raise invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
             )
-        return self._page("Query", request, _queried_key(request))
+        return self._page("Query", request, _read_queried_key(request))
 
     def scan(self, request: Request) -> Document:
         """Scan."""
@@ -132,7 +132,7 @@ class Reads:
     def _page(self, operation: str, request: Request, key: str) -> Document:
         table = self._account.find_usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
-        payer = self._meter.payer(table, resource)
+        payer = self._meter.find_payer(table, resource)
         self._admit(table, payer, key)
         if self._account.enforces(Rule.PROJECTED_ONLY):
             _refuse_unprojected(request, resource)
@@ -146,7 +146,7 @@ class Reads:
         if _fetches(request, resource):
             wholes = self._fetch(table, read["Items"], consistent=consistent)
             if self._account.enforces(Rule.LOCAL_FETCHES):
-                units += sum(read_units(item_size(item), consistent=consistent) for item in wholes)
+                units += sum(read_units(measure_item(item), consistent=consistent) for item in wholes)
             answer |= _show(request, wholes)
         elif _DISPLAY_MEMBERS & request.keys():
             answer |= self._filter_and_project(operation, request, table, read["Items"])
@@ -163,7 +163,7 @@ class Reads:
         """The page and its bytes; it ends at 1 MB, even if the engine read further."""
         size, items = 0, page["Items"]
         for number, item in enumerate(items):
-            bytes_ = item_size(item)
+            bytes_ = measure_item(item)
             if size + bytes_ > PAGE_BYTES and number and self._account.enforces(Rule.PAGE_BYTES):
                 last = items[number - 1]
                 names = {*table.keys, *resource.keys}
@@ -197,21 +197,21 @@ class Reads:
         if request.get("Select") == "COUNT":
             return {"Items": [], "Count": len(matching)}
         if "ProjectionExpression" in request:
-            paths = projection_paths(request)
+            paths = read_projection_paths(request)
             matching = [project(item, paths) for item in matching]
         return {"Items": matching, "Count": len(matching)}
 
     def _admit(self, table: Table, resource: Resource, key: str) -> None:
         reasons = self._meter.find_refusals(table, [Charge(resource, "Read", 0, key)])
         if reasons:
-            raise self._throttled(reasons)
+            raise self._refuse_throttled(reasons)
 
     def _charge(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
         self._meter.take(table, [charge])
         consumed = self._meter.report_consumed(request, [(table, charge)])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
-    def _throttled(self, reasons: list[Reason]) -> Exception:
+    def _refuse_throttled(self, reasons: list[Reason]) -> Exception:
         return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
@@ -232,7 +232,7 @@ def _refuse_unprojected(request: Request, resource: Resource) -> None:
     """Refuse a projection or a filter on attributes that the index does not hold."""
     if not isinstance(resource, Index) or resource.included is None or resource.local:
         return
-    missing = _used_names(request) - resource.included
+    missing = _find_used_names(request) - resource.included
     if missing:
         index = resource.name.rpartition("/")[2]
         raise invalid(
@@ -245,7 +245,7 @@ def _fetches(request: Request, resource: Resource) -> bool:
     """Whether a request of a local index shows, or filters by, what the index does not hold."""
     if not isinstance(resource, Index) or not resource.local or resource.included is None:
         return False
-    return request.get("Select") == "ALL_ATTRIBUTES" or bool(_used_names(request) - resource.included)
+    return request.get("Select") == "ALL_ATTRIBUTES" or bool(_find_used_names(request) - resource.included)
 
 
 def _show(request: Request, items: Sequence[Wire]) -> Document:
@@ -254,12 +254,12 @@ def _show(request: Request, items: Sequence[Wire]) -> Document:
         matches = Parser(request["FilterExpression"], request).condition()
         items = [item for item in items if matches(item)]
     if "ProjectionExpression" in request:
-        paths = projection_paths(request)
+        paths = read_projection_paths(request)
         items = [project(item, paths) for item in items]
     return {"Items": [] if request.get("Select") == "COUNT" else list(items), "Count": len(items)}
 
 
-def _used_names(request: Request) -> set[str]:
+def _find_used_names(request: Request) -> set[str]:
     """The attributes that a request shows or filters by."""
     names = request.get("ExpressionAttributeNames", {})
     texts = (request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
@@ -270,7 +270,7 @@ def _refuse_backwards(request: Request) -> None:
     """Refuse a range whose upper bound lies below its lower bound."""
     match = _BETWEEN.search(request.get("KeyConditionExpression", ""))
     if match is not None:
-        low, high = (sortable(request["ExpressionAttributeValues"][match[group]]) for group in (1, 2))
+        low, high = (make_sortable(request["ExpressionAttributeValues"][match[group]]) for group in (1, 2))
         if low > high:
             raise invalid(
                 "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or equal "
@@ -278,12 +278,12 @@ def _refuse_backwards(request: Request) -> None:
             )
 
 
-def _queried_key(request: Request) -> str:
+def _read_queried_key(request: Request) -> str:
     """The partition key of a Query, as text."""
-    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][_partition_value(request)]})
+    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][_find_partition_value(request)]})
 
 
-def _partition_value(request: Request) -> str:
+def _find_partition_value(request: Request) -> str:
     """The placeholder of the partition key's value."""
     match = _EQUALS.search(request["KeyConditionExpression"])
     if match is None:

@@ -150,7 +150,7 @@ class Regions:
         """Send the items that a request wrote to the other Regions."""
         account = self.accounts[region]
         now = account.clock.now()
-        for name, key in _written(operation, payload, account):
+        for name, key in _list_written(operation, payload, account):
             others = self.others(name, region)
             if not others:
                 continue
@@ -207,13 +207,13 @@ class _SendingEngine:
         return answer
 
 
-def _written(operation: str, payload: Mapping[str, Any], account: Account) -> Iterator[tuple[str, Document]]:
+def _list_written(operation: str, payload: Mapping[str, Any], account: Account) -> Iterator[tuple[str, Document]]:
     """Table and key of each item that a request wrote."""
     if operation == "BatchWriteItem":
         for name, changes in payload["RequestItems"].items():
             for change in changes:
                 ((kind, inner),) = change.items()
-                yield name, inner["Key"] if kind == "DeleteRequest" else _key(account.tables[name], inner["Item"])
+                yield name, inner["Key"] if kind == "DeleteRequest" else _read_key(account.tables[name], inner["Item"])
         return
     actions = [payload]
     if operation == "TransactWriteItems":
@@ -222,8 +222,8 @@ def _written(operation: str, payload: Mapping[str, Any], account: Account) -> It
         ]
     for inner in actions:
         name = inner["TableName"]
-        yield name, inner["Key"] if "Key" in inner else _key(account.tables[name], inner["Item"])
+        yield name, inner["Key"] if "Key" in inner else _read_key(account.tables[name], inner["Item"])
 
 
-def _key(table: Table, item: Mapping[str, Any]) -> Document:
+def _read_key(table: Table, item: Mapping[str, Any]) -> Document:
     return {name: item[name] for name in table.keys}

@@ -11,7 +11,7 @@ from typing import Any
 from strict.clock import Clock
 from strict.engines import Document, Engine
 from strict.memory import MemoryEngine
-from strict.tables import keys_of
+from strict.tables import read_keys
 
 _READS = frozenset({"GetItem", "Query", "Scan"})
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
@@ -47,10 +47,10 @@ class LaggingEngine:
         answer = self._leader.call(operation, payload)
         if operation in _WRITES:
             self._catch_up()
-            for write, request in _writes(operation, payload):
+            for write, request in _list_writes(operation, payload):
                 self._send(write, request)
         elif operation == "CreateTable":
-            self._keys[payload["TableName"]] = keys_of(payload["KeySchema"])
+            self._keys[payload["TableName"]] = read_keys(payload["KeySchema"])
             self._replica.call(operation, payload)
         elif operation == "UpdateTable":
             self._replica.call(operation, payload)
@@ -80,7 +80,7 @@ class LaggingEngine:
             self._last.clear()
 
 
-def _writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The writes of a request, item by item, without conditions: the leader has checked them already."""
     if operation == "BatchWriteItem":
         for name, changes in payload["RequestItems"].items():
@@ -93,10 +93,10 @@ def _writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, M
         for action in payload["TransactItems"]:
             ((kind, inner),) = action.items()
             if kind != "ConditionCheck":
-                yield f"{kind}Item", _unconditional(inner)
+                yield f"{kind}Item", _remove_condition(inner)
     else:
-        yield operation, _unconditional(payload)
+        yield operation, _remove_condition(payload)
 
 
-def _unconditional(request: Mapping[str, Any]) -> Mapping[str, Any]:
+def _remove_condition(request: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in request.items() if name != "ConditionExpression"}

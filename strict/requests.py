@@ -10,7 +10,7 @@ from strict.account import Account
 from strict.placeholders import Expression, check_filter, check_placeholders, check_projection
 from strict.refusals import invalid
 from strict.rules import Rule
-from strict.tables import Table, keys_of
+from strict.tables import Table, read_keys
 
 Request = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ _SMALLEST, _LARGEST = -130, 125
 _WRONG = "One or more parameter values were invalid: "
 
 
-def _attribute_types(table: Table) -> dict[str, str]:
+def _read_attribute_types(table: Table) -> dict[str, str]:
     return {definition["AttributeName"]: definition["AttributeType"] for definition in table.definitions}
 
 
@@ -38,16 +38,16 @@ class Requests:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._checks: Mapping[str, Callable[[Request], None]] = {
-            "CreateTable": self._creation,
-            "TagResource": self._tags,
-            "PutItem": self._action,
-            "UpdateItem": self._action,
-            "DeleteItem": self._action,
-            "GetItem": self._action,
-            "BatchWriteItem": self._batch_write,
-            "BatchGetItem": self._batch_get,
-            "TransactWriteItems": self._transaction,
-            "TransactGetItems": self._transaction,
+            "CreateTable": self._check_creation,
+            "TagResource": self._check_tags,
+            "PutItem": self._check_action,
+            "UpdateItem": self._check_action,
+            "DeleteItem": self._check_action,
+            "GetItem": self._check_action,
+            "BatchWriteItem": self._check_batch_write,
+            "BatchGetItem": self._check_batch_get,
+            "TransactWriteItems": self._check_transaction,
+            "TransactGetItems": self._check_transaction,
             "Query": self._page,
             "Scan": self._page,
         }
@@ -58,14 +58,14 @@ class Requests:
         if check is not None:
             check(request)
 
-    def _table(self, name: str) -> Table | None:
+    def _find_table(self, name: str) -> Table | None:
         """A table; None if it is missing, which the operation itself refuses."""
         return self._account.tables.get(name)
 
-    def _creation(self, request: Request) -> None:
+    def _check_creation(self, request: Request) -> None:
         enforces = self._account.enforces
         indexes, local = request.get("GlobalSecondaryIndexes", ()), request.get("LocalSecondaryIndexes", ())
-        self._local(request, local)
+        self._check_local_indexes(request, local)
         attributes = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in (*indexes, *local))
         if attributes > ATTRIBUTES and enforces(Rule.PROJECTED_ATTRIBUTES):
             raise invalid(f"{_WRONG}the indexes project {attributes} attributes besides keys, at most {ATTRIBUTES}")
@@ -80,15 +80,15 @@ class Requests:
             raise invalid(
                 f"{_WRONG}GlobalSecondaryIndex count exceeds the per-table limit of {INDEXES}: {len(indexes)}"
             )
-        self._tags(request)
+        self._check_tags(request)
 
-    def _local(self, request: Request, indexes: Sequence[Any]) -> None:
+    def _check_local_indexes(self, request: Request, indexes: Sequence[Any]) -> None:
         enforces = self._account.enforces
         if len(indexes) > LOCAL_INDEXES and enforces(Rule.LOCAL_QUOTA):
             raise invalid("Cannot have more than 5 local secondary indexes per table")
-        keys = keys_of(request["KeySchema"])
+        keys = read_keys(request["KeySchema"])
         for index in indexes:
-            own = keys_of(index["KeySchema"])
+            own = read_keys(index["KeySchema"])
             if (len(keys) < 2 or len(own) != 2 or own[0] != keys[0]) and enforces(Rule.LOCAL_SCHEMA):
                 raise invalid(
                     f"{_WRONG}Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"
@@ -96,42 +96,42 @@ class Requests:
                     else f"{_WRONG}Index KeySchema of {index['IndexName']} must have the hash key of the table and a range key"
                 )
 
-    def _tags(self, request: Request) -> None:
+    def _check_tags(self, request: Request) -> None:
         if len(request.get("Tags", ())) > TAGS and self._account.enforces(Rule.TAG_QUOTA):
             raise invalid(f"Too many tags: {len(request['Tags'])}, at most {TAGS}")
 
-    def _action(self, request: Request) -> None:
+    def _check_action(self, request: Request) -> None:
         """A request for one item, or one action of a transaction."""
-        self._expressions(request)
-        table = self._table(request["TableName"])
+        self._check_expressions(request)
+        table = self._find_table(request["TableName"])
         if "Item" in request:
-            self._item(table, request["Item"])
+            self._check_item(table, request["Item"])
         if "Key" in request and table is not None:
-            self._key(table, request["Key"])
+            self._check_key(table, request["Key"])
 
-    def _batch_write(self, request: Request) -> None:
+    def _check_batch_write(self, request: Request) -> None:
         for name, changes in request["RequestItems"].items():
-            table = self._table(name)
+            table = self._find_table(name)
             for change in changes:
                 if "PutRequest" in change:
-                    self._item(table, change["PutRequest"]["Item"])
+                    self._check_item(table, change["PutRequest"]["Item"])
                 elif table is not None:
-                    self._key(table, change["DeleteRequest"]["Key"])
+                    self._check_key(table, change["DeleteRequest"]["Key"])
 
-    def _batch_get(self, request: Request) -> None:
+    def _check_batch_get(self, request: Request) -> None:
         for name, keys_and_options in request["RequestItems"].items():
-            self._expressions(keys_and_options)
-            table = self._table(name)
+            self._check_expressions(keys_and_options)
+            table = self._find_table(name)
             if table is not None:
                 for key in keys_and_options["Keys"]:
-                    self._key(table, key)
+                    self._check_key(table, key)
 
-    def _transaction(self, request: Request) -> None:
+    def _check_transaction(self, request: Request) -> None:
         items = []
         for action in request["TransactItems"]:
             ((_, inner),) = action.items()
-            self._action(inner)
-            table = self._table(inner["TableName"])
+            self._check_action(inner)
+            table = self._find_table(inner["TableName"])
             key = inner.get("Key", inner.get("Item", {}))
             if table is not None:
                 items.append((table.name, *(str(key.get(name)) for name in table.keys)))
@@ -141,8 +141,8 @@ class Requests:
     def _page(self, request: Request) -> None:
         """Query or Scan."""
         enforces = self._account.enforces
-        self._expressions(request)
-        table = self._table(request["TableName"])
+        self._check_expressions(request)
+        table = self._find_table(request["TableName"])
         local = table is not None and "IndexName" in request and table.indexes[request["IndexName"]].local
         if "IndexName" in request and not local and request.get("ConsistentRead") and enforces(Rule.INDEX_READS):
             raise invalid("Consistent reads are not supported on global secondary indexes")
@@ -152,7 +152,7 @@ class Requests:
         if enforces(Rule.FILTERED_KEYS):
             check_filter(request, keys)
 
-    def _expressions(self, request: Request) -> None:
+    def _check_expressions(self, request: Request) -> None:
         enforces = self._account.enforces
         expressions = [
             Expression.of(text) for name, text in request.items() if name.endswith("Expression") and text is not None
@@ -165,30 +165,30 @@ class Requests:
             check_projection(request)
         values = request.get("ExpressionAttributeValues")
         if values:
-            self._values(values.values())
+            self._check_values(values.values())
 
-    def _item(self, table: Table | None, item: Mapping[str, Any]) -> None:
-        self._values(item.values())
+    def _check_item(self, table: Table | None, item: Mapping[str, Any]) -> None:
+        self._check_values(item.values())
         if table is None:
             return
-        types = _attribute_types(table)
+        types = _read_attribute_types(table)
         for number, name in enumerate(table.keys):
             if name in item:
-                self._key_value(name, item[name], types, number, "the table's key")
+                self._check_key_value(name, item[name], types, number, "the table's key")
         for index in table.indexes.values():
             for number, name in enumerate(index.keys):
                 if name in item:
-                    self._key_value(name, item[name], types, number, f"the key of index {index.name}")
+                    self._check_key_value(name, item[name], types, number, f"the key of index {index.name}")
 
-    def _key(self, table: Table, key: Mapping[str, Any]) -> None:
+    def _check_key(self, table: Table, key: Mapping[str, Any]) -> None:
         if key.keys() != set(table.keys) and self._account.enforces(Rule.KEY_TYPES):
             raise invalid("The provided key element does not match the schema")
-        types = _attribute_types(table)
+        types = _read_attribute_types(table)
         for number, name in enumerate(table.keys):
             if name in key:
-                self._key_value(name, key[name], types, number, "the table's key")
+                self._check_key_value(name, key[name], types, number, "the table's key")
 
-    def _key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, owner: str) -> None:
+    def _check_key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, owner: str) -> None:
         """One attribute of a key; ``number`` is 0 in a partition key and 1 in a sort key."""
         enforces = self._account.enforces
         ((kind, inner),) = value.items()
@@ -209,32 +209,32 @@ class Requests:
                     key = ("hashkey", "rangekey")[number]
                     raise invalid(f"{_WRONG}Size of {key} has exceeded the maximum size limit of {maximum} bytes")
 
-    def _values(self, values: Iterable[Any]) -> None:
+    def _check_values(self, values: Iterable[Any]) -> None:
         """Check the numbers and the nesting of values."""
         for value in values:
             ((kind, inner),) = value.items()
             if kind in ("M", "L"):
-                self._nested(inner.values() if kind == "M" else inner, 1)
+                self._check_nesting(inner.values() if kind == "M" else inner, 1)
             elif kind in ("N", "NS"):
-                self._numbers([inner] if kind == "N" else inner)
+                self._check_numbers([inner] if kind == "N" else inner)
 
-    def _nested(self, values: Iterable[Any], level: int) -> None:
+    def _check_nesting(self, values: Iterable[Any], level: int) -> None:
         if level > LEVELS and self._account.enforces(Rule.LEVELS):
             raise invalid("Nesting Levels have exceeded supported limits: Attributes are nested beyond 32 levels")
         for value in values:
             ((kind, inner),) = value.items()
             if kind in ("M", "L"):
-                self._nested(inner.values() if kind == "M" else inner, level + 1)
+                self._check_nesting(inner.values() if kind == "M" else inner, level + 1)
             elif kind in ("N", "NS"):
-                self._numbers([inner] if kind == "N" else inner)
+                self._check_numbers([inner] if kind == "N" else inner)
 
-    def _numbers(self, texts: Iterable[str]) -> None:
+    def _check_numbers(self, texts: Iterable[str]) -> None:
         for text in texts:
             # A number as short as this without an exponent is within every limit.
             if len(text) > DIGITS or "e" in text or "E" in text:
-                self._number(text)
+                self._check_number(text)
 
-    def _number(self, text: str) -> None:
+    def _check_number(self, text: str) -> None:
         if not self._account.enforces(Rule.NUMBERS):
             return
         number = Decimal(text)

@@ -28,7 +28,7 @@ class Resource:
     warm: dict[str, int] = field(default_factory=dict)
     maximum: dict[str, int] = field(default_factory=dict)
 
-    def decreases_on(self, now: datetime) -> list[datetime]:
+    def list_decreases(self, now: datetime) -> list[datetime]:
         """The decreases of the present UTC day."""
         return [decrease for decrease in self.decreases if decrease.date() == now.date()]
 
@@ -52,7 +52,7 @@ class Resource:
     def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
         """ProvisionedThroughput as DescribeTable shows it."""
         figures: dict[str, Any] = {
-            "NumberOfDecreasesToday": len(self.decreases_on(now)),
+            "NumberOfDecreasesToday": len(self.list_decreases(now)),
             "ReadCapacityUnits": 0 if on_demand else self.read,
             "WriteCapacityUnits": 0 if on_demand else self.write,
         }
@@ -152,7 +152,7 @@ class Table(Resource):
             "DeletionProtectionEnabled": self.protected,
             "TableSizeBytes": size,
             "ItemCount": count,
-            "WarmThroughput": _sides(self.warm, "UnitsPerSecond") | {"Status": "ACTIVE"},
+            "WarmThroughput": _name_sides(self.warm, "UnitsPerSecond") | {"Status": "ACTIVE"},
         }
         if self.maximum:
             described["OnDemandThroughput"] = self.maxima()
@@ -189,11 +189,11 @@ def schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)]
 
 
-def keys_of(described: Any) -> tuple[str, ...]:
+def read_keys(described: Any) -> tuple[str, ...]:
     """A KeySchema's key attributes, the partition key first."""
     ordered = sorted(described, key=lambda key: key["KeyType"] != "HASH")
     return tuple(key["AttributeName"] for key in ordered)
 
 
-def _sides(values: Mapping[str, int], suffix: str) -> dict[str, int]:
+def _name_sides(values: Mapping[str, int], suffix: str) -> dict[str, int]:
     return {f"{side}{suffix}": values.get(side, 0) for side in ("Write", "Read")}

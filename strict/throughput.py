@@ -88,7 +88,7 @@ class Lane:
         if (
             kind is None
             and Rule.PARTITION_THROUGHPUT not in self._without
-            and not self._partition_bucket(partition, now).has(units, now)
+            and not self._find_partition_bucket(partition, now).has(units, now)
         ):
             kind = "KeyRange"
         return None if kind is None else (f"{self._kind}{self._side}{kind}ThroughputExceeded", self._resource)
@@ -98,10 +98,10 @@ class Lane:
         self._bucket.take(units)
         self._on_demand.take(units)
         self._maximum.take(units)
-        self._partition_bucket(partition, now).take(units)
+        self._find_partition_bucket(partition, now).take(units)
         self._peaks.add(units, now)
 
-    def _partition_bucket(self, partition: int, now: datetime) -> TokenBucket:
+    def _find_partition_bucket(self, partition: int, now: datetime) -> TokenBucket:
         if partition not in self._partitions:
             # A burst cannot exceed a partition's limit.
             self._partitions[partition] = TokenBucket(PARTITION_UNITS[self._side], 1.0, now)
@@ -125,7 +125,7 @@ class Throughput:
         if write.provisioned is None:
             self._split(ceil(self.write.limit(now) / 1000))
 
-    def partition_of(self, key: str, now: datetime, *, on_demand: bool) -> int:
+    def find_partition(self, key: str, now: datetime, *, on_demand: bool) -> int:
         """The physical partition of a partition key; each partition has an equal share of the hash's range."""
         if on_demand:
             self._split(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))

@@ -26,7 +26,7 @@ class Stored(dict[str, Any]):
         self.size = _weigh(item)
 
 
-def item_size(item: Mapping[str, Wire]) -> int:
+def measure_item(item: Mapping[str, Wire]) -> int:
     """Bytes of an item in DynamoDB's JSON: names and values in UTF-8,
     as the Developer Guide's "item sizes" counts them.
     """
@@ -34,17 +34,17 @@ def item_size(item: Mapping[str, Wire]) -> int:
 
 
 def _weigh(item: Mapping[str, Wire]) -> int:
-    return sum(len(name.encode()) + value_size(value) for name, value in item.items())
+    return sum(len(name.encode()) + measure_value(value) for name, value in item.items())
 
 
-def value_size(value: Wire) -> int:
+def measure_value(value: Wire) -> int:
     """Bytes of one attribute value."""
     ((kind, inner),) = value.items()
     match kind:
         case "S":
             return len(inner.encode())
         case "N":
-            return number_size(inner)
+            return measure_number(inner)
         case "B":
             return len(inner if isinstance(inner, bytes) else base64.b64decode(inner))
         case "BOOL" | "NULL":
@@ -52,17 +52,17 @@ def value_size(value: Wire) -> int:
         case "SS":
             return sum(len(member.encode()) for member in inner)
         case "NS":
-            return sum(map(number_size, inner))
+            return sum(map(measure_number, inner))
         case "BS":
             return sum(len(member if isinstance(member, bytes) else base64.b64decode(member)) for member in inner)
         case "L":
-            return 3 + sum(1 + value_size(element) for element in inner)
+            return 3 + sum(1 + measure_value(element) for element in inner)
         case "M":
-            return 3 + sum(1 + len(name.encode()) + value_size(member) for name, member in inner.items())
+            return 3 + sum(1 + len(name.encode()) + measure_value(member) for name, member in inner.items())
     raise ValueError(f"{kind} is not a type of DynamoDB")
 
 
-def number_size(text: str) -> int:
+def measure_number(text: str) -> int:
     """Bytes of a number: one per two significant digits, one more, and one for a minus.
 
     Zeros at either end do not count.
@@ -84,7 +84,7 @@ def read_units(size: int, *, consistent: bool) -> float:
 
 def put_units(old: Wire | None, new: Wire | None) -> int:
     """Units of replacing an item by another (None: no item): the size of the larger item counts."""
-    return write_units(max(item_size(item) if item else 0 for item in (old, new)))
+    return write_units(max(measure_item(item) if item else 0 for item in (old, new)))
 
 
 def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
@@ -96,7 +96,7 @@ def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
     if old == new:
         return 0
     if old is None or new is None:
-        return write_units(item_size(old or new or {}))
+        return write_units(measure_item(old or new or {}))
     if any(old[key] != new[key] for key in keys):
-        return write_units(item_size(old)) + write_units(item_size(new))
+        return write_units(measure_item(old)) + write_units(measure_item(new))
     return put_units(old, new)

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from strict.account import Account, sides_of
+from strict.account import Account, read_sides
 from strict.budgets import check_class_change, check_decrease, format_time
 from strict.checks import check_concurrency, check_idle, check_units
-from strict.concerns import check_units_fit, concerns_of, requested_maxima, requested_units
+from strict.concerns import check_units_fit, concerns_of, read_requested_maxima, read_requested_units
 from strict.copies import Copies, check_copies
 from strict.refusals import Refusal, invalid, over_limit
 from strict.rules import Rule
@@ -85,7 +85,7 @@ class Update:
         """Billing mode, units of the table and of its indexes, and on-demand maxima."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
-        requested, maxima = requested_units(table, request), requested_maxima(table, request)
+        requested, maxima = read_requested_units(table, request), read_requested_maxima(table, request)
         if on_demand == table.on_demand and not requested and not maxima:
             return _NO_EFFECT
         check_units_fit(table, requested, maxima, on_demand=on_demand)
@@ -180,7 +180,7 @@ class Update:
     def _warm(self, table: Table, request: Request) -> _Effect:
         if "WarmThroughput" not in request:
             return _NO_EFFECT
-        requested = sides_of(request["WarmThroughput"])
+        requested = read_sides(request["WarmThroughput"])
         lowered = [side for side, units in requested.items() if units < table.warm.get(side, 0)]
         if lowered and self._account.enforces(Rule.WARM_ONLY_RISES):
             raise invalid(

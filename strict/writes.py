@@ -11,11 +11,11 @@ from typing import Any
 from strict.account import Account
 from strict.engines import Document
 from strict.expressions import meets_condition, update_item
-from strict.metering import Charge, Meter, Reason, collection_growth, omit_capacity_option, partition_key
+from strict.metering import Charge, Meter, Reason, measure_collection_growth, omit_capacity_option, partition_key
 from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
-from strict.units import ITEM_BYTES, Wire, item_size
+from strict.units import ITEM_BYTES, Wire, measure_item
 
 Request = Mapping[str, Any]
 
@@ -49,11 +49,11 @@ class Writes:
 
     def put_item(self, request: Request) -> Document:
         """PutItem."""
-        return self._single("PutItem", request, request["Item"])
+        return self._write_single("PutItem", request, request["Item"])
 
     def delete_item(self, request: Request) -> Document:
         """DeleteItem."""
-        return self._single("DeleteItem", request, None)
+        return self._write_single("DeleteItem", request, None)
 
     def update_item(self, request: Request) -> Document:
         """UpdateItem: what it costs is known only afterwards."""
@@ -69,10 +69,10 @@ class Writes:
     def batch_write_item(self, request: Request) -> Document:
         """BatchWriteItem: refused as a whole, or executed as far as the tables' throughput allows."""
         account = self._account
-        changes = list(self._batch(request["RequestItems"]))
+        changes = list(self._read_batch(request["RequestItems"]))
         self._check_batch(changes)
         old_items = self._read_old_items(changes)
-        if self._full([(change.table, old, change.new) for change, old in zip(changes, old_items, strict=True)]):
+        if self._find_full([(change.table, old, change.new) for change, old in zip(changes, old_items, strict=True)]):
             raise collection_full()
         admitted: list[_Change] = []
         unprocessed: dict[str, list[Document]] = {}
@@ -90,7 +90,7 @@ class Writes:
                 paid += [(change.table, charge) for charge in charges]
                 admitted.append(change)
         if unprocessed and (not admitted or not account.enforces(Rule.UNPROCESSED_ITEMS)):
-            raise self._throttled(reasons)
+            raise self._refuse_throttled(reasons)
         items: dict[str, list[Document]] = {}
         for change in admitted:
             items.setdefault(change.table.name, []).append(change.request)
@@ -111,7 +111,7 @@ class Writes:
         refusals: list[list[Reason]] = []
         large: list[bool] = []
         for table, (kind, inner) in zip(tables, actions, strict=True):
-            key = inner["Key"] if "Key" in inner else _key(table, inner["Item"])
+            key = inner["Key"] if "Key" in inner else _read_key(table, inner["Item"])
             old = self._get(table, key)
             large.append(kind == "Update" and self._outgrows(inner, old))
             new = inner.get("Item", None if kind == "Delete" else old)
@@ -121,7 +121,7 @@ class Writes:
             changes.append((table, old, new))
         if any(large):
             raise canceled(["ValidationError" if own else "None" for own in large])
-        full = self._full(changes)
+        full = self._find_full(changes)
         if full:
             codes = ["ItemCollectionSizeLimitExceeded" if number in full else "None" for number in range(len(changes))]
             raise canceled(codes)
@@ -135,18 +135,18 @@ class Writes:
         consumed = self._meter.report_consumed(request, charges)
         return {"ConsumedCapacity": consumed} if consumed else {}
 
-    def _single(self, operation: str, request: Request, new: Wire | None) -> Document:
+    def _write_single(self, operation: str, request: Request, new: Wire | None) -> Document:
         table = self._account.find_usable(request["TableName"])
         if new is not None:
             self._check_item(new)
-        old = self._get(table, request["Key"] if "Key" in request else _key(table, request["Item"]))
-        if self._full([(table, old, new)]):
+        old = self._get(table, request["Key"] if "Key" in request else _read_key(table, request["Item"]))
+        if self._find_full([(table, old, new)]):
             raise collection_full()
         self._pay_if_possible(table, self._meter.write(table, old, new))
         answer = self._forward(operation, request, table, old)
         return self._charge(request, table, old, new, answer)
 
-    def _full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
+    def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
         """The numbers of the changes whose item collections would hold too much. What makes one smaller is accepted.
 
         An UpdateItem is not judged: its new item is known only afterwards.
@@ -155,7 +155,7 @@ class Writes:
         grown: dict[tuple[str, str], int] = {}
         full: list[int] = []
         for number, (table, old, new) in enumerate(changes):
-            growth = collection_growth(table, old, new)
+            growth = measure_collection_growth(table, old, new)
             if growth <= 0 or not account.enforces(Rule.COLLECTION_BYTES):
                 continue
             key = partition_key(table.keys[0], new or {})
@@ -167,7 +167,7 @@ class Writes:
     def _pay_if_possible(self, table: Table, charges: Iterable[Charge]) -> None:
         reasons = self._meter.find_refusals(table, charges)
         if reasons:
-            raise self._throttled(reasons)
+            raise self._refuse_throttled(reasons)
 
     def _forward(self, operation: str, request: Request, table: Table, old: Wire | None) -> Document:
         try:
@@ -185,7 +185,7 @@ class Writes:
         consumed = self._meter.report_consumed(request, [(table, charge) for charge in charges])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
-    def _batch(self, requested: Mapping[str, Any]) -> Iterator[_Change]:
+    def _read_batch(self, requested: Mapping[str, Any]) -> Iterator[_Change]:
         strict = self._account.enforces(Rule.BATCH_MISSING_TABLE)
         for name, requests in requested.items():
             try:
@@ -197,7 +197,7 @@ class Writes:
             for request in requests:
                 put = request.get("PutRequest")
                 new = put["Item"] if put else None
-                key = _key(table, new) if new is not None else request["DeleteRequest"]["Key"]
+                key = _read_key(table, new) if new is not None else request["DeleteRequest"]["Key"]
                 yield _Change(table, request, key, new)
 
     def _check_batch(self, changes: list[_Change]) -> None:
@@ -212,7 +212,7 @@ class Writes:
         for change in changes:
             if change.new is not None:
                 self._check_item(change.new)
-        if account.enforces(Rule.REQUEST_BYTES) and _wire_size(changes) > BATCH_BYTES:
+        if account.enforces(Rule.REQUEST_BYTES) and _measure_wire_size(changes) > BATCH_BYTES:
             raise Refusal("RequestEntityTooLarge", "The request is larger than 16 MB", status=413)
 
     def _check_transaction(self, actions: list[tuple[str, Any]]) -> None:
@@ -220,16 +220,16 @@ class Writes:
             return
         if len(actions) > TRANSACTION_ACTIONS:
             raise invalid(f"Member must have length less than or equal to {TRANSACTION_ACTIONS}")
-        size = sum(item_size(inner["Item"]) for _, inner in actions if "Item" in inner)
+        size = sum(measure_item(inner["Item"]) for _, inner in actions if "Item" in inner)
         if size > TRANSACTION_BYTES:
             raise invalid("Transaction request cannot exceed 4 MB")
         if self._account.enforces(Rule.ITEM_BYTES):
-            large = [item_size(inner.get("Item", {})) > ITEM_BYTES for _, inner in actions]
+            large = [measure_item(inner.get("Item", {})) > ITEM_BYTES for _, inner in actions]
             if any(large):
                 raise canceled(["ValidationError" if own else "None" for own in large])
 
     def _check_item(self, item: Wire) -> None:
-        if item_size(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
+        if measure_item(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
             raise invalid("Item size has exceeded the maximum allowed size")
 
     def _outgrows(self, request: Request, old: Wire | None) -> bool:
@@ -241,7 +241,7 @@ class Writes:
         if not self._account.enforces(Rule.ITEM_BYTES):
             return False
         try:
-            return meets_condition(request, old) and item_size(update_item(request, old)) > ITEM_BYTES
+            return meets_condition(request, old) and measure_item(update_item(request, old)) > ITEM_BYTES
         except (NotImplementedError, Refusal):
             return False
 
@@ -254,7 +254,7 @@ class Writes:
             return []
         responses = self._account.engine.call("BatchGetItem", {"RequestItems": requested})["Responses"]
         by_key = {
-            (name, str(sorted(_key(self._account.tables[name], item).items()))): item
+            (name, str(sorted(_read_key(self._account.tables[name], item).items()))): item
             for name, items in responses.items()
             for item in items
         }
@@ -264,22 +264,22 @@ class Writes:
         request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
         return self._account.engine.call("GetItem", request).get("Item")
 
-    def _throttled(self, reasons: list[Reason]) -> Refusal:
+    def _refuse_throttled(self, reasons: list[Reason]) -> Refusal:
         return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
-def _wire_size(changes: list[_Change]) -> int:
+def _measure_wire_size(changes: list[_Change]) -> int:
     """Bytes of a batch as JSON; 0 for a batch that is so small that escapes cannot bring it to the limit."""
-    small = sum(item_size(change.new) for change in changes if change.new) < BATCH_BYTES / 12
-    return 0 if small else sum(len(json.dumps(change.request, default=_base64)) for change in changes)
+    small = sum(measure_item(change.new) for change in changes if change.new) < BATCH_BYTES / 12
+    return 0 if small else sum(len(json.dumps(change.request, default=_encode_base64)) for change in changes)
 
 
-def _base64(raw: Any) -> str:
+def _encode_base64(raw: Any) -> str:
     """A binary value as Base64, as requests send it."""
     return b64encode(bytes(raw)).decode()
 
 
-def _key(table: Table, item: Mapping[str, Any]) -> Document:
+def _read_key(table: Table, item: Mapping[str, Any]) -> Document:
     missing = [name for name in table.keys if name not in item]
     if missing:
         raise invalid(f"One or more parameter values were invalid: Missing the key {missing[0]} in the item")

@@ -20,8 +20,8 @@ from tidetable.bill.timeline import Day, simulate
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream, load, parse
 from tidetable.ingest.submission import Code
-from tidetable.keys import suffix_of
-from tidetable.periods import Kind, containing
+from tidetable.keys import compute_suffix
+from tidetable.periods import Kind, find_containing
 from tidetable.query import parse_query
 from tidetable.query.plan import plan_query
 from tidetable.times import to_text
@@ -60,7 +60,9 @@ def test_the_published_vectors_are_what_the_code_calculates() -> None:
     )
     assert len(rows) == 5
     for value, numbers in rows:
-        assert [int(number) for number in numbers.split("|")] == [suffix_of(value, n) for n in (1, 2, 4, 10, 16, 256)]
+        assert [int(number) for number in numbers.split("|")] == [
+            compute_suffix(value, n) for n in (1, 2, 4, 10, 16, 256)
+        ]
 
 
 def test_the_api_description_names_every_route_and_no_other() -> None:
@@ -211,13 +213,13 @@ def test_no_command_looks_among_the_first_hundred_resources_of_a_stack() -> None
 def test_every_alarm_names_a_section_of_the_runbook() -> None:
     headings = re.findall(r"^## (\w+)$", (ROOT / "docs" / "operate" / "runbook.md").read_text(), re.MULTILINE)
     source = (ROOT / "infra" / "alarms.py").read_text()
-    alarms = re.findall(r'self\._alarm\(\s*"(\w+)"', source)
+    alarms = re.findall(r'self\._add_alarm\(\s*"(\w+)"', source)
     assert len(alarms) > 5
     assert set(alarms) == set(headings)
 
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
-    bills = bill.bills_of(bill.EXAMPLE)
+    bills = bill.compute_bills(bill.EXAMPLE)
     assert bill.markdown(bills) in (ROOT / "docs" / "design" / "cost.md").read_text()
     assert bill.markdown(bills) in (ROOT / "docs" / "design" / "packs.md").read_text()
     assert bill.svg(bills) == (ROOT / "docs" / "design" / "cost.svg").read_text()
@@ -329,7 +331,7 @@ def _requests(bucket: str, shards: int) -> list[int]:
     key = f'key = {{ partition_by = "time", bucket = "{bucket}", shards = {shards} }}'
     stream = parse(f'[streams.s]\nperiod = "day"\nlate = "1h"\nretention = 40\n{key}').streams["s"]
     end = datetime(2026, 11, 1, tzinfo=UTC)
-    days = [containing(end - timedelta(days=day), Kind.DAY) for day in range(31, 0, -1)]
+    days = [find_containing(end - timedelta(days=day), Kind.DAY) for day in range(31, 0, -1)]
     entries = [Entry("s", day, f"t.{day.label}", stream.layout, State.OPEN, day.start) for day in days]
     found = []
     for length in (1, 7, 31):

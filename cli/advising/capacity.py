@@ -49,9 +49,9 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     if not (enough or throttled):
         return capacity, None
     if enough:
-        plans = [_on_demand(measured), *_provisioned(measured, busy, reads, late)]
+        plans = [_plan_on_demand(measured), *_plan_provisioned(measured, busy, reads, late)]
     else:
-        plans = [_raised(measured, busy, reads, late)]
+        plans = [_plan_raised_units(measured, busy, reads, late)]
     best = min(plans, key=lambda plan: plan.dollars)
     saving = measured.dollars - best.dollars
     worth = enough and saving >= max(MIN_DOLLARS, MIN_SHARE * measured.dollars)
@@ -60,34 +60,34 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     return best.capacity, _describe(measured, best, saving, busy, reads, late)
 
 
-def _on_demand(measured: Measured) -> _Plan:
+def _plan_on_demand(measured: Measured) -> _Plan:
     steps: list[Step] = []
     for step in measured.stream.capacity.ladder:
         if not steps or steps[-1].table_class is not step.table_class:
             steps.append(Step(age=step.age, table_class=step.table_class))
-    return _priced(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
+    return _price_plan(measured, Capacity(mode="on-demand", ladder=tuple(steps)))
 
 
-def _raised(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
+def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
     """The present ladder with more units where it throttles: some hours say nothing about units that are too many."""
     now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
-    fitted = _first_step(measured, now, busy, reads)
+    fitted = _make_first_step(measured, now, busy, reads)
     index = dict(fitted.index)
     for name, own in fitted.index.items():
-        write, read = _units_of(now, name) or (1, 1)
+        write, read = _find_units(now, name) or (1, 1)
         index[name] = Units(write=max(write, own.write), read=max(read, own.read))
     write, read = (max(units or 1, other or 1) for units, other in ((now.write, fitted.write), (now.read, fitted.read)))
     first = msgspec.structs.replace(now, write=write, read=read, index=index)
-    lowered = (_late_step(measured, first, present, late),) if present is not None else ()
+    lowered = (_make_late_step(measured, first, present, late),) if present is not None else ()
     rest = (step for step in measured.stream.capacity.ladder[1:] if not step.is_late)
-    return _priced(measured, Capacity(mode="provisioned", ladder=(first, *lowered, *rest)))
+    return _price_plan(measured, Capacity(mode="provisioned", ladder=(first, *lowered, *rest)))
 
 
-def _provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
+def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
     """The ladder with units for the measured peaks, and the same with a step for late events."""
     capacity = measured.stream.capacity
     now = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
-    first = _first_step(measured, now, busy, reads)
+    first = _make_first_step(measured, now, busy, reads)
     if now is not None:
         rest = [step for step in capacity.ladder[1:] if not step.is_late]
     else:
@@ -99,12 +99,12 @@ def _provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: 
         rest.sort(key=lambda step: step.rung)
     present = capacity.late_step if now is not None else None
     if present is None:
-        yield _priced(measured, Capacity(mode="provisioned", ladder=(first, *rest)))
-    lowered = _late_step(measured, first, present, late)
-    yield _priced(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
+        yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, *rest)))
+    lowered = _make_late_step(measured, first, present, late)
+    yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
 
 
-def _first_step(measured: Measured, now: Step | None, busy: Throttling, reads: Throttling) -> Step:
+def _make_first_step(measured: Measured, now: Step | None, busy: Throttling, reads: Throttling) -> Step:
     write = _size(measured.find_peak("Write"), now.write if now else None, busy)
     read = _size(measured.find_peak("Read"), now.read if now else None, reads)
     units = {index.name: _size_index(measured, index.name, now) for index in measured.stream.index}
@@ -116,19 +116,19 @@ def _first_step(measured: Measured, now: Step | None, busy: Throttling, reads: T
 def _size_index(measured: Measured, index: str, now: Step | None) -> tuple[int, int]:
     throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
     reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
-    own = _units_of(now, index)
+    own = _find_units(now, index)
     write = _size(measured.find_peak("Write", index), own[0] if own else None, throttling)
     return write, _size(measured.find_peak("Read", index), own[1] if own else None, reads)
 
 
-def _units_of(step: Step | None, index: str) -> tuple[int, int] | None:
+def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
     if step is None:
         return None
     own = step.index.get(index)
     return (own.write, own.read) if own is not None else (step.write or 1, step.read or 1)
 
 
-def _late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
+def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
     """The present step, raised if it throttles; else one with units for the measured late events."""
     if present is not None:
         write = _size(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
@@ -137,7 +137,7 @@ def _late_step(measured: Measured, first: Step, present: Step | None, late: Thro
     index: Mapping[str, Units] = {
         name.name: Units(
             write=_size(measured.find_peak("Write", name.name, late=True), None, _NO_THROTTLING),
-            read=(_units_of(first, name.name) or (1, 1))[1],
+            read=(_find_units(first, name.name) or (1, 1))[1],
         )
         for name in measured.stream.index
     }
@@ -155,7 +155,7 @@ def _size(peak: float, now: int | None, throttling: Throttling) -> int:
     return needed if now > _KEPT * needed else now
 
 
-def _priced(measured: Measured, capacity: Capacity) -> _Plan:
+def _price_plan(measured: Measured, capacity: Capacity) -> _Plan:
     capacity = msgspec.structs.replace(capacity, warm=measured.stream.capacity.warm)
     return _Plan(capacity, measured.price(measured.change(capacity=capacity)))
 
@@ -176,14 +176,16 @@ def _describe(
     return Finding(
         rule,
         text,
-        tuple(_evidence(measured, plan, busy, reads, late)),
+        tuple(_list_evidence(measured, plan, busy, reads, late)),
         saving,
         write_ladder(measured.stream.name, after.ladder, after.mode if rule == "mode" else None),
         _judge(measured, throttled=busy.enough or reads.enough or late.enough),
     )
 
 
-def _evidence(measured: Measured, plan: _Plan, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[str]:
+def _list_evidence(
+    measured: Measured, plan: _Plan, busy: Throttling, reads: Throttling, late: Throttling
+) -> Iterator[str]:
     first = measured.stream.capacity.ladder[0]
     for operation, provisioned in (("Write", first.write), ("Read", first.read)):
         peak = measured.find_peak(operation)  # type: ignore[arg-type]

@@ -59,13 +59,13 @@ def advise_missing(measured: Measured) -> Iterator[Finding]:
     while found := _find_best(measured, left):
         field, finding = found
         yield finding
-        left = [use for use in left if field not in _fields(measured, use)]
+        left = [use for use in left if field not in _find_fields(measured, use)]
 
 
 def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] | None:
     by_field: defaultdict[str, list[Use]] = defaultdict(list)
     for use in uses:
-        for field in _fields(measured, use):
+        for field in _find_fields(measured, use):
             by_field[field].append(use)
     found = [
         (field, finding) for field, some in by_field.items() if (finding := _judge(measured, field, some)) is not None
@@ -73,7 +73,7 @@ def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] |
     return max(found, key=lambda pair: pair[1].saving or 0.0, default=None)
 
 
-def _fields(measured: Measured, use: Use) -> list[str]:
+def _find_fields(measured: Measured, use: Use) -> list[str]:
     """The fields of data that a query compares with values, and by which no index is partitioned."""
     indexed = {
         field
@@ -95,7 +95,7 @@ def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | Non
     index = IndexPolicy(name=_name(field), partition_by=field)
     cost = measured.price(measured.change(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
-    left = sum(use.units * use.returned / use.read + _least_units(measured, use) for use in wasteful)
+    left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
     on_demand = stream.capacity.on_demand(stream.capacity.ladder[0])
     saving = price_reads(max(0.0, units - left) / measured.seconds, on_demand=on_demand) - cost
     if saving < MIN_DOLLARS and refused < _MIN_REFUSED:
@@ -118,7 +118,7 @@ def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | Non
     return Finding("new_index", f"add an index by {field}", tuple(evidence), saving, lines, "medium")
 
 
-def _least_units(measured: Measured, use: Use) -> float:
+def _compute_least_units(measured: Measured, use: Use) -> float:
     """Half a unit per period: an index has one range in each."""
     key, period = measured.stream.key, measured.stream.period
     ranges = key.shards

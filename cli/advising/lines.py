@@ -24,7 +24,7 @@ def write_table(stream: str, table: str, values: Mapping[str, Any]) -> str:
 
 def write_ladder(stream: str, ladder: Iterable[Step], mode: str | None = None) -> str:
     """The whole ladder, a step per line, and the mode if it changes."""
-    steps = [f"    {_write_value(_changed(step))}," for step in ladder]
+    steps = [f"    {_write_value(_find_changed_keys(step))}," for step in ladder]
     table = write_table(stream, "capacity", {"mode": mode} if mode is not None else {})
     return "\n".join([table, "ladder = [", *steps, "]"])
 
@@ -33,12 +33,12 @@ def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
     """All indexes of a stream, each as a table; an empty list if there are none."""
     tables = []
     for index in indexes:
-        lines = (f"{key} = {_write_value(value)}" for key, value in _changed(index).items())
+        lines = (f"{key} = {_write_value(value)}" for key, value in _find_changed_keys(index).items())
         tables.append("\n".join([f"[[streams.{_write_key(stream)}.index]]", *lines]))
     return "\n".join(tables) if tables else write_table(stream, "", {"index": []})
 
 
-def _changed(struct: msgspec.Struct) -> dict[str, Any]:
+def _find_changed_keys(struct: msgspec.Struct) -> dict[str, Any]:
     """The keys of a table that differ from their defaults, by the names that a file has."""
     found = {}
     for field in msgspec.structs.fields(type(struct)):
@@ -53,7 +53,7 @@ def _write_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, msgspec.Struct):
-        return _write_value(_changed(value))
+        return _write_value(_find_changed_keys(value))
     if isinstance(value, Enum):
         return _write_value(value.value)
     if isinstance(value, Mapping):

@@ -87,7 +87,7 @@ class Measured:
         return sum(
             hour.write if operation == "Write" else hour.read
             for resource in self.resources(index)
-            for hour in (resource.hours if late is None else _hours(resource, late=late))
+            for hour in (resource.hours if late is None else _find_hours(resource, late=late))
         )
 
     def find_peak(self, operation: Operation, index: str = "", *, late: bool = False) -> float:
@@ -96,7 +96,7 @@ class Measured:
             (
                 hour.peak_write if operation == "Write" else hour.peak_read
                 for resource in self.resources(index)
-                for hour in _hours(resource, late=late)
+                for hour in _find_hours(resource, late=late)
             ),
             default=0.0,
         )
@@ -115,7 +115,7 @@ class Measured:
             hour
             for resource in self.resources(index)
             if shards in (None, resource.shards)
-            for hour in (resource.hours if late is None else _hours(resource, late=late))
+            for hour in (resource.hours if late is None else _find_hours(resource, late=late))
         ]
         counts = [count for hour in hours if (count := hour.throttled(operation, reason))]
         return Throttling(sum(counts), len(counts), max(counts, default=0.0) / 3600)
@@ -191,7 +191,7 @@ class Measured:
         """The share of events in an index: its units over those of the table."""
         (policy,) = (policy for policy in self.stream.index if policy.name == index)
         units = self.count_units("Write")
-        own = self.count_units("Write", index) / ceil(workload.bytes_in(policy) / 1024)
+        own = self.count_units("Write", index) / ceil(workload.count_bytes_in(policy) / 1024)
         return min(1.0, own * workload.event_units / units) if units else 1.0
 
     @cached_property
@@ -208,7 +208,7 @@ class Measured:
         return msgspec.structs.replace(self.stream, **keys)
 
 
-def _hours(resource: Resource, *, late: bool) -> Iterator[Hour]:
+def _find_hours(resource: Resource, *, late: bool) -> Iterator[Hour]:
     """The hours while the period lasts, and the hour after; or the hours after them, in which only late events come."""
     for hour in resource.hours:
         # A table keeps its units for some minutes after its period's end (tidetable.late).

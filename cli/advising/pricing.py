@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tidetable.bill.prices import HOURS, ON_DEMAND, READ_HOUR
-from tidetable.bill.tables import Bill, hour_of
+from tidetable.bill.tables import Bill, price_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import TableClass
 from tidetable.periods import Kind
@@ -22,7 +22,7 @@ def price(workload: Workload) -> float:
     hours = 24 * _CYCLE_DAYS[workload.stream.period]
     whole = Bill()
     for hour in range(hours):
-        whole += hour_of(workload, start + timedelta(hours=hour, minutes=30))
+        whole += price_hour(workload, start + timedelta(hours=hour, minutes=30))
     return whole.scale(HOURS / hours).total
 
 

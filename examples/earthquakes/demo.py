@@ -32,7 +32,7 @@ from local import ENGINES, Deployed, Emulator, deploy
 from local.emulator import REGION, clock_can_move
 from local.http import Api, invoke_lifecycle, invoke_refresher
 from local.keep import remember, stop
-from local.stack import aws_client
+from local.stack import make_aws_client
 from local.up import describe_stage, read_config
 
 # The least factor by which packs must save write units, for these events and batches.
@@ -115,7 +115,7 @@ def main() -> None:
 
 def make_queue(endpoint: str) -> None:
     """Make the queue that a feed delivers to, which must be there before the feed."""
-    aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
+    make_aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
 
 
 def add_streams(config: Path, folder: Path, *, feed: str = "", rollup: str = "") -> Path:

@@ -22,12 +22,12 @@ def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
     from nanoarrow.c_array_stream import CArrayStream
     from nanoarrow.ipc import StreamWriter
 
-    types = [_type_of(column.type) for column in columns]
+    types = [_find_type(column.type) for column in columns]
     schema = na.c_schema(na.struct({column.name: type for column, type in zip(columns, types, strict=True)}))
     rows = len(columns[0].values) if columns else 0
     batches = []
     if rows:
-        arrays = [_array_of(column, type) for column, type in zip(columns, types, strict=True)]
+        arrays = [_make_array(column, type) for column, type in zip(columns, types, strict=True)]
         batches.append(na.c_array_from_buffers(schema, rows, [None], children=arrays))
     written = BytesIO()
     with StreamWriter.from_writable(written) as writer:
@@ -35,7 +35,7 @@ def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
     return written.getvalue()
 
 
-def _type_of(name: str) -> na.Schema:
+def _find_type(name: str) -> na.Schema:
     import nanoarrow as na
 
     if match := _DECIMAL.fullmatch(name):
@@ -45,7 +45,7 @@ def _type_of(name: str) -> na.Schema:
     return {"string": na.string, "boolean": na.bool_, "integer": na.int64, "double": na.float64}[name]()
 
 
-def _array_of(column: TypedColumn, type: na.Schema) -> Any:
+def _make_array(column: TypedColumn, type: na.Schema) -> Any:
     import nanoarrow as na
 
     values = column.values

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from aws import catalog_items
 from aws.codec import to_wire
 from aws.errors import write_if
-from aws.wire import item_of
+from aws.wire import decode_item
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.errors import StaleEntry
 from tidetable.events import Item
@@ -44,21 +44,21 @@ class DynamoCatalog:
         """A Query for the periods that begin in the range, and a Query for the last period before:
         periods never overlap.
         """
-        first, low, high = catalog_items.ranges(start, end)
+        first, low, high = catalog_items.bound_entries(start, end)
         between, items = "pk = :pk AND sk BETWEEN :low AND :high", list[Item]()
-        values = {":pk": catalog_items.stream_key(stream), ":low": first, ":high": high}
+        values = {":pk": catalog_items.make_stream_key(stream), ":low": first, ":high": high}
         if start is not None:
             newest: Any = {"ScanIndexForward": False, "Limit": 1}
             items += islice(self._query(between, values | {":high": low}, ConsistentRead=consistent, **newest), 1)
             values[":low"] = low
         items += self._query(between, values, ConsistentRead=consistent)
-        return [entry for entry in map(catalog_items.entry_of, items) if start is None or start < entry.period.end]
+        return [entry for entry in map(catalog_items.read_entry, items) if start is None or start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on, eventually consistent."""
-        older = {":pk": catalog_items.stream_key(stream), ":end": catalog_items.before(end)}
+        older = {":pk": catalog_items.make_stream_key(stream), ":end": catalog_items.bound_entries_before(end)}
         items = self._query("pk = :pk AND sk < :end", older, ScanIndexForward=False, Limit=limit)
-        return list(map(catalog_items.entry_of, islice(items, limit)))
+        return list(map(catalog_items.read_entry, islice(items, limit)))
 
     def _query(self, condition: str, values: Item, **options: Any) -> Iterator[Item]:
         """The items that meet a condition on their keys, a page at a time."""
@@ -68,12 +68,12 @@ class DynamoCatalog:
             ExpressionAttributeValues=to_wire(values),
             **options,
         )
-        return (item_of(item) for page in pages for item in page["Items"])
+        return (decode_item(item) for page in pages for item in page["Items"])
 
     def _get(self, key: Item) -> Item | None:
         """A GetItem, consistent."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(key), ConsistentRead=True)
-        return item_of(answer["Item"]) if "Item" in answer else None
+        return decode_item(answer["Item"]) if "Item" in answer else None
 
     def _put(self, item: Item) -> None:
         self._client.put_item(TableName=self._table, Item=to_wire(item))
@@ -83,7 +83,7 @@ class DynamoCatalog:
 
     def add(self, entry: Entry) -> bool:
         """A conditional put: the first caller that records a period decides its layout."""
-        item = to_wire(catalog_items.period_key(entry.stream, entry.period) | catalog_items.attributes(entry))
+        item = to_wire(catalog_items.make_period_key(entry.stream, entry.period) | catalog_items.make_attributes(entry))
         return self._write(self._client.put_item, _NEW, Item=item)
 
     def move(
@@ -103,7 +103,9 @@ class DynamoCatalog:
         passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
         moved = replace(entry, state=to, **passed)
         changes = {
-            name: value for name, value in catalog_items.attributes(moved).items() if name == "state" or name in passed
+            name: value
+            for name, value in catalog_items.make_attributes(moved).items()
+            if name == "state" or name in passed
         }
         states = {f":s{index}": state.value for index, state in enumerate(expected)}
         if not self._update(entry, changes, f"#state IN ({', '.join(states)})", states):
@@ -112,7 +114,7 @@ class DynamoCatalog:
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """An update of the observed capacity and class."""
-        self._set(entry, seen=catalog_items.seen_item(seen))
+        self._set(entry, seen=catalog_items.make_seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """One update of both marks."""
@@ -136,7 +138,7 @@ class DynamoCatalog:
         return self._write(
             self._client.update_item,
             condition,
-            Key=to_wire(catalog_items.period_key(entry.stream, entry.period)),
+            Key=to_wire(catalog_items.make_period_key(entry.stream, entry.period)),
             UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changes),
             ExpressionAttributeNames={f"#{name}": name for name in changes},
             ExpressionAttributeValues=to_wire({f":{name}": value for name, value in changes.items()} | values),
@@ -150,7 +152,7 @@ class DynamoCatalog:
 
     def put_backfill(self, backfill: Backfill) -> None:
         """A PutItem."""
-        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.opened_item(backfill.opened)})
+        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.make_opened_item(backfill.opened)})
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """A DeleteItem."""
@@ -159,7 +161,7 @@ class DynamoCatalog:
     def secret(self) -> bytes:
         """A GetItem, consistent."""
         item = self._get(catalog_items.SECRET_KEY)
-        return catalog_items.secret_of([item] if item is not None else [])
+        return catalog_items.read_secret([item] if item is not None else [])
 
     def ensure_secret(self) -> None:
         """A conditional put if the secret is missing: the first caller that creates the secret decides it."""
@@ -178,34 +180,36 @@ class DynamoCatalog:
     def forget(self, entry: Entry) -> None:
         """A DeleteItem."""
         self._client.delete_item(
-            TableName=self._table, Key=to_wire(catalog_items.period_key(entry.stream, entry.period))
+            TableName=self._table, Key=to_wire(catalog_items.make_period_key(entry.stream, entry.period))
         )
 
     def policies(self) -> Sequence[RecordedPolicy]:
         """A Query, consistent: a stream that was just added again must not look like a removed stream."""
         return list(
-            map(catalog_items.policy_of, self._query("pk = :pk", {":pk": catalog_items.POLICIES}, ConsistentRead=True))
+            map(
+                catalog_items.read_policy, self._query("pk = :pk", {":pk": catalog_items.POLICIES}, ConsistentRead=True)
+            )
         )
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """A PutItem."""
-        self._put(catalog_items.policy_item(recorded))
+        self._put(catalog_items.make_policy_item(recorded))
 
     def horizon(self, stream: str) -> datetime | None:
         """A GetItem, consistent: a stale horizon would hide a restored period, and would then be written again."""
-        item = self._get(catalog_items.horizon_item(stream))
+        item = self._get(catalog_items.make_horizon_item(stream))
         return from_text(item["at"]) if item is not None else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """A PutItem."""
-        self._put(catalog_items.horizon_item(stream) | {"at": to_text(at)})
+        self._put(catalog_items.make_horizon_item(stream) | {"at": to_text(at)})
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
         """A put that is refused while another owner's lease has not run out."""
         return self._write(
             self._client.put_item,
             "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
-            Item=to_wire({**catalog_items.lease_item(lease), "owner": owner, "until": to_text(now + length)}),
+            Item=to_wire({**catalog_items.make_lease_item(lease), "owner": owner, "until": to_text(now + length)}),
             ExpressionAttributeNames={"#until": "until", "#owner": "owner"},
             ExpressionAttributeValues=to_wire({":now": to_text(now), ":owner": owner}),
         )
@@ -215,7 +219,7 @@ class DynamoCatalog:
         self._write(
             self._client.delete_item,
             "#owner = :owner",
-            Key=to_wire(catalog_items.lease_item(lease)),
+            Key=to_wire(catalog_items.make_lease_item(lease)),
             ExpressionAttributeNames={"#owner": "owner"},
             ExpressionAttributeValues=to_wire({":owner": owner}),
         )

@@ -15,17 +15,17 @@ from tidetable.periods import Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
 
 
-def stream_key(stream: str) -> str:
+def make_stream_key(stream: str) -> str:
     """The partition key of a stream's periods."""
     return f"stream#{stream}"
 
 
-def period_key(stream: str, period: Period) -> Item:
+def make_period_key(stream: str, period: Period) -> Item:
     """The primary key of a period's entry."""
-    return {"pk": stream_key(stream), "sk": f"{to_text(period.start)}#{period.label}"}
+    return {"pk": make_stream_key(stream), "sk": f"{to_text(period.start)}#{period.label}"}
 
 
-def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
+def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
     """The sort keys that bound the entries of ``[start, end]``: the first of the stream, the first in the range, the last.
 
     Before the range, only the last entry can overlap it, because periods never overlap each other.
@@ -36,12 +36,12 @@ def ranges(start: datetime | None, end: datetime | None) -> tuple[str, str, str]
     return to_text(EPOCH), to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
 
 
-def before(end: datetime | None) -> str:
+def bound_entries_before(end: datetime | None) -> str:
     """The sort key below which the entries of periods that begin before an instant lie."""
     return to_text(max(end, EPOCH)) if end is not None else "~"
 
 
-def lease_item(name: str) -> Item:
+def make_lease_item(name: str) -> Item:
     return {"pk": f"lease#{name}", "sk": "lease"}
 
 
@@ -50,18 +50,18 @@ SECRET_KEY = {"pk": "secret#cursors", "sk": "secret"}
 STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
-def secret_of(items: Iterable[Item]) -> bytes:
+def read_secret(items: Iterable[Item]) -> bytes:
     """The secret among the items under its partition key; StoreUnavailable if there is none."""
     for item in items:
         return bytes.fromhex(item["secret"])
     raise StoreUnavailable("no secret", "the lifecycle has not made the secret that cursors are signed with, yet")
 
 
-def horizon_item(stream: str) -> Item:
+def make_horizon_item(stream: str) -> Item:
     return {"pk": f"horizon#{stream}", "sk": "horizon"}
 
 
-def attributes(entry: Entry) -> Item:
+def make_attributes(entry: Entry) -> Item:
     layout = entry.layout
     item: Item = {
         "stream": entry.stream,
@@ -84,10 +84,10 @@ def attributes(entry: Entry) -> Item:
     if entry.archive is not None:
         facts = entry.archive
         item["archive"] = {"manifest": facts.manifest, "events": facts.events, "bytes": facts.bytes}
-        item["archive"] |= _times(at=facts.at, expired_at=facts.expired_at)
-    item |= _times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
+        item["archive"] |= _name_times(at=facts.at, expired_at=facts.expired_at)
+    item |= _name_times(deleted_at=entry.deleted_at, keep_until=entry.keep_until)
     if entry.opened is not None:
-        item["opened"] = opened_item(entry.opened)
+        item["opened"] = make_opened_item(entry.opened)
     if entry.copies:
         item["copies"] = list(entry.copies)
     if entry.replicas:
@@ -98,38 +98,38 @@ def attributes(entry: Entry) -> Item:
     return item
 
 
-def _times(**times: datetime | None) -> Item:
+def _name_times(**times: datetime | None) -> Item:
     """The times that are known, as attributes."""
     return {name: to_text(time) for name, time in times.items() if time is not None}
 
 
-def entry_of(item: Item) -> Entry:
+def read_entry(item: Item) -> Entry:
     return Entry(
         stream=item["stream"],
         period=from_label(item["label"]),
         table=item["table"],
-        layout=_layout(item["layout"]),
+        layout=_read_layout(item["layout"]),
         state=State(item["state"]),
         created_at=from_text(item["created_at"]),
         archive=_archive(item["archive"]) if "archive" in item else None,
         deleted_at=from_text(item["deleted_at"]) if "deleted_at" in item else None,
         keep_until=from_text(item["keep_until"]) if "keep_until" in item else None,
-        seen=_seen(item["seen"]) if "seen" in item else None,
+        seen=_read_seen(item["seen"]) if "seen" in item else None,
         scaled=item.get("scaled", False),
         scaling=item.get("scaling", ""),
-        opened=_opened(item["opened"]) if "opened" in item else None,
-        copies=_regions(item.get("copies")),
-        replicas=_regions(item.get("replicas")),
+        opened=_read_opened(item["opened"]) if "opened" in item else None,
+        copies=_read_regions(item.get("copies")),
+        replicas=_read_regions(item.get("replicas")),
         copying=(item["copying"][0], from_text(item["copying"][1])) if "copying" in item else None,
     )
 
 
-def _regions(value: Any) -> tuple[str, ...]:
+def _read_regions(value: Any) -> tuple[str, ...]:
     """The names of Regions; none if the value is not a list of texts, because a copy that is not known is not read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 
-def _layout(item: Mapping[str, Any]) -> Layout:
+def _read_layout(item: Mapping[str, Any]) -> Layout:
     return Layout(
         partition_by=item["partition_by"],
         shards=int(item["shards"]),
@@ -175,36 +175,36 @@ def backfill_key(backfill: Backfill) -> Item:
 def backfill_of(item: Item) -> Backfill:
     start, end = item["sk"].split("#")
     stream = item["pk"].removeprefix("backfill#")
-    return Backfill(stream, from_text(start), from_text(end), _opened(item["opened"]))
+    return Backfill(stream, from_text(start), from_text(end), _read_opened(item["opened"]))
 
 
 # The policies of all streams are one partition, so that one Query finds the removed streams.
 POLICIES = "policies"
 
 
-def policy_item(recorded: RecordedPolicy) -> Item:
-    return {"pk": POLICIES, "sk": recorded.stream, "policy": recorded.policy, **_times(removed=recorded.removed)}
+def make_policy_item(recorded: RecordedPolicy) -> Item:
+    return {"pk": POLICIES, "sk": recorded.stream, "policy": recorded.policy, **_name_times(removed=recorded.removed)}
 
 
-def policy_of(item: Item) -> RecordedPolicy:
+def read_policy(item: Item) -> RecordedPolicy:
     return RecordedPolicy(item["sk"], item["policy"], from_text(item["removed"]) if "removed" in item else None)
 
 
-def opened_item(opened: Opened) -> Item:
+def make_opened_item(opened: Opened) -> Item:
     return {"until": to_text(opened.until), "write": opened.write, "read": opened.read}
 
 
-def _opened(item: Mapping[str, Any]) -> Opened:
+def _read_opened(item: Mapping[str, Any]) -> Opened:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
     return Opened(from_text(item["until"]), write, read)
 
 
-def seen_item(seen: Seen) -> Item:
+def make_seen_item(seen: Seen) -> Item:
     units = {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
     return units | {"indexes": [[name, *units] for name, units in seen.indexes]}
 
 
-def _seen(item: Mapping[str, Any]) -> Seen:
+def _read_seen(item: Mapping[str, Any]) -> Seen:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
     indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
     return Seen(write, read, TableClass(item["class"]), indexes)

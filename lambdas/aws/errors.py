@@ -21,12 +21,12 @@ def aws_errors() -> tuple[type[Exception], ...]:
     return ClientError, BotoCoreError
 
 
-def error_code(error: Exception) -> str:
+def read_error_code(error: Exception) -> str:
     """The refusal's code, empty if there is none."""
     return _read_error(error, "Code")
 
 
-def error_message(error: Exception) -> str:
+def read_error_message(error: Exception) -> str:
     """The refusal's message, empty if there is none."""
     return _read_error(error, "Message")
 
@@ -43,18 +43,18 @@ def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
     try:
         write(ConditionExpression=condition, **members)
     except aws_errors() as error:
-        if error_code(error) != CONDITION_FAILED:
+        if read_error_code(error) != CONDITION_FAILED:
             raise
         return False
     return True
 
 
 @contextmanager
-def naming_table(table: str) -> Iterator[None]:
+def name_missing_table(table: str) -> Iterator[None]:
     """Turn DynamoDB's "not found" into TableMissing of this table; anything else passes as it is."""
     try:
         yield
     except aws_errors() as error:
-        if error_code(error) == NOT_FOUND:
+        if read_error_code(error) == NOT_FOUND:
             raise TableMissing(table) from error
         raise

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from aws.wire import item_of
+from aws.wire import decode_item
 from tidetable.feed.changes import Kind, Record
 
 _KINDS: Mapping[str, Kind] = {"INSERT": "insert", "MODIFY": "replace"}
@@ -22,5 +22,5 @@ def _record(record: Mapping[str, Any]) -> Record:
     image = change.get("NewImage")
     created = datetime.fromtimestamp(float(change.get("ApproximateCreationDateTime", 0)), UTC)
     table = record["eventSourceARN"].split("/")[1]
-    item = None if image is None else item_of(image)
+    item = None if image is None else decode_item(image)
     return Record(change["SequenceNumber"], _KINDS.get(record["eventName"]), table, item, created)

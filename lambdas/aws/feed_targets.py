@@ -164,19 +164,19 @@ class FeedDeadLetters:
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
         """SendMessage for as many changes as a message holds; an error of AWS rises."""
-        texts = {FEED: stream, TARGET: target, REASON: _printable(reason)[:_MAX_REASON]}
+        texts = {FEED: stream, TARGET: target, REASON: _make_printable(reason)[:_MAX_REASON]}
         attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
-        for chunk in _chunks(bodies):
+        for chunk in _group_bodies(bodies):
             body = b"\n".join(chunk).decode()
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
 
 
-def _printable(reason: str) -> str:
+def _make_printable(reason: str) -> str:
     """A reason without what SQS refuses in an attribute."""
     return "".join(character if character.isprintable() else " " for character in reason)
 
 
-def _chunks(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
+def _group_bodies(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
     """Bodies in groups that a message holds. The largest body alone fits one, as every target takes less than a message."""
     chunks: list[list[bytes]] = []
     size = 0

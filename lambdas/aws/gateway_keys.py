@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws.errors import error_code
+from aws.errors import read_error_code
 
 # A right that the same deployment attached holds some seconds later, in every part of IAM within a minute or so:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html#troubleshoot_general_eventual-consistency
@@ -28,7 +28,7 @@ class GatewayKeys:
             try:
                 return str(self._client().get_api_key(apiKey=id, includeValue=True)["value"])
             except ClientError as error:
-                if error_code(error) not in _DENIED or attempt == _ATTEMPTS:
+                if read_error_code(error) not in _DENIED or attempt == _ATTEMPTS:
                     raise
             self._sleep(_PAUSE_SECONDS)
         raise AssertionError("unreachable")

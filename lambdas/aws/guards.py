@@ -7,7 +7,7 @@ from typing import Any
 from tidetable.ports import Guarded
 
 
-def condition_of(guarded: Guarded) -> dict[str, Any]:
+def make_condition(guarded: Guarded) -> dict[str, Any]:
     """The members of a request that put a condition on an item; values are native."""
     match guarded.guard:
         case None:

@@ -15,12 +15,12 @@ from tidetable.times import from_text, to_text
 PARTITION = "keys"
 
 
-def key_of_record(id: str) -> Item:
+def make_record_key(id: str) -> Item:
     """The primary key of a caller's key."""
     return {"pk": PARTITION, "sk": id}
 
 
-def item_of_record(record: KeyRecord) -> Item:
+def make_record_item(record: KeyRecord) -> Item:
     """A key as an item; what is None or empty has no attribute."""
     access = record.access
     times = {"expires": record.expires, "revoked": record.revoked, "rotated": record.rotated}
@@ -36,16 +36,16 @@ def item_of_record(record: KeyRecord) -> Item:
         **{name: None if time is None else to_text(time) for name, time in times.items()},
     }
     return {
-        **key_of_record(record.id),
+        **make_record_key(record.id),
         "name": record.name,
         "can": [scope for scope in SCOPES if scope in access.can],
         "created": to_text(record.created),
-        "secrets": [_secret_item(secret) for secret in record.secrets],
+        "secrets": [_make_secret_item(secret) for secret in record.secrets],
         **{name: value for name, value in optional.items() if value is not None},
     }
 
 
-def _secret_item(secret: Secret) -> Item:
+def _make_secret_item(secret: Secret) -> Item:
     item = {"salt": secret.salt.hex(), "hash": secret.hash.hex()}
     return item if secret.until is None else item | {"until": to_text(secret.until)}
 
@@ -60,10 +60,10 @@ def record_of_item(item: Item) -> KeyRecord:
         name=item["name"],
         access=Access(id, streams, can, item.get("series_prefix", "")),
         created=from_text(item["created"]),
-        secrets=tuple(map(_secret_of, item["secrets"])),
-        expires=_time(item, "expires"),
-        revoked=_time(item, "revoked"),
-        rotated=_time(item, "rotated"),
+        secrets=tuple(map(_read_secret, item["secrets"])),
+        expires=_read_time(item, "expires"),
+        revoked=_read_time(item, "revoked"),
+        rotated=_read_time(item, "rotated"),
         meter=item.get("meter", ""),
         gateway_key=item.get("gateway_key", ""),
         plan=item.get("plan", ""),
@@ -73,9 +73,9 @@ def record_of_item(item: Item) -> KeyRecord:
     )
 
 
-def _secret_of(item: Item) -> Secret:
-    return Secret(bytes.fromhex(item["salt"]), bytes.fromhex(item["hash"]), _time(item, "until"))
+def _read_secret(item: Item) -> Secret:
+    return Secret(bytes.fromhex(item["salt"]), bytes.fromhex(item["hash"]), _read_time(item, "until"))
 
 
-def _time(item: Item, name: str) -> datetime | None:
+def _read_time(item: Item, name: str) -> datetime | None:
     return from_text(item[name]) if name in item else None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from aws.codec import to_wire
 from aws.errors import write_if
-from aws.key_items import PARTITION, item_of_record, key_of_record, record_of_item
-from aws.wire import item_of
+from aws.key_items import PARTITION, make_record_item, make_record_key, record_of_item
+from aws.wire import decode_item
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
 
@@ -32,16 +32,16 @@ class DynamoKeys:
             ExpressionAttributeValues=to_wire({":pk": PARTITION}),
             ConsistentRead=True,
         )
-        return [record_of_item(item_of(item)) for page in pages for item in page["Items"]]
+        return [record_of_item(decode_item(item)) for page in pages for item in page["Items"]]
 
     def find(self, id: str) -> KeyRecord | None:
         """A GetItem, consistent."""
-        answer = self._client.get_item(TableName=self._table, Key=to_wire(key_of_record(id)), ConsistentRead=True)
-        return record_of_item(item_of(answer["Item"])) if "Item" in answer else None
+        answer = self._client.get_item(TableName=self._table, Key=to_wire(make_record_key(id)), ConsistentRead=True)
+        return record_of_item(decode_item(answer["Item"])) if "Item" in answer else None
 
     def add(self, record: KeyRecord) -> bool:
         """A put that is refused (False) if there is a key of this id."""
-        return self._write(self._client.put_item, "attribute_not_exists(pk)", Item=to_wire(item_of_record(record)))
+        return self._write(self._client.put_item, "attribute_not_exists(pk)", Item=to_wire(make_record_item(record)))
 
     def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
         """A put that is refused (False) if the key was rotated or revoked since ``before`` was read, or is gone."""
@@ -50,12 +50,12 @@ class DynamoKeys:
             return self._write(
                 self._client.put_item,
                 condition + "attribute_not_exists(rotated)",
-                Item=to_wire(item_of_record(record)),
+                Item=to_wire(make_record_item(record)),
             )
         return self._write(
             self._client.put_item,
             condition + "rotated = :before",
-            Item=to_wire(item_of_record(record)),
+            Item=to_wire(make_record_item(record)),
             ExpressionAttributeValues=to_wire({":before": to_text(before.rotated)}),
         )
 
@@ -64,14 +64,14 @@ class DynamoKeys:
         return self._write(
             self._client.update_item,
             "attribute_exists(pk)",
-            Key=to_wire(key_of_record(id)),
+            Key=to_wire(make_record_key(id)),
             UpdateExpression="SET revoked = if_not_exists(revoked, :now)",
             ExpressionAttributeValues=to_wire({":now": to_text(now)}),
         )
 
     def forget(self, id: str) -> bool:
         """A delete that is refused (False) if the key was revoked, which must stay known."""
-        return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(key_of_record(id)))
+        return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(make_record_key(id)))
 
     def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:
         return write_if(condition, write, TableName=self._table, **members)

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws.errors import error_code, error_message
+from aws.errors import read_error_code, read_error_message
 from tidetable.errors import TableRefused
 from tidetable.ports.feeds import FeedSettings, StreamMapping
 
@@ -29,7 +29,7 @@ class LambdaMappings:
     def list(self) -> Sequence[StreamMapping]:
         """ListEventSourceMappings."""
         pages = self._client().get_paginator("list_event_source_mappings").paginate(FunctionName=self._function)
-        return [_mapping_of(mapping) for page in pages for mapping in page["EventSourceMappings"]]
+        return [_read_mapping(mapping) for page in pages for mapping in page["EventSourceMappings"]]
 
     def create(self, source: str, settings: FeedSettings) -> bool:
         """CreateEventSourceMapping.
@@ -49,10 +49,10 @@ class LambdaMappings:
                     MaximumRecordAgeInSeconds=-1,
                     FunctionResponseTypes=["ReportBatchItemFailures"],
                     FilterCriteria={"Filters": [{"Pattern": _PATTERN}]},
-                    **_members(settings),
+                    **_make_members(settings),
                 )
         except ClientError as error:
-            if error_code(error) != "ResourceConflictException":
+            if read_error_code(error) != "ResourceConflictException":
                 raise
             return False
         return True
@@ -60,7 +60,7 @@ class LambdaMappings:
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
         """UpdateEventSourceMapping."""
         with _translate_refusals():
-            self._client().update_event_source_mapping(UUID=mapping.id, Enabled=True, **_members(settings))
+            self._client().update_event_source_mapping(UUID=mapping.id, Enabled=True, **_make_members(settings))
 
     def delete(self, mapping: StreamMapping) -> None:
         """DeleteEventSourceMapping."""
@@ -68,15 +68,15 @@ class LambdaMappings:
             with _translate_refusals():
                 self._client().delete_event_source_mapping(UUID=mapping.id)
         except ClientError as error:
-            if error_code(error) != "ResourceNotFoundException":
+            if read_error_code(error) != "ResourceNotFoundException":
                 raise
 
 
-def _members(settings: FeedSettings) -> dict[str, Any]:
+def _make_members(settings: FeedSettings) -> dict[str, Any]:
     return {"BatchSize": settings.batch, "MaximumBatchingWindowInSeconds": settings.window}
 
 
-def _mapping_of(mapping: Any) -> StreamMapping:
+def _read_mapping(mapping: Any) -> StreamMapping:
     settings = FeedSettings(mapping.get("BatchSize", 0), mapping.get("MaximumBatchingWindowInSeconds", 0))
     return StreamMapping(mapping["UUID"], mapping.get("EventSourceArn", ""), mapping["State"], settings)
 
@@ -87,7 +87,7 @@ def _translate_refusals() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = error_code(error)
+        code = read_error_code(error)
         if code not in _REFUSALS:
             raise
-        raise TableRefused(f"{code}: {error_message(error)}", transient=code in _TRANSIENT) from error
+        raise TableRefused(f"{code}: {read_error_message(error)}", transient=code in _TRANSIENT) from error

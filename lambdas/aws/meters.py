@@ -9,7 +9,7 @@ from typing import Any
 from aws.errors import aws_errors
 from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
 from tidetable.errors import StoreUnavailable
-from tidetable.names import service_name
+from tidetable.names import name_service
 
 _DAY_SECONDS = 86_400
 # AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.
@@ -44,7 +44,7 @@ class CloudWatchMeters:
         """What the functions counted in the last 30 days."""
         end = _end_of(now)
         queries = [
-            _query(name, self._namespace, metric, {"service": service_name(self._stage, handler)}, stat)
+            _query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
             for name, (handler, metric, stat) in _TRAFFIC.items()
         ]
         sums = dict.fromkeys(_TRAFFIC, 0.0)
@@ -69,7 +69,7 @@ def read_consumed_units(
     end = _end_of(now)
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
-        for id, values in _read(client, list(_queries(batch)), end):
+        for id, values in _read(client, list(_make_queries(batch)), end):
             key = batch[int(id[1:])]
             sums[key] = sums.get(key, 0.0) + sum(values)
     return {
@@ -91,7 +91,7 @@ def _read(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iter
             yield result["Id"], result["Values"]
 
 
-def _queries(requested: Sequence[tuple[tuple[str, str], str]]) -> Iterator[dict[str, Any]]:
+def _make_queries(requested: Sequence[tuple[tuple[str, str], str]]) -> Iterator[dict[str, Any]]:
     for number, ((table, index), metric) in enumerate(requested):
         dimensions = {"TableName": table} | ({"GlobalSecondaryIndexName": index} if index else {})
         yield _query(f"m{number}", "AWS/DynamoDB", metric, dimensions, "Sum")

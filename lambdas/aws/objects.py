@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors, error_code
+from aws.errors import aws_errors, read_error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large.ports import Stored
@@ -41,7 +41,7 @@ class S3Objects:
         try:
             return self.get(key)
         except aws_errors() as error:
-            if error_code(error) != "NoSuchKey":
+            if read_error_code(error) != "NoSuchKey":
                 raise
             return None
 
@@ -91,9 +91,9 @@ class S3Values:
         try:
             return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except aws_errors() as error:
-            if error_code(error) == "NoSuchKey":
+            if read_error_code(error) == "NoSuchKey":
                 return None
-            raise StoreUnavailable(error_code(error) or "no answer", str(error)) from error
+            raise StoreUnavailable(read_error_code(error) or "no answer", str(error)) from error
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
         """ListObjectsV2, a page at a time."""
@@ -115,7 +115,7 @@ class S3Values:
         try:
             owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
         except aws_errors() as error:
-            if not error_code(error):
+            if not read_error_code(error):
                 raise
             return None
         pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")

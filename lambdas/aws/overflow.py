@@ -42,7 +42,7 @@ class SqsOverflow:
                 failed += message.events
             else:
                 messages.append(stored)
-        for batch in _batches(messages):
+        for batch in _group_messages(messages):
             entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
@@ -82,7 +82,7 @@ class SqsDeadLetters:
         return True
 
 
-def _batches(messages: list[Encoded]) -> Iterator[list[Encoded]]:
+def _group_messages(messages: list[Encoded]) -> Iterator[list[Encoded]]:
     batch: list[Encoded] = []
     size = 0
     for message in messages:

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from aws.wire import value_of
-from tidetable.conditions import Condition, numbers_of
+from aws.wire import decode_value
+from tidetable.conditions import Condition, read_numbers
 from tidetable.events import Item
 from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
@@ -30,9 +30,9 @@ class _Names(dict[str, str]):
 
     def of(self, path: Sequence[str]) -> str:
         """A path in an expression."""
-        return ".".join([self._short_name(name) for name in path])
+        return ".".join([self._shorten_name(name) for name in path])
 
-    def _short_name(self, name: str) -> str:
+    def _shorten_name(self, name: str) -> str:
         short = next((short for short, known in self.items() if known == name), None)
         if short is None:
             short = f"#n{len(self)}"
@@ -67,7 +67,7 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     if index is not None:
         body["IndexName"] = index.name
     if keys.start is not None:
-        body["ExclusiveStartKey"] = {name: _wire(value) for name, value in keys.start.items()}
+        body["ExclusiveStartKey"] = {name: _encode_value(value) for name, value in keys.start.items()}
     elif keys.after is not None and (index is None or index.replica):
         body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
     elif keys.after is not None:
@@ -78,11 +78,11 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
     condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
     body["KeyConditionExpression"] = condition + _within(replace(keys, low=low, high=high), names, sk, values)
-    filters = list(_filters(keys, names, values))
+    filters = list(_make_filters(keys, names, values))
     if filters:
         body["FilterExpression"] = _join_terms(filters)
     if fields:
-        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _projected_paths(keys.index, fields))
+        body["ProjectionExpression"] = ", ".join(names.of(path) for path in _find_projected_paths(keys.index, fields))
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
@@ -101,17 +101,17 @@ def _within(keys: KeyRange, names: _Names, sk: str, values: _Values) -> str:
     return f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
 
 
-def _wire(value: Any) -> dict[str, str]:
+def _encode_value(value: Any) -> dict[str, str]:
     return {"S": value} if isinstance(value, str) else {"N": str(value)}
 
 
-def _root(index: Index | None) -> str:
+def _find_root(index: Index | None) -> str:
     """The attribute that holds an event's data, in a table or an index."""
     return index.copy if index is not None and index.project else "data"
 
 
-def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]]:
-    root = _root(index)
+def _find_projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Sequence[str]]:
+    root = _find_root(index)
     yield ["pk"]
     yield ["sk"]
     if index is not None and not index.replica:
@@ -125,16 +125,17 @@ def _projected_paths(index: Index | None, fields: Sequence[str]) -> Iterator[Seq
     yield from ([root, name] for name in dict.fromkeys(field.partition(".")[0] for field in fields))
 
 
-def _filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
+def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
     """The terms of the filter: an item must meet all of them, each by one of its alternatives."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
     if not keys.conditions:
         return
-    root = _root(keys.index)
+    root = _find_root(keys.index)
     terms = [
-        _condition(condition, names.of([root, *condition.field.split(".")]), values) for condition in keys.conditions
+        _make_condition(condition, names.of([root, *condition.field.split(".")]), values)
+        for condition in keys.conditions
     ]
     if root == "data":
         elsewhere = [f"attribute_exists({names.of([name])})" for name in _ELSEWHERE]
@@ -150,11 +151,11 @@ def _join_terms(terms: Sequence[_Terms]) -> str:
     return " AND ".join([term[0] if len(term) == 1 else f"({' OR '.join(term)})" for term in terms])
 
 
-def _condition(condition: Condition, path: str, values: _Values) -> _Terms:
+def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
     """One condition as alternatives; each value is compared as every type that its text may stand for."""
     if condition.operator == "prefix":
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
-    typed_values = [pair for text in condition.values for pair in _typed_values(text)]
+    typed_values = [pair for text in condition.values for pair in _type_values(text)]
     if condition.operator in _ORDERED:
         # Booleans have no order here: an order of true and false would surprise.
         ordered = [values.of(letter, value) for letter, value in typed_values if letter != "BOOL"]
@@ -166,13 +167,13 @@ def _condition(condition: Condition, path: str, values: _Values) -> _Terms:
     return [f"({plain}) AND NOT {among}"]
 
 
-def _typed_values(text: str) -> Iterator[tuple[str, Any]]:
+def _type_values(text: str) -> Iterator[tuple[str, Any]]:
     yield "S", text
-    yield from (("N", str(number)) for number in numbers_of(text))
+    yield from (("N", str(number)) for number in read_numbers(text))
     if text in ("true", "false"):
         yield "BOOL", text == "true"
 
 
-def last_of(answered: dict[str, dict[str, Any]] | None) -> Item | None:
+def find_last_key(answered: dict[str, dict[str, Any]] | None) -> Item | None:
     """The key at which a page ended, from Query's answer."""
-    return None if answered is None else {name: value_of(value) for name, value in answered.items()}
+    return None if answered is None else {name: decode_value(value) for name, value in answered.items()}

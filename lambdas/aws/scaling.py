@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from aws.errors import error_code
+from aws.errors import read_error_code
 from tidetable.config import Autoscaling, Range
 
 _METRICS = {"write": "DynamoDBWriteCapacityUtilization", "read": "DynamoDBReadCapacityUtilization"}
@@ -24,7 +24,7 @@ class ApplicationScaling:
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
         """RegisterScalableTarget and a target-tracking policy for each dimension that the policy names."""
         ranges = {"write": policy.write, "read": policy.read}
-        for resource, dimension, side in _dimensions(table, indexes):
+        for resource, dimension, side in _list_dimensions(table, indexes):
             scaled = ranges[side]
             if scaled is not None:
                 self._register(resource, dimension, side, scaled)
@@ -35,13 +35,13 @@ class ApplicationScaling:
         The service mirrors targets to the Region of a copy, and leaves them there when the copy is deleted.
         """
         for client in (self._client(), *map(self._client, regions)):
-            for resource, dimension, _ in _dimensions(table, indexes):
+            for resource, dimension, _ in _list_dimensions(table, indexes):
                 try:
                     client.deregister_scalable_target(
                         ServiceNamespace=_NAMESPACE, ResourceId=resource, ScalableDimension=dimension
                     )
                 except ClientError as error:
-                    if error_code(error) != "ObjectNotFoundException":
+                    if read_error_code(error) != "ObjectNotFoundException":
                         raise
 
     def _register(self, resource: str, dimension: str, side: str, scaled: Range) -> None:
@@ -59,7 +59,7 @@ class ApplicationScaling:
         )
 
 
-def _dimensions(table: str, indexes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def _list_dimensions(table: str, indexes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Each resource and dimension of a table: its own, and those of its indexes."""
     for side, name in (("write", "WriteCapacityUnits"), ("read", "ReadCapacityUnits")):
         yield f"table/{table}", f"dynamodb:table:{name}", side

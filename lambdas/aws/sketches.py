@@ -61,7 +61,7 @@ class _DDSketch:
 
     def dump(self) -> bytes:
         inner = self._inner
-        positive, negative = _bins(inner._store), _bins(inner._negative_store)  # noqa: SLF001
+        positive, negative = _list_bins(inner._store), _list_bins(inner._negative_store)  # noqa: SLF001
         return _ENCODE(_Dump(_RELATIVE_ERROR, int(inner._zero_count), positive, negative))  # noqa: SLF001
 
 
@@ -78,7 +78,7 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(_Dump).decode
 
 
-def _bins(store: Any) -> list[int]:
+def _list_bins(store: Any) -> list[int]:
     bins: list[int] = []
     before = 0
     for index, count in enumerate(store.bins):

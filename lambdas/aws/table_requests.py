@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidetable.config import TableClass
 from tidetable.keys import Index
-from tidetable.ports import TableSpec, units_of_index
+from tidetable.ports import TableSpec, find_index_units
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.literals import TableClassType
@@ -21,13 +21,13 @@ _GLOBAL = "GlobalSecondaryIndexes"
 _COPIED = "new-and-old-images"
 
 
-def billing(write: int | None, read: int | None) -> Any:
+def make_billing(write: int | None, read: int | None) -> Any:
     if write is None or read is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
-    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units_members(write, read)}
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": make_units(write, read)}
 
 
-def units_members(write: int, read: int) -> dict[str, int]:
+def make_units(write: int, read: int) -> dict[str, int]:
     return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
 
 
@@ -37,15 +37,15 @@ def index_members(spec: TableSpec) -> Any:
     for index in spec.indexes:
         described = {
             "IndexName": index.name,
-            "KeySchema": key_schema(index.pk, index.sk),
-            "Projection": _projection(index),
+            "KeySchema": make_key_schema(index.pk, index.sk),
+            "Projection": _make_projection(index),
         }
-        kind, own = ("LocalSecondaryIndexes", {}) if index.local else (_GLOBAL, _throughput(spec, index.name))
+        kind, own = ("LocalSecondaryIndexes", {}) if index.local else (_GLOBAL, _make_throughput(spec, index.name))
         members.setdefault(kind, []).append(described | own)
     return members
 
 
-def attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
+def make_attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
     """The key attributes and their types; a ranking's sort key is a number."""
     types = dict.fromkeys(keys, "S")
     for index in spec.indexes:
@@ -53,7 +53,7 @@ def attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
     return [{"AttributeName": name, "AttributeType": kind} for name, kind in types.items()]
 
 
-def _projection(index: Index) -> Any:
+def _make_projection(index: Index) -> Any:
     if index.project is None:
         return {"ProjectionType": "ALL"}
     if not index.project:
@@ -61,16 +61,16 @@ def _projection(index: Index) -> Any:
     return {"ProjectionType": "INCLUDE", "NonKeyAttributes": [index.copy]}
 
 
-def _throughput(spec: TableSpec, index: str) -> Any:
+def _make_throughput(spec: TableSpec, index: str) -> Any:
     """An index's own limits, with warm throughput, because a slow index throttles its table."""
     limits: Any = {}
     warm = spec.warm
     if spec.write is not None and spec.read is not None:
-        write, read = units_of_index(index, spec.index_units, (spec.write, spec.read))
-        limits["ProvisionedThroughput"] = units_members(write, read)
+        write, read = find_index_units(index, spec.index_units, (spec.write, spec.read))
+        limits["ProvisionedThroughput"] = make_units(write, read)
         # AWS refuses a warm throughput below the provisioned one, and an index may have more units than its table.
         warm = (max(spec.warm[0], write), max(spec.warm[1], read)) if spec.warm is not None else None
-    return limits | _warm_members(warm) | maxima_members(spec.most)
+    return limits | _warm_members(warm) | make_maxima(spec.most)
 
 
 def _warm_members(warm: tuple[int, int] | None) -> Any:
@@ -80,29 +80,29 @@ def _warm_members(warm: tuple[int, int] | None) -> Any:
     return {"WarmThroughput": {"WriteUnitsPerSecond": write, "ReadUnitsPerSecond": read}}
 
 
-def maxima_members(most: tuple[int, int] | None) -> Any:
+def make_maxima(most: tuple[int, int] | None) -> Any:
     if most is None:
         return {}
     write, read = most
     return {"OnDemandThroughput": {"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read}}
 
 
-def extra_members(spec: TableSpec) -> Any:
+def make_extras(spec: TableSpec) -> Any:
     """The settings of a table besides its key and its units, all of them set at its creation."""
-    extras = _warm_members(spec.warm) | maxima_members(spec.most)
+    extras = _warm_members(spec.warm) | make_maxima(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}
-    return extras | stream_member(_COPIED if spec.copied else spec.stream)
+    return extras | make_stream_member(_COPIED if spec.copied else spec.stream)
 
 
-def stream_member(shows: str) -> Any:
+def make_stream_member(shows: str) -> Any:
     """The change stream; ``shows`` is as the configuration spells it."""
     if shows == "none":
         return {}
     return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": shows.replace("-", "_").upper()}}
 
 
-def key_schema(pk: str, sk: str | None = None) -> Any:
+def make_key_schema(pk: str, sk: str | None = None) -> Any:
     keys = [{"AttributeName": pk, "KeyType": "HASH"}]
     return [*keys, {"AttributeName": sk, "KeyType": "RANGE"}] if sk is not None else keys

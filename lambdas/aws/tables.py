@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from aws import table_requests
 from aws.codes import NOT_FOUND
-from aws.errors import error_code, error_message, naming_table
+from aws.errors import name_missing_table, read_error_code, read_error_message
 from tidetable.config import TableClass
 from tidetable.errors import CopyRefused, NotReady, TableMissing, TableRefused
 from tidetable.ports import Table, TableSpec
@@ -50,7 +50,7 @@ class DynamoTables:
         try:
             table = self._client.describe_table(TableName=name)["Table"]
         except ClientError as error:
-            if error_code(error) != NOT_FOUND:
+            if read_error_code(error) != NOT_FOUND:
                 raise
             return None
         units: Any = table.get("ProvisionedThroughput", {})
@@ -58,7 +58,7 @@ class DynamoTables:
         infrequent = (
             table.get("TableClassSummary", {}).get("TableClass") == table_requests.CLASSES[TableClass.INFREQUENT]
         )
-        decreases, last_decrease = _decreases(table)
+        decreases, last_decrease = _read_decreases(table)
         streams: Any = table.get("StreamSpecification", {})
         return Table(
             name=name,
@@ -78,8 +78,8 @@ class DynamoTables:
                 for index in (*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ()))
                 if "ItemCount" in index
             },
-            most=_maxima_of(table),
-            index_most={index["IndexName"]: _maxima_of(index) for index in table.get("GlobalSecondaryIndexes", ())},
+            most=_read_maxima(table),
+            index_most={index["IndexName"]: _read_maxima(index) for index in table.get("GlobalSecondaryIndexes", ())},
             # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
             shows_maxima="WarmThroughput" in table,
             stream_arn=table.get("LatestStreamArn", "") if streams.get("StreamEnabled") else "",
@@ -89,7 +89,7 @@ class DynamoTables:
 
     def tags(self, name: str) -> Mapping[str, str]:
         """ListTagsOfResource; a period table has few tags, so one page holds them."""
-        with naming_table(name):
+        with name_missing_table(name):
             arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
             answer = self._client.list_tags_of_resource(ResourceArn=arn)
         return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
@@ -101,19 +101,19 @@ class DynamoTables:
             with _translate_refusals():
                 self._client.create_table(
                     TableName=spec.name,
-                    KeySchema=table_requests.key_schema(*keys),
-                    AttributeDefinitions=table_requests.attribute_definitions(spec, keys),
+                    KeySchema=table_requests.make_key_schema(*keys),
+                    AttributeDefinitions=table_requests.make_attribute_definitions(spec, keys),
                     TableClass=table_requests.CLASSES[spec.table_class],
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
-                    **table_requests.billing(spec.write, spec.read),
+                    **table_requests.make_billing(spec.write, spec.read),
                     **table_requests.index_members(spec),
-                    **table_requests.extra_members(spec),
+                    **table_requests.make_extras(spec),
                 )
         except TableRefused as refused:
             # "In use" says that the table exists in some state, even if DescribeTable does not find it yet.
             cause = refused.__cause__
-            in_use = isinstance(cause, ClientError) and error_code(cause) == "ResourceInUseException"
+            in_use = isinstance(cause, ClientError) and read_error_code(cause) == "ResourceInUseException"
             if not in_use and self.describe(spec.name) is None:
                 raise
             return False
@@ -133,12 +133,12 @@ class DynamoTables:
 
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
-        changes: Any = table_requests.billing(write, read) if itself else {}
+        changes: Any = table_requests.make_billing(write, read) if itself else {}
         if itself and write is None and most is not None:
-            changes |= table_requests.maxima_members(most)
+            changes |= table_requests.make_maxima(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
-                {"Update": {"IndexName": index, "ProvisionedThroughput": table_requests.units_members(*units)}}
+                {"Update": {"IndexName": index, "ProvisionedThroughput": table_requests.make_units(*units)}}
                 for index, units in indexes.items()
             ]
         with _translate_refusals(name):
@@ -146,7 +146,7 @@ class DynamoTables:
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
         """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
-        maxima = table_requests.maxima_members(most or (-1, -1))
+        maxima = table_requests.make_maxima(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
             changes["GlobalSecondaryIndexUpdates"] = [{"Update": {"IndexName": index, **maxima}} for index in indexes]
@@ -161,7 +161,7 @@ class DynamoTables:
     def set_stream(self, name: str, shows: str) -> None:
         """UpdateTable of the change stream, which must be the only change of a request."""
         with _translate_refusals(name):
-            self._client.update_table(TableName=name, **table_requests.stream_member(shows))
+            self._client.update_table(TableName=name, **table_requests.make_stream_member(shows))
 
     def create_copy(self, name: str, region: str) -> None:
         """UpdateTable with a replica's creation, which must be the only change of a request."""
@@ -226,7 +226,7 @@ def _index_units(table: Any) -> dict[str, tuple[int, int]]:
     }
 
 
-def _decreases(table: Any) -> tuple[int, datetime | None]:
+def _read_decreases(table: Any) -> tuple[int, datetime | None]:
     """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
 
     AWS counts those of the table and of each index alone, and refuses a change that lowers one that may not decrease.
@@ -237,7 +237,7 @@ def _decreases(table: Any) -> tuple[int, datetime | None]:
     return busiest.get("NumberOfDecreasesToday", 0), busiest.get("LastDecreaseDateTime")
 
 
-def _maxima_of(described: Any) -> tuple[int, int] | None:
+def _read_maxima(described: Any) -> tuple[int, int] | None:
     """The maxima of a table or an index; -1 for a side without a maximum."""
     throughput = described.get("OnDemandThroughput", {})
     write, read = throughput.get("MaxWriteRequestUnits", -1), throughput.get("MaxReadRequestUnits", -1)
@@ -250,7 +250,7 @@ def _translate_refusals(name: str = "") -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code, message = error_code(error), error_message(error)
+        code, message = read_error_code(error), read_error_message(error)
         if code == NOT_FOUND:
             raise TableMissing(name) from error
         if code not in _REFUSALS:

@@ -6,12 +6,12 @@ from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring as quote_name
 from typing import Any
 
 import msgspec
 
-from aws.guards import condition_of
+from aws.guards import make_condition
 from tidetable.events import Item
 from tidetable.ports import Guard, Guarded, Put
 
@@ -22,25 +22,25 @@ _MOST_NAMES = 10_000
 _EVENT = ("pk", "sk", "at", "data")
 
 
-def item_text(item: Item) -> str:
+def encode_item(item: Item) -> str:
     """An item as the text of a request: ``{"pk":{"S":"..."},...}``."""
     data = item.get("data")
     if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
         # An event's item without indexes, which is most of what is ever written.
-        pk, sk, at = quoted(item["pk"]), quoted(item["sk"]), item["at"]
+        pk, sk, at = quote_name(item["pk"]), quote_name(item["sk"]), item["at"]
         # Text and decimals, which most are, are written in place: a call for each would double the cost.
         fields = ",".join(
             [
-                f'{NAMED[name]}{{"S":{quoted(value)}}}'
+                f'{NAMED[name]}{{"S":{quote_name(value)}}}'
                 if type(value) is str
                 else f'{NAMED[name]}{{"N":"{value!s}"}}'  # str() takes a third of the time of format()
                 if type(value) is Decimal
-                else f"{NAMED[name]}{value_text(value)}"
+                else f"{NAMED[name]}{encode_value(value)}"
                 for name, value in data.items()
             ]
         )
         return f'{{"pk":{{"S":{pk}}},"sk":{{"S":{sk}}},"at":{{"N":"{at}"}},"data":{{"M":{{{fields}}}}}}}'
-    return "{" + _fields(item) + "}"
+    return "{" + _encode_members(item) + "}"
 
 
 class Named(dict[str, str]):
@@ -50,80 +50,80 @@ class Named(dict[str, str]):
         if len(self) >= _MOST_NAMES:
             # Names that are data, such as a map by user: those are not worth their memory.
             self.clear()
-        text = self[name] = f"{quoted(name)}:"
+        text = self[name] = f"{quote_name(name)}:"
         return text
 
 
 NAMED = Named()
 
 
-def _fields(values: Mapping[str, Any]) -> str:
+def _encode_members(values: Mapping[str, Any]) -> str:
     """The members of a map."""
-    return ",".join([f"{NAMED[name]}{value_text(value)}" for name, value in values.items()])
+    return ",".join([f"{NAMED[name]}{encode_value(value)}" for name, value in values.items()])
 
 
-def value_text(value: Any) -> str:
+def encode_value(value: Any) -> str:
     """A value as an attribute value; numbers with all their digits."""
     kind = type(value)
     if kind is str:
-        return f'{{"S":{quoted(value)}}}'
+        return f'{{"S":{quote_name(value)}}}'
     if kind is int or kind is Decimal:
         return f'{{"N":"{value!s}"}}'
     if kind is dict:
-        return f'{{"M":{{{_fields(value)}}}}}'
+        return f'{{"M":{{{_encode_members(value)}}}}}'
     if kind is bool:
         return '{"BOOL":true}' if value else '{"BOOL":false}'
     if value is None:
         return '{"NULL":true}'
     if kind is list:
-        return f'{{"L":[{",".join([value_text(element) for element in value])}]}}'
-    return _rare(value)
+        return f'{{"L":[{",".join([encode_value(element) for element in value])}]}}'
+    return _encode_rare(value)
 
 
 def put_text(guarded: Guarded) -> str:
     """A put of a transaction."""
     put = guarded.put
-    return f'{{"Put":{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{_guard_text(guarded)}}}}}'
+    return f'{{"Put":{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{_guard_text(guarded)}}}}}'
 
 
 def put_body(put: Put, guard: Guard | None = None) -> bytes:
     """PutItem, on a condition if there is one; a refusal shows what is there instead."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _guard_text(Guarded(put, guard))
-    return f'{{"TableName":{quoted(put.table)},"Item":{item_text(put.item)}{text},{options}}}'.encode()
+    return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
 
 
 def _guard_text(guarded: Guarded) -> str:
-    members = condition_of(guarded)
+    members = make_condition(guarded)
     values = members.pop("ExpressionAttributeValues", None)
-    text = "".join(f",{quoted(name)}:{msgspec.json.encode(member).decode()}" for name, member in members.items())
-    return text + (f',"ExpressionAttributeValues":{item_text(values)}' if values is not None else "")
+    text = "".join(f",{quote_name(name)}:{msgspec.json.encode(member).decode()}" for name, member in members.items())
+    return text + (f',"ExpressionAttributeValues":{encode_item(values)}' if values is not None else "")
 
 
-def batch_body(batch: list[Put]) -> bytes:
+def encode_batch(batch: list[Put]) -> bytes:
     """BatchWriteItem of puts of one table."""
-    puts = ",".join([f'{{"PutRequest":{{"Item":{item_text(put.item)}}}}}' for put in batch])
-    return f'{{"RequestItems":{{{quoted(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
+    puts = ",".join([f'{{"PutRequest":{{"Item":{encode_item(put.item)}}}}}' for put in batch])
+    return f'{{"RequestItems":{{{quote_name(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
 
 
-def requests_of(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
+def make_requests(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
     """The batches of puts, each with the body of its BatchWriteItem."""
-    for batch in batches_of(puts):
-        yield from _fitting(batch)
+    for batch in split_batches(puts):
+        yield from _fit_batch(batch)
 
 
-def _fitting(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
+def _fit_batch(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
     """A batch and its body, or its halves if the body is too long for a request."""
-    body = batch_body(batch)
+    body = encode_batch(batch)
     if len(body) <= _MOST_BYTES or len(batch) == 1:
         yield batch, body
         return
     middle = len(batch) // 2
-    yield from _fitting(batch[:middle])
-    yield from _fitting(batch[middle:])
+    yield from _fit_batch(batch[:middle])
+    yield from _fit_batch(batch[middle:])
 
 
-def batches_of(puts: Sequence[Put]) -> Iterator[list[Put]]:
+def split_batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
     """Batches of one table each, in turn over the tables and, within one, over its partitions.
 
     A request is often in the order of its series or times; written in that order, each batch would hit one partition.
@@ -144,14 +144,14 @@ def _interleave(queues: list[list[Any]]) -> list[Any]:
     return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
 
 
-def item_of(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
+def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
     """The item of attribute values, as they stand in an answer or in a record of a stream; numbers become Decimal, binary
     values bytes.
     """
-    return {name: value_of(value) for name, value in attributes.items()}
+    return {name: decode_value(value) for name, value in attributes.items()}
 
 
-def value_of(value: Mapping[str, Any]) -> Any:
+def decode_value(value: Mapping[str, Any]) -> Any:
     """A value of an attribute value."""
     ((letter, inner),) = value.items()
     return _READ[letter](inner)
@@ -169,7 +169,7 @@ def plain(value: Mapping[str, Any]) -> Any:
     return inner if letter in ("B", "SS", "BS") else _READ[letter](inner)
 
 
-def _bytes_of(value: str | bytes) -> bytes:
+def _decode_bytes(value: str | bytes) -> bytes:
     """A binary value, which is Base64 in JSON, and bytes in an answer that boto3 has read."""
     return b64decode(value) if isinstance(value, str) else value
 
@@ -177,32 +177,32 @@ def _bytes_of(value: str | bytes) -> bytes:
 _READ: dict[str, Callable[[Any], Any]] = {
     "S": lambda inner: inner,
     "N": Decimal,
-    "M": item_of,
+    "M": decode_item,
     "BOOL": lambda inner: inner,
     "NULL": lambda _: None,
-    "L": lambda inner: [value_of(element) for element in inner],
-    "B": _bytes_of,
+    "L": lambda inner: [decode_value(element) for element in inner],
+    "B": _decode_bytes,
     "SS": set,
     "NS": lambda inner: {Decimal(number) for number in inner},
-    "BS": lambda inner: set(map(_bytes_of, inner)),
+    "BS": lambda inner: set(map(_decode_bytes, inner)),
 }
 
 
-def _rare(value: Any) -> str:
+def _encode_rare(value: Any) -> str:
     """A value that no event of the API has, but a restored item may have: a binary value or a set."""
     if isinstance(value, set | frozenset):
         first = next(iter(value))
         if isinstance(first, str):
-            return f'{{"SS":[{",".join(map(quoted, value))}]}}'
+            return f'{{"SS":[{",".join(map(quote_name, value))}]}}'
         if isinstance(first, int | Decimal):
             numbers = ",".join(f'"{number}"' for number in value)
             return f'{{"NS":[{numbers}]}}'
-        return f'{{"BS":[{",".join(map(_based, value))}]}}'
+        return f'{{"BS":[{",".join(map(_encode_base64, value))}]}}'
     if isinstance(value, Mapping):
-        return value_text(dict(value))
-    return f'{{"B":{_based(value)}}}'
+        return encode_value(dict(value))
+    return f'{{"B":{_encode_base64(value)}}}'
 
 
-def _based(value: Any) -> str:
+def _encode_base64(value: Any) -> str:
     # boto3 wraps binary values; bytes() unwraps them.
     return f'"{b64encode(bytes(value)).decode()}"'

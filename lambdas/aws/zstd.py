@@ -14,7 +14,7 @@ class Zstd:
 
     def compress(self, value: bytes) -> bytes:
         """The value as one zstd frame, which holds its size and checksum."""
-        compressed: bytes = _compressor().compress(value)
+        compressed: bytes = _find_compressor().compress(value)
         return compressed
 
     def expand(self, value: bytes) -> bytes:
@@ -27,7 +27,7 @@ class Zstd:
             raise ValueError(str(error)) from error
 
 
-def _compressor() -> Any:
+def _find_compressor() -> Any:
     """This thread's compressor."""
     compressor = getattr(_OF_THREAD, "compressor", None)
     if compressor is None:

@@ -28,14 +28,16 @@ def complete_answers(handler: Handler) -> Handler:
         if request_id:
             # The gateway's id, which its access log has, too.
             headers["Tidetable-Request-Id"] = request_id
-        headers |= _permissions((event.get("headers") if isinstance(event, dict) else None) or {}, config().api.cors)
+        headers |= _make_cors_headers(
+            (event.get("headers") if isinstance(event, dict) else None) or {}, config().api.cors
+        )
         answer["headers"] |= headers
         return answer
 
     return entry
 
 
-def _permissions(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
+def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
     """The headers by which a browser lets a page read the answer (CORS)."""
     if not origins:
         return {}
@@ -54,17 +56,17 @@ def read_access(event: Mapping[str, Any]) -> Access:
     return Access.of((event.get("requestContext") or {}).get("authorizer"))
 
 
-def json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
+def make_json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer; Decimals, dataclasses and aware datetimes are encoded as they are."""
-    return text_response(status, "application/json", encode_json(body).decode(), headers or {})
+    return make_text_response(status, "application/json", encode_json(body).decode(), headers or {})
 
 
-def problem_response(problem: Problem) -> Response:
+def make_problem_response(problem: Problem) -> Response:
     """A problem as an answer."""
-    return text_response(problem.status, CONTENT_TYPE, encode_json(problem.document()).decode(), problem.headers)
+    return make_text_response(problem.status, CONTENT_TYPE, encode_json(problem.document()).decode(), problem.headers)
 
 
-def text_response(
+def make_text_response(
     status: int, content_type: str, body: str, headers: Mapping[str, str], *, encoded: bool = False
 ) -> Response:
     """An answer whose body is text already, or (``encoded``) bytes in Base64, which the gateway decodes."""

@@ -58,6 +58,6 @@ def _traced(handler: Handler) -> Handler:
     return Tracer().capture_lambda_handler(handler, capture_response=False)
 
 
-def seconds_left(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
+def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
     """The time that is left to this invocation, less a reserve; read anew at each call."""
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve

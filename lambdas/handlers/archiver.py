@@ -12,7 +12,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.archive import archive_period
 
 _RESERVE_SECONDS = 10.0
@@ -21,7 +21,7 @@ _RESERVE_SECONDS = 10.0
 @observed
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify; an error is the function's error, which the caller sees and an alarm counts."""
-    remaining = seconds_left(context, _RESERVE_SECONDS)
+    remaining = make_countdown(context, _RESERVE_SECONDS)
     result = archive_period(
         event["stream"], event["period"], wiring_upkeep.pipeline().exporter, context.aws_request_id, remaining
     )

@@ -31,12 +31,12 @@ def _read_call(event: Mapping[str, Any]) -> Call:
         event["httpMethod"],
         event["resource"],
         None if stream is None else unquote(stream),
-        _lists(event, "headers", "multiValueHeaders"),
-        _lists(event, "queryStringParameters", "multiValueQueryStringParameters"),
+        _list_values(event, "headers", "multiValueHeaders"),
+        _list_values(event, "queryStringParameters", "multiValueQueryStringParameters"),
     )
 
 
-def _lists(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
+def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
     """All values of headers or parameters. The event's single-value form keeps only the last value of a repeated name."""
     values: Mapping[str, Sequence[str]] | None = event.get(several)
     return values or {name: [value] for name, value in (event.get(single) or {}).items()}

@@ -67,8 +67,8 @@ def load_site(folder: Path) -> Site:
         digest.update(name.encode() + b"\0" + sha256(body).digest())
     version = digest.hexdigest()[:16]
     page = _name_assets(contents, version)
-    files = {name: _file(name, body) for name, body in contents.items() if name != "index.html"}
-    return Site(version, files | {"index.html": _file("index.html", page)})
+    files = {name: _make_file(name, body) for name, body in contents.items() if name != "index.html"}
+    return Site(version, files | {"index.html": _make_file("index.html", page)})
 
 
 def _name_assets(contents: Mapping[str, bytes], version: str) -> bytes:
@@ -82,7 +82,7 @@ def _name_assets(contents: Mapping[str, bytes], version: str) -> bytes:
     return page.replace(b"  </head>", f"{links}  </head>".encode())
 
 
-def _file(name: str, body: bytes) -> File:
+def _make_file(name: str, body: bytes) -> File:
     kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
     # Without the time of compression, so that every process answers the same bytes.
     return File(kind, body, gzip.compress(body, mtime=0), f'"{sha256(body).hexdigest()[:32]}"')
@@ -112,9 +112,9 @@ def _answer(file: File, event: Mapping[str, Any], cache_control: str) -> dict[st
         return {"statusCode": 304, "headers": headers, "body": ""}
     if "gzip" in (request_headers.get("accept-encoding") or "").lower():
         headers["Content-Encoding"] = "gzip"
-        return _binary(headers, file.compressed)
-    return _binary(headers, file.body)
+        return _make_binary_response(headers, file.compressed)
+    return _make_binary_response(headers, file.body)
 
 
-def _binary(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+def _make_binary_response(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     return {"statusCode": 200, "headers": headers, "body": b64encode(body).decode(), "isBase64Encoded": True}

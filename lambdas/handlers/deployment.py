@@ -10,7 +10,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, observed, seconds_left
+from handlers._observe import logger, make_countdown, observed
 from handlers.lifecycle import publish_notices
 from machine import draw_salt
 from settings import settings
@@ -19,7 +19,7 @@ from tidetable.errors import TidetableError
 from tidetable.lifecycle import Reconciler
 from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
-from tidetable.lifecycle.deploy import deploy, entries_named
+from tidetable.lifecycle.deploy import deploy, name_entries
 from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.standing import protect, stand, take_back
 
@@ -41,7 +41,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
-    remaining = seconds_left(context, _RESERVE_SECONDS)
+    remaining = make_countdown(context, _RESERVE_SECONDS)
     reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
@@ -60,7 +60,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if event["RequestType"] == "Update":
         return answer | {"Data": _deploy(reconciler, owner, remaining, configuration, first=False)}
     try:
-        before = seconds_left(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
+        before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
         return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
     except Exception:
         # CloudFormation deletes the catalog next, and the provider framework passes on no Delete after a Create that failed.
@@ -78,7 +78,7 @@ def _deploy(
         logger.info("reconciled", report=report.document())
     if deployed.failure is not None:
         raise DeployFailed(deployed.failure)
-    later = entries_named(deployed.unmade)
+    later = name_entries(deployed.unmade)
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
@@ -109,7 +109,7 @@ def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
 
 def _unmap(reconciler: Reconciler) -> None:
     """Remove the mappings of feeds, which would outlive their function; one that is changing is left for the next deletion."""
-    feeds = reconciler.feed_tables()
+    feeds = reconciler.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
     if steps:
         logger.info("mappings removed", steps=[step.document() for step in steps])

@@ -11,14 +11,14 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, problem_response, read_access
-from handlers._observe import logger, metrics, observed, seconds_left, uncollected
+from handlers._http import Response, complete_answers, make_problem_response, read_access
+from handlers._observe import logger, make_countdown, metrics, observed, uncollected
 from handlers.ingest import RESERVE_SECONDS, measure
 from tidetable.dialects import cloudevents
 from tidetable.dialects.door import Answer, Door, Request, take
 from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 from tidetable.dialects.other_doors import CloudEventsDoor, FirehoseDoor
-from tidetable.problems import ProblemError, problem_of
+from tidetable.problems import ProblemError, make_problem
 
 _STREAM = "/v1/streams/{stream}"
 _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
@@ -42,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     except Exception as error:  # of the event itself, or of an answer: the gateway would answer 502 without a reason
         logger.exception("door failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return problem_response(problem_of(error, "ingest"))
+        return make_problem_response(make_problem(error, "ingest"))
 
 
 def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
@@ -53,7 +53,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
     door = _DOORS[request.route](pipeline)
     try:
         answer, outcome = take(
-            door, request, read_access(event), pipeline.ingest, seconds_left(context, RESERVE_SECONDS)
+            door, request, read_access(event), pipeline.ingest, make_countdown(context, RESERVE_SECONDS)
         )
         measure(outcome, door.stream(request), len(request.body))
         return _respond(answer)
@@ -64,7 +64,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
     except Exception as error:  # also a failure in an answer: the sender learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return _respond(door.refuse(request, problem_of(error, "ingest")))
+        return _respond(door.refuse(request, make_problem(error, "ingest")))
 
 
 def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.errors import NotDrained
 from tidetable.ingest.drain import drain_message
 
@@ -24,7 +24,7 @@ _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Write the events of some messages; the answer names the messages that are to come again."""
-    remaining = seconds_left(context, _RESERVE_SECONDS)
+    remaining = make_countdown(context, _RESERVE_SECONDS)
     # The queue delivers in no order; of what it delivers together the oldest goes first.
     event = {"Records": sorted(event["Records"], key=_read_sent)}
     _measure_age(event["Records"])

@@ -13,7 +13,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.errors import BadInvocation
 
 _RESERVE_SECONDS = 5.0
@@ -22,7 +22,7 @@ _RESERVE_SECONDS = 5.0
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver some records; the answer names the first that is to come again, with those after it."""
-    feeds, remaining = wiring_upkeep.pipeline().feeds, seconds_left(context, _RESERVE_SECONDS)
+    feeds, remaining = wiring_upkeep.pipeline().feeds, make_countdown(context, _RESERVE_SECONDS)
     if "feed" in event:
         changes = event.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):

@@ -11,10 +11,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, json_response, problem_response, read_access
-from handlers._observe import logger, metrics, observed, seconds_left, uncollected
+from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
+from handlers._observe import logger, make_countdown, metrics, observed, uncollected
 from tidetable.ingest import IngestRequest, Outcome, ingest
-from tidetable.problems import ProblemError, problem_of, refuse
+from tidetable.problems import ProblemError, make_problem, refuse
 
 # Kept back from the function's time for queueing what could not be written, and for the answer.
 RESERVE_SECONDS = 10.0
@@ -28,20 +28,20 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     try:
         try:
             request = _read_request(event)
-            outcome = ingest(request, wiring.pipeline().ingest, seconds_left(context, RESERVE_SECONDS))
+            outcome = ingest(request, wiring.pipeline().ingest, make_countdown(context, RESERVE_SECONDS))
             measure(outcome, request.stream, len(request.body))
             headers = {"Tidetable-Write-Units": f"{outcome.write_units:g}"}
             if outcome.rejections:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
-            return json_response(outcome.status, outcome.document(), headers)
+            return make_json_response(outcome.status, outcome.document(), headers)
         except ProblemError as error:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-            return problem_response(problem_of(error, "ingest"))
+            return make_problem_response(make_problem(error, "ingest"))
     except Exception as error:  # also a failure in an answer: the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return problem_response(problem_of(error, "ingest"))
+        return make_problem_response(make_problem(error, "ingest"))
 
 
 def _read_request(event: dict[str, Any]) -> IngestRequest:

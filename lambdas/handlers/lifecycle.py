@@ -16,13 +16,13 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from settings import settings
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
-from tidetable.lifecycle.notices import notices_of
+from tidetable.lifecycle.notices import make_notices
 from tidetable.times import parse_instant
 
 # Kept back for the report and for giving the lease back.
@@ -60,7 +60,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     at = parse_instant(event["at"]) if event.get("at") is not None else None
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
-    remaining = seconds_left(context, _RESERVE_SECONDS)
+    remaining = make_countdown(context, _RESERVE_SECONDS)
     reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
         backfill, rebuilt = _read_backfill(event["backfill"])
@@ -114,7 +114,7 @@ def _read_instant(text: str) -> datetime:
 
 def publish_notices(report: Report) -> None:
     """Publish the run's actions on the event bus."""
-    notices = notices_of(report, settings().stage)
+    notices = make_notices(report, settings().stage)
     losses = wiring_upkeep.pipeline().event_bus.publish(notices) if notices else 0
     if losses:
         logger.warning("notices lost", lost=losses, of=len(notices))

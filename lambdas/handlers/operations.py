@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._http import Response, complete_answers, json_response, problem_response, read_access
-from handlers._observe import logger, observed, seconds_left
+from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
+from handlers._observe import logger, make_countdown, observed
 from settings import settings
 from tidetable.access import Access
-from tidetable.problems import ProblemError, bad_parameter, problem_of, refuse
+from tidetable.problems import ProblemError, make_problem, refuse, refuse_parameter
 
 # Kept back for the answer.
 _RESERVE_SECONDS = 2.0
@@ -80,20 +80,20 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         if "operate" not in access.can:
             raise refuse(403, "forbidden", "this key may not operate: use a key that may")
         parameters = event.get("multiValueQueryStringParameters") or {}
-        request = Request(parameters, access, seconds_left(context, _RESERVE_SECONDS))
-        return json_response(200, ROUTES[event["resource"]](request))
+        request = Request(parameters, access, make_countdown(context, _RESERVE_SECONDS))
+        return make_json_response(200, ROUTES[event["resource"]](request))
     except ProblemError as error:
-        return problem_response(problem_of(error, "query"))
+        return make_problem_response(make_problem(error, "query"))
     except Exception as error:
         logger.exception("operations failed")
-        return problem_response(problem_of(error, "query"))
+        return make_problem_response(make_problem(error, "query"))
 
 
 def _read_stream(request: Request) -> str | None:
     """The stream that is named, or None; ProblemError if the key may not see it."""
     for name, values in request.parameters.items():
         if name != "stream" or len(values) > 1:
-            raise bad_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
+            raise refuse_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
     (stream,) = request.parameters.get("stream", [None])
     if stream is not None and not request.access.sees(stream):
         raise refuse(403, "forbidden", f"this key may not operate the stream {stream[:64]!r}: use a key that may")
@@ -109,14 +109,14 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
         shown[name] = [row for row in report[name] if access.sees(row["stream"])]
     for name in _TEXTS:
         shown[name] = [text for text in report[name] if access.sees(text.split(" ")[0].rstrip(":"))]
-    shown["feeds"] = [row for row in report["feeds"] if access.sees(_stream_of(row["table"]))]
+    shown["feeds"] = [row for row in report["feeds"] if access.sees(_parse_stream(row["table"]))]
     shown["troubles"] = []
     # The catalog is of all streams.
     shown.pop("catalog_copies", None)
     return shown
 
 
-def _stream_of(table: str) -> str:
+def _parse_stream(table: str) -> str:
     """The stream in the name of a period table; empty if it is another table's."""
     _, _, name = table.partition(".")
     return name.rpartition(".")[0]

@@ -12,13 +12,20 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, json_response, problem_response, read_access, text_response
-from handlers._observe import logger, metrics, observed, seconds_left, uncollected
+from handlers._http import (
+    Response,
+    complete_answers,
+    make_json_response,
+    make_problem_response,
+    make_text_response,
+    read_access,
+)
+from handlers._observe import logger, make_countdown, metrics, observed, uncollected
 from settings import config, settings
-from tidetable.access import FULL, Access, scopes_of
+from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
 from tidetable.ports import Tables
-from tidetable.problems import Problem, ProblemError, problem_of
+from tidetable.problems import Problem, ProblemError, make_problem
 from tidetable.query import (
     FORMAT,
     Answer,
@@ -26,6 +33,7 @@ from tidetable.query import (
     Reader,
     Seal,
     Selection,
+    choose_form,
     confine_event,
     confine_parameters,
     confine_query,
@@ -33,7 +41,6 @@ from tidetable.query import (
     describe_streams,
     explain_query,
     find_latest,
-    form_of,
     get_event,
     name_conditions,
     name_parameters,
@@ -72,7 +79,7 @@ class Request(NamedTuple):
 
 def get_health(_: Request) -> Response:
     """The function runs, and its configuration can be read."""
-    return json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
+    return make_json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
 
 
 def list_streams(request: Request) -> Response:
@@ -85,7 +92,7 @@ def list_streams(request: Request) -> Response:
     if copies is not None:
         document = copies.show_streams(document, config())
         rights["can"] = [scope for scope in rights["can"] if scope == "read"]
-    return json_response(200, document | rights)
+    return make_json_response(200, document | rights)
 
 
 def list_periods(request: Request) -> Response:
@@ -94,7 +101,7 @@ def list_periods(request: Request) -> Response:
     now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
     ports = pipeline.catalog_reader, pipeline.table_reader
-    return json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
+    return make_json_response(200, describe_periods(query, policy, *ports, now, seal, pipeline.pools))
 
 
 def list_events(request: Request) -> Response:
@@ -145,7 +152,7 @@ def list_latest(request: Request) -> Response:
     latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
     _report_losses(latest.losses)
     _note_use(request, request.stream.name, latest.cost, shown=len(latest.events))
-    return json_response(200, latest.document(), _count_cost(latest.cost))
+    return make_json_response(200, latest.document(), _count_cost(latest.cost))
 
 
 def show_event(request: Request) -> Response:
@@ -155,7 +162,7 @@ def show_event(request: Request) -> Response:
     confine_event(event, request.access)
     if any(version.get("incomplete") for version in (event, *event.get("versions", ()))):
         _report_losses([f"the data of {ref} is damaged or gone"])
-    return json_response(200, event)
+    return make_json_response(200, event)
 
 
 ROUTES: Mapping[str, Callable[[Request], Response]] = {
@@ -186,13 +193,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
         if not isinstance(error, ProblemError):
             logger.exception("query failed")
             metrics.add_metric("QueryFailures", MetricUnit.Count, 1)
-        return problem_response(problem_of(error, "query"))
+        return make_problem_response(make_problem(error, "query"))
 
 
 def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     route = ROUTES.get(event["resource"])
     if route is None:
-        return problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
+        return make_problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
     parameters: Mapping[str, Sequence[str]] = event.get("multiValueQueryStringParameters") or {}
     refuse_unwritable(parameters)
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
@@ -200,13 +207,15 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     if "stream" in path:
         # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
         access.require_one(
-            unquote(path["stream"]), scopes_of(event.get("httpMethod", "GET"), event["resource"], access)
+            unquote(path["stream"]), find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
         )
     copies = wiring.pipeline().copies
     if copies is not None:
         copies.refuse_consistent("true" in parameters.get("consistent", ()))
     parameters = confine_parameters(event["resource"], parameters, access)
-    return route(Request(path, parameters, headers.get("accept", ""), seconds_left(context), access, event["resource"]))
+    return route(
+        Request(path, parameters, headers.get("accept", ""), make_countdown(context), access, event["resource"])
+    )
 
 
 def _count_cost(cost: Cost) -> dict[str, str]:
@@ -260,8 +269,8 @@ def _answer_page(
         pipeline.copies.refuse_consistent(query.consistent)
     if "explain" in parameters:
         # The control plane knows sizes, so this is slower than most of what it explains.
-        return json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
-    form = form_of({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
+        return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
+    form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     page = run(query, policy, reader, now, request.remaining)
     # Looked up when it is called: only an answer in Arrow waits for its import.
     rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
@@ -273,4 +282,4 @@ def _answer_page(
         headers["Tidetable-Next"] = answer.next
     if rendered.untyped:
         headers["Tidetable-Untyped"] = str(rendered.untyped)
-    return text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)
+    return make_text_response(200, rendered.content_type, rendered.body, headers, encoded=rendered.encoded)

@@ -15,9 +15,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
-from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import Report, refresh
@@ -48,10 +48,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if unknown:
         raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
     # The lease outlives this run, whatever its time-out is.
-    length = lease_length(timedelta(seconds=seconds_left(context)()))
-    services = wiring_upkeep.pipeline().refresher(seconds_left(context, _RESERVE_SECONDS))
+    length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
+    services = wiring_upkeep.pipeline().refresher(make_countdown(context, _RESERVE_SECONDS))
     if "status" in event:
-        return _status(event["status"], services)
+        return _describe_stream(event["status"], services)
     if "rebuild" in event:
         return _rebuild(event["rebuild"], services, context.aws_request_id, length, dry_run=event.get("dry_run", False))
     report = refresh(wiring_upkeep.pipeline().definitions, services, context.aws_request_id, length)
@@ -89,8 +89,8 @@ def _measure(report: Report) -> None:
     metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
 
 
-def _status(stream: Any, services: Services) -> dict[str, Any]:
-    definitions = _definitions_of(stream)
+def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
+    definitions = _list_definitions(stream)
     state = services.rollups.read_state(stream)
     return {"stream": stream, "rollups": describe_rollups(definitions, state, services.clock.now())}
 
@@ -105,7 +105,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
         raise BadInvocation("dry_run must be true or false")
     if start >= end:
         raise BadInvocation(f"rebuild: from {to_text(start)} is not before to {to_text(end)}")
-    definitions = _definitions_of(request.stream)
+    definitions = _list_definitions(request.stream)
     definition = next((rollup for rollup in definitions if rollup.name == request.rollup), None)
     if definition is None:
         names = ", ".join(rollup.name for rollup in definitions)
@@ -125,7 +125,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
     }
 
 
-def _definitions_of(stream: Any) -> list[Definition]:
+def _list_definitions(stream: Any) -> list[Definition]:
     definitions = wiring_upkeep.pipeline().definitions
     if stream not in definitions:
         raise BadInvocation(f"{stream!r} is not a stream with rollups; there are: {', '.join(definitions)}")

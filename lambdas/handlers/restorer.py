@@ -12,7 +12,7 @@ import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, observed, seconds_left
+from handlers._observe import logger, make_countdown, observed
 from tidetable.archive import restore_period
 from tidetable.archive.restore import Position
 from tidetable.errors import BadInvocation
@@ -40,7 +40,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         context.aws_request_id,
         keep=timedelta(days=keep),
         start=start,
-        remaining=seconds_left(context, _RESERVE_SECONDS),
+        remaining=make_countdown(context, _RESERVE_SECONDS),
     )
     answer = {
         "stream": result.entry.stream,

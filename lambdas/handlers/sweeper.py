@@ -8,7 +8,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, metrics, observed, seconds_left
+from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.large.sweep import sweep
 
@@ -25,7 +25,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     dry_run = event.get("dry_run", False)
     if event.keys() - _KEYS or not isinstance(dry_run, bool):
         raise BadInvocation("the payload may have dry_run, true or false")
-    swept = sweep(wiring_upkeep.pipeline().sweeper, seconds_left(context), dry_run=dry_run)
+    swept = sweep(wiring_upkeep.pipeline().sweeper, make_countdown(context), dry_run=dry_run)
     if not dry_run:
         metrics.add_metric("ObjectsSwept", MetricUnit.Count, swept.orphans + swept.expired)
         metrics.add_metric("BytesSwept", MetricUnit.Bytes, swept.bytes)

@@ -45,10 +45,10 @@ def encode_logs_answer(rejected: int, message: str) -> bytes:
 
 def encode_status(code: int, message: str) -> bytes:
     """google.rpc.Status, the body of every error. Its type is described here, as its package holds hundreds of others."""
-    return bytes(_status_type()(code=code, message=message).SerializeToString())
+    return bytes(_load_status_type()(code=code, message=message).SerializeToString())
 
 
-def _status_type() -> Any:
+def _load_status_type() -> Any:
     file = FileDescriptorProto(name="status.proto", package="google.rpc", syntax="proto3")
     status = file.message_type.add(name="Status")
     optional = FieldDescriptorProto.LABEL_OPTIONAL
@@ -77,9 +77,11 @@ class _Converter:
         return types.MetricsRequest(
             [
                 types.ResourceMetrics(
-                    self._resource(owner),
+                    self._convert_resource(owner),
                     [
-                        types.ScopeMetrics(self._scope(scoped), list(map(self._metric, self._count(scoped.metrics))))
+                        types.ScopeMetrics(
+                            self._convert_scope(scoped), list(map(self._convert_metric, self._count(scoped.metrics)))
+                        )
                         for scoped in self._count(owner.scope_metrics)
                     ],
                 )
@@ -91,9 +93,11 @@ class _Converter:
         return types.LogsRequest(
             [
                 types.ResourceLogs(
-                    self._resource(owner),
+                    self._convert_resource(owner),
                     [
-                        types.ScopeLogs(self._scope(scoped), list(map(self._record, self._count(scoped.log_records))))
+                        types.ScopeLogs(
+                            self._convert_scope(scoped), list(map(self._record, self._count(scoped.log_records)))
+                        )
                         for scoped in self._count(owner.scope_logs)
                     ],
                 )
@@ -110,30 +114,37 @@ class _Converter:
             )
         return messages
 
-    def _resource(self, owner: Any) -> types.Resource | None:
-        return types.Resource(self._attributes(owner.resource.attributes)) if owner.HasField("resource") else None
+    def _convert_resource(self, owner: Any) -> types.Resource | None:
+        return (
+            types.Resource(self._convert_attributes(owner.resource.attributes)) if owner.HasField("resource") else None
+        )
 
-    def _scope(self, scoped: Any) -> types.Scope | None:
+    def _convert_scope(self, scoped: Any) -> types.Scope | None:
         if not scoped.HasField("scope"):
             return None
-        return types.Scope(scoped.scope.name, scoped.scope.version, self._attributes(scoped.scope.attributes))
+        return types.Scope(scoped.scope.name, scoped.scope.version, self._convert_attributes(scoped.scope.attributes))
 
-    def _attributes(self, pairs: Any) -> list[types.KeyValue]:
+    def _convert_attributes(self, pairs: Any) -> list[types.KeyValue]:
         return [
-            types.KeyValue(pair.key, self._value(pair.value) if pair.HasField("value") else None)
+            types.KeyValue(pair.key, self._convert_value(pair.value) if pair.HasField("value") else None)
             for pair in self._count(pairs)
         ]
 
-    def _value(self, value: Any) -> types.AnyValue | None:
+    def _convert_value(self, value: Any) -> types.AnyValue | None:
         kind = value.WhichOneof("value")
         match kind:
             case None:
                 return None
             case "array_value":
-                inner = [self._value(element) or types.AnyValue() for element in self._count(value.array_value.values)]
+                inner = [
+                    self._convert_value(element) or types.AnyValue()
+                    for element in self._count(value.array_value.values)
+                ]
                 return types.AnyValue(array_value=types.ArrayValue(inner))
             case "kvlist_value":
-                return types.AnyValue(kvlist_value=types.KeyValueList(self._attributes(value.kvlist_value.values)))
+                return types.AnyValue(
+                    kvlist_value=types.KeyValueList(self._convert_attributes(value.kvlist_value.values))
+                )
             case "bytes_value":
                 return types.AnyValue(bytes_value=b64encode(value.bytes_value).decode())
             case "string_value" | "bool_value" | "int_value" | "double_value":
@@ -141,28 +152,28 @@ class _Converter:
         # A kind of value that a later version of the protocol knows: its presence is kept, as JSON's null.
         return None
 
-    def _metric(self, metric: Any) -> types.Metric:
+    def _convert_metric(self, metric: Any) -> types.Metric:
         kind = metric.WhichOneof("data")
         made = types.Metric(metric.name, metric.unit)
         if kind is not None:
             setattr(made, kind, self._of_kind(kind, getattr(metric, kind)))
         return made
 
-    def _number_point(self, point: Any) -> types.NumberPoint:
+    def _convert_number_point(self, point: Any) -> types.NumberPoint:
         kind = point.WhichOneof("value")
         return types.NumberPoint(
-            self._attributes(point.attributes),
+            self._convert_attributes(point.attributes),
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.as_double if kind == "as_double" else None,
             point.as_int if kind == "as_int" else None,
-            list(map(self._exemplar, self._count(point.exemplars))),
+            list(map(self._convert_exemplar, self._count(point.exemplars))),
             point.flags,
         )
 
-    def _histogram_point(self, point: Any) -> types.HistogramPoint:
+    def _convert_histogram_point(self, point: Any) -> types.HistogramPoint:
         return types.HistogramPoint(
-            self._attributes(point.attributes),
+            self._convert_attributes(point.attributes),
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.count,
@@ -171,16 +182,16 @@ class _Converter:
             point.max if point.HasField("max") else None,
             list(point.bucket_counts),
             list(point.explicit_bounds),
-            list(map(self._exemplar, self._count(point.exemplars))),
+            list(map(self._convert_exemplar, self._count(point.exemplars))),
             point.flags,
         )
 
-    def _exponential_point(self, point: Any) -> types.ExponentialPoint:
+    def _convert_exponential_point(self, point: Any) -> types.ExponentialPoint:
         positive, negative = (
             types.Buckets(side.offset, list(side.bucket_counts)) for side in (point.positive, point.negative)
         )
         return types.ExponentialPoint(
-            self._attributes(point.attributes),
+            self._convert_attributes(point.attributes),
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.count,
@@ -192,13 +203,13 @@ class _Converter:
             point.zero_threshold,
             positive,
             negative,
-            list(map(self._exemplar, self._count(point.exemplars))),
+            list(map(self._convert_exemplar, self._count(point.exemplars))),
             point.flags,
         )
 
-    def _summary_point(self, point: Any) -> types.SummaryPoint:
+    def _convert_summary_point(self, point: Any) -> types.SummaryPoint:
         return types.SummaryPoint(
-            self._attributes(point.attributes),
+            self._convert_attributes(point.attributes),
             point.start_time_unix_nano,
             point.time_unix_nano,
             point.count,
@@ -207,10 +218,10 @@ class _Converter:
             point.flags,
         )
 
-    def _exemplar(self, exemplar: Any) -> types.Exemplar:
+    def _convert_exemplar(self, exemplar: Any) -> types.Exemplar:
         kind = exemplar.WhichOneof("value")
         return types.Exemplar(
-            self._attributes(exemplar.filtered_attributes),
+            self._convert_attributes(exemplar.filtered_attributes),
             exemplar.time_unix_nano,
             exemplar.as_double if kind == "as_double" else None,
             exemplar.as_int if kind == "as_int" else None,
@@ -224,8 +235,8 @@ class _Converter:
             record.observed_time_unix_nano,
             record.severity_number,
             record.severity_text,
-            self._value(record.body) if record.HasField("body") else None,
-            self._attributes(record.attributes),
+            self._convert_value(record.body) if record.HasField("body") else None,
+            self._convert_attributes(record.attributes),
             record.dropped_attributes_count,
             record.flags,
             record.trace_id.hex(),
@@ -238,13 +249,15 @@ class _Converter:
         points = self._count(data.data_points)
         match kind:
             case "gauge":
-                return types.Gauge(list(map(self._number_point, points)))
+                return types.Gauge(list(map(self._convert_number_point, points)))
             case "sum":
-                return types.Sum(list(map(self._number_point, points)), data.aggregation_temporality, data.is_monotonic)
+                return types.Sum(
+                    list(map(self._convert_number_point, points)), data.aggregation_temporality, data.is_monotonic
+                )
             case "histogram":
-                return types.Histogram(list(map(self._histogram_point, points)), data.aggregation_temporality)
+                return types.Histogram(list(map(self._convert_histogram_point, points)), data.aggregation_temporality)
             case "exponential_histogram":
                 return types.ExponentialHistogram(
-                    list(map(self._exponential_point, points)), data.aggregation_temporality
+                    list(map(self._convert_exponential_point, points)), data.aggregation_temporality
                 )
-        return types.Summary(list(map(self._summary_point, points)))
+        return types.Summary(list(map(self._convert_summary_point, points)))

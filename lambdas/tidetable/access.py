@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from tidetable.problems import ProblemError, refuse, unknown_stream
+from tidetable.problems import ProblemError, refuse, refuse_unknown_stream
 
 Scope = Literal["write", "read", "operate"]
 SCOPES: tuple[Scope, ...] = ("write", "read", "operate")
@@ -78,20 +78,20 @@ class Access(msgspec.Struct, frozen=True):
     def require_known(self, stream: str, known: Collection[str]) -> None:
         """ProblemError, 404, unless the stream is configured; it names the configured streams that the key may see."""
         if stream not in known:
-            raise unknown_stream(stream, {name: None for name in known if self.sees(name)})
+            raise refuse_unknown_stream(stream, {name: None for name in known if self.sees(name)})
 
 
 # Every right: of a signed request, about which IAM has decided.
 FULL = Access()
 
 
-def forbidden_series(access: Access, why: str) -> ProblemError:
+def forbid_series(access: Access, why: str) -> ProblemError:
     """403 for what a key with a series prefix cannot have; ``why`` says what was outside."""
     detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
     return refuse(403, "forbidden_series", detail)
 
 
-def scopes_of(method: str, resource: str, access: Access) -> frozenset[Scope]:
+def find_scopes(method: str, resource: str, access: Access) -> frozenset[Scope]:
     """The scopes of which a key needs one for a route."""
     if method not in _READING:
         return frozenset({"write"})

@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config import TableClass
 from tidetable.keys import Layout
-from tidetable.names import parts_table
+from tidetable.names import name_parts_table
 from tidetable.periods import Period
 from tidetable.times import to_text
 
@@ -161,13 +161,13 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the period table and of the table beside it, if the layout has that."""
-        return (self.table, parts_table(self.table)) if self.layout.parts else (self.table,)
+        return (self.table, name_parts_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""
         return self.opened is not None and now < self.opened.until and self.writable
 
 
-def entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
+def find_entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
     """The entry whose period holds the instant; periods of one stream never overlap."""
     return next((entry for entry in entries if instant in entry.period), None)

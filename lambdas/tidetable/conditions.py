@@ -9,8 +9,8 @@ from operator import ge, gt, le, lt
 from typing import Any, Literal, NamedTuple
 
 from tidetable.events import JsonObject
-from tidetable.keys import number_text, value_at
-from tidetable.values import MAX_DIGITS, digits_of
+from tidetable.keys import find_value, render_number
+from tidetable.values import MAX_DIGITS, count_digits
 
 Operator = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "prefix"]
 OPERATORS: tuple[Operator, ...] = ("eq", "ne", "lt", "le", "gt", "ge", "in", "prefix")
@@ -41,21 +41,21 @@ class Condition(NamedTuple):
 
     def texts(self) -> list[str]:
         """The values as they may stand in the key of an index: a number in its usual form, too."""
-        texts = [text for value in self.values for text in (value, *map(number_text, numbers_of(value)))]
+        texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 
     def holds(self, data: JsonObject) -> bool:
-        value = value_at(data, self.field)
+        value = find_value(data, self.field)
         if isinstance(value, bool):
             texts = ("true" if value else "false") in self.values
             return texts if self.equals else not texts if self.operator == "ne" else False
         if isinstance(value, str):
-            return self._compared(value, list(self.values))
+            return self._compare(value, list(self.values))
         if isinstance(value, int | Decimal):
-            return self._compared(value, [number for text in self.values for number in numbers_of(text)])
+            return self._compare(value, [number for text in self.values for number in read_numbers(text)])
         return False
 
-    def _compared(self, value: Any, others: list[Any]) -> bool:
+    def _compare(self, value: Any, others: list[Any]) -> bool:
         match self.operator:
             case "eq" | "in":
                 return value in others
@@ -101,9 +101,9 @@ class Names(NamedTuple):
 ANY = Names()
 
 
-def numbers_of(text: str) -> list[Decimal]:
+def read_numbers(text: str) -> list[Decimal]:
     """The number in a text, if an event may have this number."""
     if not _NUMBER.fullmatch(text):
         return []
     number = Decimal(text)
-    return [number] if digits_of(number) <= MAX_DIGITS and (not number or -130 <= number.adjusted() <= 125) else []
+    return [number] if count_digits(number) <= MAX_DIGITS and (not number or -130 <= number.adjusted() <= 125) else []

@@ -11,7 +11,7 @@ import msgspec
 EXACT = Context(prec=420)
 
 
-def exact_number(text: str) -> Decimal:
+def parse_exact_number(text: str) -> Decimal:
     """A number of JSON that is not whole, with all its digits."""
     try:
         return Decimal(text)
@@ -19,7 +19,7 @@ def exact_number(text: str) -> Decimal:
         return Decimal("NaN")  # refused by the event's own check, which can name the field
 
 
-_DECODE = msgspec.json.Decoder(float_hook=exact_number).decode
+_DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 # The same for the same content, whatever the order of its fields.
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode

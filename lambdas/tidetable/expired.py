@@ -13,18 +13,18 @@ from tidetable.config import Config
 from tidetable.ports import CatalogReader, Clock
 
 
-def expiry_of(entry: Entry, config: Config) -> datetime | None:
+def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
     """The instant from which S3 may have deleted an entry's archive; None if it has no archive, or keeps it for ever.
 
     AWS: a lifecycle rule deletes an object at the first midnight (UTC) that lies so many days after it was written, or later.
     """
-    lifetime = config.keeping_of(entry.stream).expire_after
+    lifetime = config.find_keeping(entry.stream).expire_after
     return entry.archive.at + lifetime if lifetime and entry.archive is not None else None
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
     """The entry at an instant: an archive that has expired by then is marked so. A mark of the catalog stands."""
-    expires = expiry_of(entry, config)
+    expires = find_archive_expiry(entry, config)
     if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
         return entry
     return replace(entry, archive=replace(entry.archive, expired_at=expires))
@@ -41,7 +41,7 @@ class PresentCatalog(msgspec.Struct, frozen=True):
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         entries = self.catalog.entries(stream, start, end, consistent=consistent)
-        if not self.config.keeping_of(stream).expire_after:
+        if not self.config.find_keeping(stream).expire_after:
             return entries
         now = self.clock.now()
         return [as_of(entry, self.config, now) for entry in entries]

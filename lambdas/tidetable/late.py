@@ -20,18 +20,18 @@ from tidetable.periods import Period
 LATE_SETTLE = timedelta(minutes=15)
 
 
-def lowered_at(period: Period, stream: Stream) -> datetime | None:
+def find_lowering(period: Period, stream: Stream) -> datetime | None:
     """When the period's table is lowered for late events; None if its stream's ladder has no step for them."""
     return period.end + LATE_SETTLE if stream.capacity.late_step is not None else None
 
 
 def is_lowered(period: Period, stream: Stream, now: datetime) -> bool:
     """True if the period's table has been lowered for late events; also true of a table that has closed since."""
-    instant = lowered_at(period, stream)
+    instant = find_lowering(period, stream)
     return instant is not None and now > instant
 
 
-def lowered_tables(stream: Stream, entries: Iterable[Entry], now: datetime) -> frozenset[str]:
+def find_lowered_tables(stream: Stream, entries: Iterable[Entry], now: datetime) -> frozenset[str]:
     """The names of the tables that are lowered for late events; a table that is open for a backfill has the backfill's units."""
     if stream.capacity.late_step is None:
         return frozenset()

@@ -12,7 +12,7 @@ _FOR_EVER = timedelta(days=36_500)
 
 
 @contextmanager
-def leased(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
+def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
     """Hold a lease for the block, and return it afterwards; yields False if another run has it."""
     if not catalog.acquire(lease, owner, now, length):
         yield False
@@ -32,5 +32,5 @@ def mark(catalog: Catalog, name: str, now: datetime) -> None:
 
 def is_marked(catalog: Catalog, name: str, now: datetime) -> bool:
     """True if a fact was noted: then nobody else may have its lease."""
-    with leased(catalog, name, "a look", now, timedelta(0)) as free:
+    with hold_lease(catalog, name, "a look", now, timedelta(0)) as free:
         return not free

@@ -14,34 +14,34 @@ STREAM = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
 _PARTS = ".parts"
 
 
-def service_name(stage: str, handler: str) -> str:
+def name_service(stage: str, handler: str) -> str:
     """The service name of a function's logs, traces and metrics."""
     return f"tidetable-{stage}-{handler}"
 
 
-def table_prefix(stage: str) -> str:
+def make_table_prefix(stage: str) -> str:
     """The prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
     return f"tidetable-{stage}."
 
 
-def table_name(stage: str, stream: str, period: Period) -> str:
+def name_table(stage: str, stream: str, period: Period) -> str:
     """The period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
-    return f"{table_prefix(stage)}{stream}.{period.label}"
+    return f"{make_table_prefix(stage)}{stream}.{period.label}"
 
 
-def parts_table(table: str) -> str:
+def name_parts_table(table: str) -> str:
     """The table beside a period table, of what does not go into an event's item."""
     return table + _PARTS
 
 
-def lake_table(stream: str) -> str:
+def name_lake_table(stream: str) -> str:
     """The Glue table of a stream's archive; Athena's names have no hyphens."""
     return stream.replace("-", "_")
 
 
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
     """The stream and period of a table's name; InvalidName unless ``table_name`` would make this very name."""
-    prefix = table_prefix(stage)
+    prefix = make_table_prefix(stage)
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):
         raise InvalidName(f"{name!r} is not a period table of stage {stage}")

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
-from tidetable.names import parse_table_name, parts_table
+from tidetable.names import name_parts_table, parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
 
 POLL_SECONDS = 1.0
@@ -33,16 +33,16 @@ _BEGUN = frozenset({State.CREATING, State.RESTORING})
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
 
 
-def table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
+def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
     """The tags that prove a table to be ours."""
     return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
-def beside(spec: TableSpec) -> TableSpec:
+def make_parts_spec(spec: TableSpec) -> TableSpec:
     """The table of parts beside a period table: on demand, so that it costs what it takes and needs no ladder."""
     return replace(
         spec,
-        name=parts_table(spec.name),
+        name=name_parts_table(spec.name),
         write=None,
         read=None,
         indexes=(),
@@ -54,21 +54,21 @@ def beside(spec: TableSpec) -> TableSpec:
     )
 
 
-def names_of(entry: Entry) -> list[str]:
+def list_names(entry: Entry) -> list[str]:
     """The names of an entry's tables, the period table last: as long as it is there, a deletion is seen to be unfinished."""
-    return [parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+    return [name_parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
 # AWS: while a copy is in one of these states every change of its table is refused, though that is ACTIVE.
 COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
-def changing_copies(table: Table) -> str:
+def describe_changing_copies(table: Table) -> str:
     """The copies that are being made or deleted, as text; empty if there are none."""
     return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
 
 
-def own_copies(entry: Entry, table: Table) -> list[str]:
+def list_own_copies(entry: Entry, table: Table) -> list[str]:
     """The Regions with a copy of the table that the lifecycle has made. A copy that somebody else has made is theirs."""
     return [region for region in entry.replicas if region in table.copies]
 
@@ -78,7 +78,7 @@ def passes(status: str) -> bool:
     return status == "ACTIVE" or status in _PASSING
 
 
-def at_most(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
+def limit_time(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
     """The seconds that are left of so many from now on, and of the run."""
     began = clock.now()
     return lambda: min(seconds - (clock.now() - began).total_seconds(), remaining())
@@ -93,7 +93,7 @@ class PeriodTables:
     clock: Clock
     remaining: Callable[[], float]
 
-    def owned(self, entry: Entry, name: str = "") -> Table:
+    def find_owned(self, entry: Entry, name: str = "") -> Table:
         """The table, active and proven ours; ``name`` is the entry's own table, or the table of parts beside it.
 
         NotOurs if it is somebody else's, NotReady and TableUnusable as in ``settled``.
@@ -109,20 +109,20 @@ class PeriodTables:
         """
         name = table.name
         parse_table_name(self.stage, entry.table)
-        if name not in names_of(entry):
+        if name not in list_names(entry):
             raise NotOurs(
                 f"table {name} is not a table of period {entry.period.label} of {entry.stream}; it is left alone"
             )
-        expected = table_tags(self.stage, entry.stream, entry.period.label)
+        expected = make_table_tags(self.stage, entry.stream, entry.period.label)
         while True:
-            tags = self._tags(table)
+            tags = self._read_tags(table)
             if all(tags.get(key) == value for key, value in expected.items()):
                 return
             if not self._is_new(table):
                 raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
             self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
 
-    def _tags(self, table: Table) -> Mapping[str, str]:
+    def _read_tags(self, table: Table) -> Mapping[str, str]:
         """The table's tags; none of a new table that cannot be found yet."""
         try:
             return self.tables.tags(table.name)
@@ -162,14 +162,14 @@ class PeriodTables:
 
     def delete_copy(self, entry: Entry) -> None:
         """Begin the deletion of one of the entry's copies; NotReady while another one is being made or deleted."""
-        for name in names_of(entry):
+        for name in list_names(entry):
             table = self.tables.describe(name)
-            if table is not None and own_copies(entry, table):
+            if table is not None and list_own_copies(entry, table):
                 self.prove(entry, table)
-                changing = changing_copies(table)
+                changing = describe_changing_copies(table)
                 if changing:
                     raise NotReady(f"a copy of {name} is changing: {changing}")
-                self.tables.delete_copy(name, own_copies(entry, table)[0])
+                self.tables.delete_copy(name, list_own_copies(entry, table)[0])
                 return
 
     def delete(self, entry: Entry) -> bool:
@@ -180,7 +180,7 @@ class PeriodTables:
         A table whose key is lost can be deleted, too. Protection is lifted first: the configuration that turned it on
         has also decided on the deletion.
         """
-        existed = [self._delete(entry, name) for name in names_of(entry)]
+        existed = [self._delete(entry, name) for name in list_names(entry)]
         return any(existed)
 
     def _delete(self, entry: Entry, name: str) -> bool:
@@ -211,9 +211,9 @@ class PeriodTables:
 
     def _begin_deletion(self, entry: Entry, table: Table) -> None:
         self.prove(entry, table)
-        if changing_copies(table):
+        if describe_changing_copies(table):
             return
-        copies = own_copies(entry, table)
+        copies = list_own_copies(entry, table)
         if copies:
             self.tables.delete_copy(table.name, copies[0])
         elif table.protected:

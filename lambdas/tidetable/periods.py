@@ -35,7 +35,7 @@ LONGEST: dict[Kind, timedelta] = {
 
 
 class Period(msgspec.Struct, frozen=True, order=True):
-    """The interval ``[start, end)``; made by ``containing`` or ``from_label``, so always a whole period of its kind."""
+    """The interval ``[start, end)``; made by ``find_containing`` or ``from_label``, so always a whole period of its kind."""
 
     start: datetime
     kind: Kind
@@ -75,7 +75,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
         return self.start <= instant < self.end
 
 
-def containing(instant: datetime, kind: Kind) -> Period:
+def find_containing(instant: datetime, kind: Kind) -> Period:
     """The period of that kind that holds the instant."""
     utc = instant.astimezone(UTC)
     if kind is Kind.HOUR:
@@ -86,9 +86,9 @@ def containing(instant: datetime, kind: Kind) -> Period:
     return Period(midnight.replace(day=1) if kind is Kind.MONTH else midnight, kind)
 
 
-def covering(start: datetime, end: datetime, kind: Kind) -> Iterator[Period]:
+def list_covering(start: datetime, end: datetime, kind: Kind) -> Iterator[Period]:
     """Every period of that kind that meets ``[start, end]``, oldest first."""
-    period = containing(start, kind)
+    period = find_containing(start, kind)
     while period.start <= end:
         yield period
         period = period.shift(1)
@@ -113,14 +113,14 @@ def from_label(label: str) -> Period:
                 day = date.fromisocalendar(int(match[1]), int(match[2]), 1)
                 start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             else:
-                start = datetime.fromisoformat(_padded(label, kind)).replace(tzinfo=UTC)
+                start = datetime.fromisoformat(_pad_label(label, kind)).replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidName(f"{label!r} is not a period: {error}") from error
         return Period(start, kind)
     raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
 
 
-def _padded(label: str, kind: Kind) -> str:
+def _pad_label(label: str, kind: Kind) -> str:
     return label + {Kind.HOUR: ":00:00", Kind.DAY: "T00:00:00", Kind.MONTH: "-01T00:00:00"}[kind]
 
 

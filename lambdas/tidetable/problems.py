@@ -48,17 +48,17 @@ def refuse(status: int, code: str, detail: str, **more: Any) -> ProblemError:
     return ProblemError(Problem(status, code, detail, more))
 
 
-def bad_parameter(detail: str) -> ProblemError:
+def refuse_parameter(detail: str) -> ProblemError:
     """The error to raise for a parameter that cannot be served; the detail names it and says what to change."""
     return refuse(400, "bad_parameter", detail)
 
 
-def unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
+def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
     """404 for a stream that the configuration does not have."""
     return refuse(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
 
 
-def problem_of(error: Exception, task: Literal["ingest", "query"]) -> Problem:
+def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:
     """The answer to a request in whose ``task`` an error was raised: the error's own problem, or 503.
 
     The detail of a 503 never quotes the error, as that may name tables and hold data.

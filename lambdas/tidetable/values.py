@@ -16,12 +16,12 @@ _SURELY_SMALL = 10**18
 _BEYOND = 10**200
 
 
-def item_bytes(item: Item) -> int:
+def count_item_bytes(item: Item) -> int:
     """The size of an item in bytes; ValueError names the value that DynamoDB would refuse."""
     try:
-        return sum([_text_size(name) + _size(value, 0) for name, value in item.items()])
+        return sum([_measure_text(name) + _measure_value(value, 0) for name, value in item.items()])
     except _Refused as error:
-        raise ValueError(_explained(item, error)) from error
+        raise ValueError(_explain_error(item, error)) from error
 
 
 def is_plain(data: JsonObject) -> bool:
@@ -50,14 +50,14 @@ class _Refused(ValueError):
         super().__init__(what)
 
 
-def _size(value: Any, depth: int) -> int:
+def _measure_value(value: Any, depth: int) -> int:
     kind = type(value)
     if kind is str:
-        return _text_size(value)
+        return _measure_text(value)
     if kind is Decimal or kind is int:
-        return _number_size(value)
+        return _measure_number(value)
     if kind is dict:
-        return _fields_size(value, depth)
+        return _measure_fields(value, depth)
     if kind is bool or value is None:
         return 1
     if kind is bytes:
@@ -67,11 +67,11 @@ def _size(value: Any, depth: int) -> int:
     raise _Refused("is not a JSON value")
 
 
-def _text_size(text: str) -> int:
+def _measure_text(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _fields_size(value: JsonObject, depth: int) -> int:
+def _measure_fields(value: JsonObject, depth: int) -> int:
     if depth >= MAX_DEPTH:
         raise _Refused(f"is nested more than {MAX_DEPTH} levels deep")
     size = 3
@@ -79,7 +79,7 @@ def _fields_size(value: JsonObject, depth: int) -> int:
         if not name:
             raise _Refused("has a field without a name")
         try:
-            size += 1 + _text_size(name) + _size(inner, depth + 1)
+            size += 1 + _measure_text(name) + _measure_value(inner, depth + 1)
         except _Refused as error:
             error.place.append(name)
             raise
@@ -92,14 +92,14 @@ def _list_size(value: list[Any], depth: int) -> int:
     size = 3
     for index, inner in enumerate(value):
         try:
-            size += 1 + _size(inner, depth + 1)
+            size += 1 + _measure_value(inner, depth + 1)
         except _Refused as error:
             error.place.append(index)
             raise
     return size
 
 
-def _explained(item: Item, error: _Refused) -> str:
+def _explain_error(item: Item, error: _Refused) -> str:
     """The message with the whole path; what is outside ``data`` is ours and never refused."""
     path = "data" if "data" in item else ""
     for step in reversed(error.place):
@@ -107,13 +107,13 @@ def _explained(item: Item, error: _Refused) -> str:
     return f"{path} {error}"
 
 
-def _number_size(value: int | Decimal) -> int:
+def _measure_number(value: int | Decimal) -> int:
     if isinstance(value, int):
-        digits, magnitude = _int_digits(abs(value))
+        digits, magnitude = _count_int_digits(abs(value))
     else:
         if not value.is_finite():
             raise _Refused("is not a number that can be stored")
-        digits, magnitude = digits_of(value), value.adjusted() if value else 0
+        digits, magnitude = count_digits(value), value.adjusted() if value else 0
     if digits > MAX_DIGITS:
         raise _Refused(f"has more than {MAX_DIGITS} digits; send it as text")
     if not -130 <= magnitude <= 125:
@@ -122,13 +122,13 @@ def _number_size(value: int | Decimal) -> int:
     return digits // 2 + 3
 
 
-def digits_of(number: Decimal) -> int:
+def count_digits(number: Decimal) -> int:
     """Count a number's significant digits: zeros at the end of a large number do not count."""
     digits = number.as_tuple().digits
     return len(digits) if len(digits) <= MAX_DIGITS else len("".join(map(str, digits)).rstrip("0"))
 
 
-def _int_digits(value: int) -> tuple[int, int]:
+def _count_int_digits(value: int) -> tuple[int, int]:
     """Count a whole number's significant digits; return also its order of magnitude."""
     if value < 10**MAX_DIGITS:
         return len(str(value)), 0

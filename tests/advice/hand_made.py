@@ -15,7 +15,7 @@ from cli.advising.history import History, Hour, Resource, Use
 from cli.advising.measured import Measured
 from tests.worlds.advised import BY_KIND, stream
 from tidetable.config import Stream, parse
-from tidetable.periods import containing
+from tidetable.periods import find_containing
 
 # A Monday.
 END = datetime(2026, 6, 15, tzinfo=UTC)
@@ -54,7 +54,7 @@ def history(
     resources = []
     for day in range(days):
         start = END - timedelta(days=days - day)
-        period = containing(start, policy.period)
+        period = find_containing(start, policy.period)
         table = [hour(start + HOUR * number, units, reads, **(throttles or {})) for number in range(24)]
         table += [replace(late, start=start + HOUR * 25)] if late is not None else []
         items = round(units * DAY)

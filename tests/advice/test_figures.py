@@ -20,7 +20,7 @@ from tests.advice.hand_made import END, HOUR, history, plain
 from tests.worlds.advised import BY_KIND, BY_SERIES, stream
 from tidetable.bill.tables import Bill
 from tidetable.config import Step, TableClass, Units, parse
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 NONE = Throttling(0.0, 0, 0.0)
 OFTEN = (100.0, 3)
@@ -58,7 +58,7 @@ def test_a_peak_takes_seven_tenths_of_its_units(
 
 def resource(start: datetime, *hours: Hour, **keys: Any) -> Resource:
     kind = keys.pop("kind", Kind.DAY)
-    return Resource(containing(start, kind), "", 1, hours, **keys)
+    return Resource(find_containing(start, kind), "", 1, hours, **keys)
 
 
 LAST = END - timedelta(days=1)
@@ -106,7 +106,7 @@ def test_an_hour_after_its_end_a_table_has_late_events_alone() -> None:
 def test_reads_are_of_an_old_table_from_a_day_after_its_end_on() -> None:
     """A query of 8 KB takes a unit. The day has 86,400 seconds; an index is read, too."""
     hours = (Hour(END + 23 * HOUR, read=86_400.0), Hour(END + 24 * HOUR, read=3 * 86_400.0))
-    period = containing(LAST, Kind.DAY)
+    period = find_containing(LAST, Kind.DAY)
     index = Resource(period, "by_kind", 1, (Hour(LAST, read=86_400.0),))
     own = plain(days=1).history
     measured = Measured(replace(own, end=END, resources=(*own.resources[:1], Resource(period, "", 1, hours), index)))
@@ -156,7 +156,7 @@ def test_the_middle_of_each_hour_is_priced_over_a_whole_period(
     period: str, days: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced: Any = []
-    monkeypatch.setattr(pricing, "hour_of", lambda _, at: priced.append(at) or Bill())
+    monkeypatch.setattr(pricing, "price_hour", lambda _, at: priced.append(at) or Bill())
     policy = parse(stream(BY_SERIES, head=f'period = "{period}"\nlate = "1h"\nretention = 3')).streams["s"]
     price(Workload([0.0] * 24, 100, 0.0, 8192, 0.0, policy))
     assert [at - priced[0] for at in priced] == [HOUR * number for number in range(24 * days)]

@@ -129,7 +129,7 @@ def test_every_event_of_the_gateway_is_answered(name: str, event: Any, status: i
     assert answer["headers"].get("Retry-After") == ("5" if status == 503 else None)
 
 
-@pytest.mark.parametrize("broken", ["measure", "json_response", "problem_response"])
+@pytest.mark.parametrize("broken", ["measure", "make_json_response", "make_problem_response"])
 def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also no exception of the metrics or of the answer itself: the gateway would answer 502 without a reason."""
     from handlers import ingest
@@ -144,7 +144,7 @@ def test_no_exception_leaves_the_ingest_function(broken: str, monkeypatch: pytes
         return whole(*given)
 
     monkeypatch.setattr(ingest, broken, once)
-    body = "{" if broken == "problem_response" else '{"series": "a"}'
+    body = "{" if broken == "make_problem_response" else '{"series": "a"}'
     event = {"pathParameters": {"stream": "quakes"}, "body": body}
     with wiring.serving(World().pipeline()):
         answer = ingest.handler(event, Context())  # type: ignore[arg-type]

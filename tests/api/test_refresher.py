@@ -15,10 +15,10 @@ from tests.fakes.serial import Serial
 from tests.worlds.functions import environment
 from tidetable.config import parse
 from tidetable.errors import BadInvocation, TidetableError
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.definition import definition_of
+from tidetable.rollups.definition import make_definition
 from tidetable.rollups.refresh import Report
 from wiring_upkeep import Upkeep
 
@@ -39,7 +39,7 @@ CONFIG = parse(
     retention = "30d"
     """
 )
-TEXT = definition_of(CONFIG.streams["s"], CONFIG.streams["s"].rollup[0]).text
+TEXT = make_definition(CONFIG.streams["s"], CONFIG.streams["s"].rollup[0]).text
 EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
 
 
@@ -100,7 +100,7 @@ def test_a_stream_that_fails_fails_the_run_so_that_its_alarm_rings(rollups: Fake
 
 def test_a_second_run_leaves_the_first_alone(rollups: FakeRollups) -> None:
     catalog = wiring_upkeep.pipeline().catalog
-    with leased(catalog, "rollups", "another", NOON, timedelta(minutes=6)):
+    with hold_lease(catalog, "rollups", "another", NOON, timedelta(minutes=6)):
         assert call({}) == {"skipped": "another run refreshes the rollups"}
         wanted = {"stream": "s", "rollup": "hours", "from": "2026-02-01", "to": "2026-02-02"}
         assert call({"rebuild": wanted})["left"] is None

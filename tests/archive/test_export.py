@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.parquet import Parquet
-from aws.archive.render import canonical
+from aws.archive.render import render_canonical
 from aws.codec import to_wire
 from tests.fakes.items import read_event
 from tests.query.positions import position_of
@@ -36,7 +36,7 @@ def test_what_is_archived_is_what_the_table_held_value_by_value() -> None:
     manifest = world.manifest(facts.manifest)
     held = [item for part in manifest.parts for item in Parquet().items(world.bucket[part.key], LAYOUT)]
     assert plain([read_event(LAYOUT, item) for item in held]) == plain(some(100))
-    assert sorted(map(canonical, map(to_wire, held))) == sorted(map(canonical, world.items["t"]))
+    assert sorted(map(render_canonical, map(to_wire, held))) == sorted(map(render_canonical, world.items["t"]))
     assert (facts.events, facts.at, world.state) == (100, world.clock.now(), State.ARCHIVED)
     assert len(manifest.parts) > 1
     assert world.bucket.keys() == {facts.manifest, *(part.key for part in manifest.parts)}, "no progress is left"
@@ -119,7 +119,7 @@ def test_a_restored_period_is_archived_anew_not_from_what_was_left_of_the_first_
     stale = "stream=s/period=2026-03-01/_progress-segment-000.json"
     world.bucket[stale] = b'{"done": true}'
     world.catalog.move(entry, State.CLOSED, expected=[State.ARCHIVED])
-    world.items["t"] += [to_wire(LAYOUT.item_of(Event("late", START, "came late", {})))]
+    world.items["t"] += [to_wire(LAYOUT.make_item(Event("late", START, "came late", {})))]
     facts = world.archive().archive
     assert facts is not None
     assert facts.events == 11

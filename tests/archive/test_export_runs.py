@@ -15,7 +15,7 @@ from tidetable.archive.pacing import Pacer
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableThrottled
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 LEASE = "archive#s#2026-03-01"
 
@@ -113,7 +113,7 @@ def test_of_several_periods_the_one_that_is_named_is_archived() -> None:
     """The catalog also answers periods that only overlap, such as the week that began before."""
     world = World(some(10))
     layout = Layout("time", 4, "id", 21_600)
-    world.catalog.add(Entry("s", containing(START, Kind.WEEK), "week", layout, State.CLOSED, START))
+    world.catalog.add(Entry("s", find_containing(START, Kind.WEEK), "week", layout, State.CLOSED, START))
     assert world.archive().table == "t"
     states = {entry.table: entry.state for entry in world.catalog.entries("s")}
     assert states == {"t": State.ARCHIVED, "week": State.CLOSED}
@@ -135,4 +135,4 @@ def test_the_digest_of_a_union_is_a_sum_of_128_bits(digests: list[str], joined: 
 @pytest.mark.parametrize(("free", "seconds"), [(-1_000, 0.0), (-300, 0.0), (-299, 1.0), (0, 300.0), (5, 305.0)])
 def test_a_later_run_comes_when_all_that_a_table_keeps_is_unused_again(free: int, seconds: float) -> None:
     pacer = Pacer(10.0, FakeClock(NOW), burst=300, free=NOW + timedelta(seconds=free))
-    assert pacer.seconds_to_full_burst() == seconds
+    assert pacer.measure_time_to_full_burst() == seconds

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes import FakeClock
 from tests.worlds.archives import NOW, World, some
-from tidetable.archive.pacing import Pacer, rate_of, segments_of
+from tidetable.archive.pacing import Pacer, compute_rate, count_segments
 from tidetable.catalog import Opened, State
 from tidetable.config import ArchivePolicy, TableClass
 from tidetable.errors import ArchiveBusy, ArchiveFailed, StaleEntry, TableMissing
@@ -69,9 +69,9 @@ def test_a_table_that_is_fast_enough_is_read_at_its_pace() -> None:
 
 def test_what_a_table_on_demand_may_take_at_the_most_holds_for_its_export() -> None:
     table = Table("t", "ACTIVE", None, None, TableClass.STANDARD)
-    assert rate_of(table, ArchivePolicy()) == 6000
-    assert rate_of(table, ArchivePolicy(), 50) == 25
-    assert rate_of(table, ArchivePolicy(), 50_000) == 6000
+    assert compute_rate(table, ArchivePolicy()) == 6000
+    assert compute_rate(table, ArchivePolicy(), 50) == 25
+    assert compute_rate(table, ArchivePolicy(), 50_000) == 6000
 
 
 @pytest.mark.parametrize(("rate", "pause"), [(599.0, None), (600.0, 10.0)])
@@ -130,7 +130,7 @@ def test_units_that_were_unused_for_longer_than_the_table_keeps_them_are_lost() 
 @pytest.mark.parametrize(("rate", "segments"), [(100.0, 1), (255.9, 1), (256.0, 2), (1024.0, 8), (6000.0, 16)])
 def test_each_segment_has_a_page_every_two_seconds(rate: float, segments: int) -> None:
     """A page of 1 MB takes 256 units, so 1,024 units per second are four pages per second."""
-    assert segments_of(rate, ArchivePolicy(segments=16)) == segments
+    assert count_segments(rate, ArchivePolicy(segments=16)) == segments
 
 
 def test_a_table_on_demand_has_no_unused_units_to_read_at_once() -> None:

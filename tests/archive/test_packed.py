@@ -14,7 +14,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_change
 from tests.worlds.places import stored_place
 from tidetable.archive import Manifest, archive_period
-from tidetable.archive.manifest import manifest_key
+from tidetable.archive.manifest import make_manifest_key
 from tidetable.catalog import Entry, State
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
@@ -56,7 +56,7 @@ def entry(stage: Stage) -> Entry:
 def write(stage: Stage, events: Sequence[Event], at: int, *, alone: bool = False) -> None:
     """Write the events of a request, in packs or as plain items."""
     known = entry(stage)
-    plain = [known.layout.item_of(event, at=at) for event in events]
+    plain = [known.layout.make_item(event, at=at) for event in events]
     items = plain if alone else [pack.item for pack in make_packs(plain, known.layout, Zstd()).packs]
     assert not stage.store.write([Put(known.table, item) for item in items]).unwritten
 
@@ -105,7 +105,7 @@ def answered(stage: Stage) -> list[Any]:
 
 
 def manifest(stage: Stage) -> Manifest:
-    return Manifest.decode(stage.bucket.objects[manifest_key("s", LABEL)])
+    return Manifest.decode(stage.bucket.objects[make_manifest_key("s", LABEL)])
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -214,7 +214,7 @@ def test_a_restored_table_has_few_packs_and_the_same_events(key: str) -> None:
     again = archive_period("s", LABEL, stage.exporter(), "two", lambda: 800.0)
     assert again.events == len(held)
     assert manifest(stage).digest == before.digest
-    assert json.loads(stage.bucket.objects[manifest_key("s", LABEL)])["packs"] == len(items)
+    assert json.loads(stage.bucket.objects[make_manifest_key("s", LABEL)])["packs"] == len(items)
 
 
 def forms(stage: Stage) -> list[str]:

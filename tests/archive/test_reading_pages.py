@@ -164,7 +164,7 @@ class Versions(FakeArchive):
         yield from rows if ascending else rows[::-1]
 
 
-def numbers_of(page: ArchivePage) -> list[tuple[int, int]]:
+def read_numbers(page: ArchivePage) -> list[tuple[int, int]]:
     assert page.versions is not None
     return [(event.time.second, version.number) for event, version in zip(page.events, page.versions, strict=True)]
 
@@ -186,7 +186,7 @@ def test_an_event_whose_versions_do_not_fit_begins_the_next_page_and_lacks_its_o
     for _ in range(3):
         keys = ArchiveRange("m", "", "~", None, after, versions=True)
         page = read_archive(keys, archive, limit=9, ascending=True)
-        pages.append((numbers_of(page), page.more))
+        pages.append((read_numbers(page), page.more))
         after = stored_place("time", page.events[-1].time, "a", "1")
     assert pages == [([(0, 2), (0, 1)], True), ([(1, 3)], True), ([(2, 2), (2, 1)], False)]
 
@@ -197,7 +197,7 @@ def test_a_version_is_read_with_those_before_it(version: int | None, numbers: li
     low, high = (stored_place("time", at(0), "a", id) for id in "02")
     keys = ArchiveRange("m", low, high, versions=True, version=version)
     page = read_archive(keys, versions_archive(((10, 10, 10),)), limit=9, ascending=ascending)
-    assert [number for _, number in numbers_of(page)] == numbers
+    assert [number for _, number in read_numbers(page)] == numbers
 
 
 def test_without_earlier_versions_a_page_has_the_newest_and_no_numbers() -> None:

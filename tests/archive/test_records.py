@@ -13,7 +13,7 @@ from tests.lifecycle.world import configuration
 from tests.worlds import archives
 from tests.worlds.archives import LAYOUT, START, World, some, throttle_second_segment
 from tidetable.catalog import Entry, RecordedPolicy, State
-from tidetable.config.record import policy_text
+from tidetable.config.record import render_policy
 from tidetable.errors import ArchiveMismatch, StaleEntry
 
 
@@ -131,8 +131,8 @@ def test_a_removed_stream_is_archived_as_its_last_policy_says(monkeypatch: pytes
     """Its columns and its share of the reads are those of the policy that the catalog recorded."""
     world = World(some(10))
     stream = configuration(more='archive = { columns = { n = "integer" } }').streams["s"]
-    world.catalog.put_policy(RecordedPolicy("other", policy_text(stream)))
-    world.catalog.put_policy(RecordedPolicy("s", policy_text(stream), START))
+    world.catalog.put_policy(RecordedPolicy("other", render_policy(stream)))
+    world.catalog.put_policy(RecordedPolicy("s", render_policy(stream), START))
     monkeypatch.setattr(archives, "configuration", lambda **_: msgspec.structs.replace(configuration(), streams={}))
     facts = world.archive().archive
     assert facts is not None

@@ -10,7 +10,7 @@ from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.killed import EVENTS, IDS, ids, killed_after_every_change
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
 from tidetable.archive import restore
-from tidetable.archive.exporter import source_of
+from tidetable.archive.exporter import open_source
 from tidetable.archive.restore import Position
 from tidetable.catalog import State
 from tidetable.errors import ArchiveFailed, ArchiveMismatch
@@ -139,7 +139,7 @@ def test_a_comparison_goes_on_in_a_later_run_and_the_horizon_is_lowered_at_its_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage = delete_first_tables()
-    monkeypatch.setattr(restore, "source_of", lambda entry, ports: SlowPages(source_of(entry, ports), stage))
+    monkeypatch.setattr(restore, "open_source", lambda entry, ports: SlowPages(open_source(entry, ports), stage))
     starts: list[Position] = []
     done = stage.restore("s", LABEL, within=200)
     while done.next is not None and len(starts) < 100:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from aws.archive.settled import SettledScan
-from aws.wire import item_text
+from aws.wire import encode_item
 from aws.zstd import Zstd
 from tidetable.archive.ports import RawPage, Source
 from tidetable.errors import TableThrottled
@@ -41,8 +41,8 @@ class Table:
             for number in range(COUNT)
         ]
         for at in range(0, COUNT, 6):
-            packs = make_packs([LAYOUT.item_of(event, at=at) for event in events[at : at + 6]], LAYOUT, Zstd()).packs
-            self.items += [(pack.item["pk"], pack.item["sk"], item_text(pack.item)) for pack in packs]
+            packs = make_packs([LAYOUT.make_item(event, at=at) for event in events[at : at + 6]], LAYOUT, Zstd()).packs
+            self.items += [(pack.item["pk"], pack.item["sk"], encode_item(pack.item)) for pack in packs]
         self.items.sort()
 
     def page(
@@ -91,7 +91,7 @@ def read_on(scan: Source, after: Mapping[str, Any] | None, limit: int | None = N
             return
 
 
-def ids_of(*pages: RawPage) -> list[str]:
+def read_ids(*pages: RawPage) -> list[str]:
     return [item["sk"]["S"].rpartition("#")[2] for page in pages for item in msgspec.json.decode(page.items)]
 
 
@@ -103,7 +103,7 @@ def test_every_event_is_read_once_and_all_that_was_read_is_counted() -> None:
     """The pace of an export goes by these units: also those of packs that are read a second time."""
     table = Table()
     pages = list(read_on(table.settled(LAYOUT), None))
-    assert sorted(ids_of(*pages)) == everything()
+    assert sorted(read_ids(*pages)) == everything()
     assert sum(page.units for page in pages) == table.units
     assert sum(page.count for page in pages) == table.count
     # Once by the scan, once in order, and once to see whether it is its partition's first.
@@ -116,7 +116,7 @@ def test_a_later_run_goes_on_after_any_page_whatever_the_limit_of_its_reads(limi
     assert len(pages) > 8
     for number, page in enumerate(pages[:-1], 1):
         rest = list(read_on(Table().settled(LAYOUT), page.after, limit))
-        assert ids_of(*rest) == ids_of(*pages[number:]), page.after
+        assert read_ids(*rest) == read_ids(*pages[number:]), page.after
 
 
 def test_runs_of_a_page_each_read_every_event_once_though_their_limits_differ() -> None:
@@ -127,7 +127,7 @@ def test_runs_of_a_page_each_read_every_event_once_though_their_limits_differ() 
         # An empty page says how far the scan came; the next run goes on from there.
         pages.append(read(table.settled(LAYOUT), after, None if len(pages) % 5 == 0 else 1))
         after = pages[-1].after
-    assert sorted(ids_of(*pages)) == everything()
+    assert sorted(read_ids(*pages)) == everything()
 
 
 def test_a_page_may_be_asked_for_again_after_later_pages() -> None:
@@ -136,9 +136,9 @@ def test_a_page_may_be_asked_for_again_after_later_pages() -> None:
     first = read(scan, None)
     assert first.after is not None
     second = read(scan, first.after)
-    assert ids_of(second) != ids_of(first)
-    assert ids_of(read(scan, None)) == ids_of(first)
-    assert ids_of(read(scan, first.after)) == ids_of(second)
+    assert read_ids(second) != read_ids(first)
+    assert read_ids(read(scan, None)) == read_ids(first)
+    assert read_ids(read(scan, first.after)) == read_ids(second)
 
 
 def test_a_read_that_was_throttled_is_made_again() -> None:
@@ -153,7 +153,7 @@ def test_a_read_that_was_throttled_is_made_again() -> None:
             except TableThrottled:
                 throttled += 1
                 continue
-            found += ids_of(page)
+            found += read_ids(page)
             after = page.after
             if after is None:
                 break

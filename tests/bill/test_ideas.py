@@ -2,7 +2,7 @@
 
 from tests.lifecycle.world import LADDER, configuration
 from tidetable.bill.ideas import list_ideas
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.workload import Workload, spread_by_hour
 
 INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
 STEP = "[[streams.s.capacity.ladder]]\n"
@@ -10,7 +10,9 @@ STEP = "[[streams.s.capacity.ladder]]\n"
 
 def ideas(capacity: str, *, rate: float = 2.5, reads: float = 0.0, old: float = 0.0, more: str = "") -> dict[str, str]:
     stream = configuration(capacity=capacity, more=more).streams["s"]
-    return {idea.name: idea.toml for idea in list_ideas(Workload(by_hour(rate, 1), 700, reads, 4096, old, stream))}
+    return {
+        idea.name: idea.toml for idea in list_ideas(Workload(spread_by_hour(rate, 1), 700, reads, 4096, old, stream))
+    }
 
 
 def test_a_step_for_late_events_leaves_the_other_steps_as_they_are() -> None:

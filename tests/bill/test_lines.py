@@ -5,9 +5,16 @@ from typing import Any
 import pytest
 
 from tests.lifecycle.world import configuration
-from tidetable.bill.tables import Bill, price_copies, units_hour
-from tidetable.bill.whole import advise, bill_document, name_unpriced, price_lines, price_requests, whole_bill
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.tables import Bill, price_copies, price_units_hour
+from tidetable.bill.whole import (
+    advise,
+    compute_whole_bill,
+    make_bill_document,
+    name_unpriced,
+    price_lines,
+    price_requests,
+)
+from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import TableClass
 
 ON_DEMAND = 'mode = "on-demand"'
@@ -21,7 +28,14 @@ def workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, 
     changes = {name: known.pop(name) for name in list(known) if name not in {"batch", "reads", "old", "by_key"}}
     stream = configuration(**{"capacity": capacity} | changes).streams["s"]
     return Workload(
-        by_hour(rate, None), size, known["reads"], 4096, known["old"], stream, known["batch"], by_key=known["by_key"]
+        spread_by_hour(rate, None),
+        size,
+        known["reads"],
+        4096,
+        known["old"],
+        stream,
+        known["batch"],
+        by_key=known["by_key"],
     )
 
 
@@ -32,7 +46,7 @@ def lines(found: Workload) -> dict[str, float]:
 
 def test_every_line_of_a_stream_on_demand() -> None:
     """2,628,000 events of a month in 262,800 requests, and as many queries: 2,890,800 calls."""
-    found = {line.name: line.dollars for line in whole_bill(workload(more=INDEX + BACKUPS), 100)[0]}
+    found = {line.name: line.dollars for line in compute_whole_bill(workload(more=INDEX + BACKUPS), 100)[0]}
     # 86,400 events of 1,000 bytes per day for the five days that are kept, and some hours more, at $0.25 per GB.
     assert 0.108 < found.pop("tables, storage") == found.pop("indexes, storage") < 0.16
     assert {name: round(dollars, 5) for name, dollars in found.items()} == {
@@ -77,7 +91,7 @@ def test_queries_of_old_events_pass_the_gateway_too() -> None:
 )
 def test_ten_write_and_twenty_read_units_of_an_hour(kind: TableClass, write: float, read: float) -> None:
     """$0.00065 and $0.00013 each; a quarter more in the class for infrequent access."""
-    assert units_hour((10, 20), kind) == pytest.approx((write, read))
+    assert price_units_hour((10, 20), kind) == pytest.approx((write, read))
 
 
 def test_copies_are_priced_each_and_by_what_travels_to_them() -> None:
@@ -116,7 +130,7 @@ def test_packs_are_exported_by_reading_them_twice() -> None:
 
 def advice(capacity: str, **facts: Any) -> list[str]:
     found = workload(capacity, **{"more": ""} | facts)
-    return advise(found, whole_bill(found, 100)[1])
+    return advise(found, compute_whole_bill(found, 100)[1])
 
 
 def provisioned(write: int, late: str = "") -> str:
@@ -180,7 +194,7 @@ def test_what_no_line_prices_is_named(more: str, named: str) -> None:
 
 
 def test_the_document_has_each_plan_by_kind_of_cost() -> None:
-    document = bill_document(workload(), 100)
+    document = make_bill_document(workload(), 100)
     plan = document["one on-demand table"]
     assert set(plan) == {"writes", "reads", "storage", "transfer"}
     assert (round(plan["writes"], 4), plan["transfer"]) == (1.6425, 0.0)

@@ -11,7 +11,7 @@ from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Stream
 from tidetable.keys import Layout
 from tidetable.lifecycle.expiry import is_expired
-from tidetable.lifecycle.ladder import level_for
+from tidetable.lifecycle.ladder import choose_level
 from tidetable.periods import from_label
 
 MINUTE = timedelta(minutes=1)
@@ -55,10 +55,10 @@ def test_the_steps_of_a_table_are_dated(now: str, at: str, change: object) -> No
 def test_no_step_is_missed_and_none_is_made_up(late: str, stagger: timedelta) -> None:
     policy, now = stream(late=late), datetime(2026, 3, 14, 12, tzinfo=UTC)
     seen = []
-    present = level_for(ENTRY, policy, now, stagger)
+    present = choose_level(ENTRY, policy, now, stagger)
     at = now
     while not is_expired(ENTRY, policy, at):
-        level = level_for(ENTRY, policy, at, stagger)
+        level = choose_level(ENTRY, policy, at, stagger)
         if (level.write, level.read, level.table_class) != (present.write, present.read, present.table_class):
             seen.append(at)
             present = level

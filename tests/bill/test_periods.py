@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, bill_of, describe_entries, observe_periods, row_of
+from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Layout
@@ -41,7 +41,7 @@ def test_provisioned_units_cost_a_quarter_more_in_the_class_for_infrequent_acces
         NAME, "ACTIVE", 10, 20, TableClass.INFREQUENT,
         size_bytes=10 * 10**9, index_units={"status": (3, 4)}, index_sizes={"status": (5, 2 * 10**9)},
     )  # fmt: skip
-    bill = bill_of(period(table, entry(copies=("eu-west-1",))), {})
+    bill = compute_bill(period(table, entry(copies=("eu-west-1",))), {})
     # For 730 hours at $0.00065 and $0.00013, times 1.25; 10 and 2 GB at $0.10.
     assert (bill.table_writes, bill.table_reads, bill.table_storage) == pytest.approx((5.93125, 2.3725, 1.0))
     assert (bill.index_writes, bill.index_reads, bill.index_storage) == pytest.approx((1.779375, 0.4745, 0.2))
@@ -56,14 +56,14 @@ def test_units_on_demand_are_those_that_were_consumed(items: int, sent: int) -> 
     layout = Layout("series", 1, "id", indexes=STREAM_WITH_INDEX.layout.indexes)
     found = replace(entry(copies=("eu-west-1", "eu-west-3")), layout=layout)
     consumed = {(NAME, ""): ConsumedUnits(2e6, 4e6), (NAME, "status"): ConsumedUnits(1e6, 8e6)}
-    bill = bill_of(period(table, found), consumed)
+    bill = compute_bill(period(table, found), consumed)
     # $0.625 and $0.125 per million.
     assert (bill.table_writes, bill.table_reads) == pytest.approx((1.25, 0.5))
     assert (bill.index_writes, bill.index_reads) == pytest.approx((0.625, 1.0))
     # Two copies are written as often and read by nobody that is known; two million units travel to each, at $0.02 per GB.
     assert (bill.copy_writes, bill.copy_reads) == pytest.approx((3.75, 0.0))
     assert bill.transfer == pytest.approx(2 * 2e6 * sent / 1e9 * 0.02)
-    row = row_of(period(table, found), NOON, consumed)
+    row = make_row(period(table, found), NOON, consumed)
     assert (row.taken_write, row.taken_read) == (3e6, 12e6)
 
 
@@ -79,7 +79,7 @@ def test_a_table_and_its_chunks_are_one_row_whose_chunks_have_no_index() -> None
     found = replace(entry(), layout=Layout("series", 1, "id", indexes=STREAM_WITH_INDEX.layout.indexes))
     observed = ObservedPeriod(found, STREAM_WITH_INDEX, {NAME: table, "chunks": replace(table, index_sizes={})})
     assert observed.on_demand == {NAME: ["status"], "chunks": []}
-    row = row_of(observed, NOON, None)
+    row = make_row(observed, NOON, None)
     assert (row.items, row.bytes, row.taken_write, row.taken_read) == (7, 220, None, None)
 
 
@@ -101,13 +101,13 @@ def test_a_period_with_chunks_has_the_table_beside_it_too() -> None:
     [(State.OPEN, "LOST"), (State.CLOSED, "LOST"), (State.ARCHIVED, "archived"), (State.DELETED, "deleted")],
 )
 def test_only_a_table_that_should_be_there_is_lost(state: State, shown: str) -> None:
-    row = row_of(period(None, entry(state=state)), NOON, {})
+    row = make_row(period(None, entry(state=state)), NOON, {})
     assert (row.state, row.bytes, row.write, row.dollars) == (shown, None, None, 0.0)
 
 
 def test_provisioned_tables_have_no_consumed_units() -> None:
     table = Table(NAME, "ACTIVE", 5, 6, TableClass.STANDARD)
-    row = row_of(period(table), NOON, {(NAME, ""): ConsumedUnits(1.0, 2.0)})
+    row = make_row(period(table), NOON, {(NAME, ""): ConsumedUnits(1.0, 2.0)})
     assert (row.write, row.read, row.taken_write, row.taken_read) == (5, 6, None, None)
 
 
@@ -117,7 +117,7 @@ def test_provisioned_tables_have_no_consumed_units() -> None:
 def test_a_period_is_ahead_until_its_first_events_may_come(now: str, ahead: bool) -> None:
     """Events of five minutes in the future are taken."""
     table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD)
-    assert row_of(period(table), datetime.fromisoformat(f"{now}+00:00"), {}).ahead == ahead
+    assert make_row(period(table), datetime.fromisoformat(f"{now}+00:00"), {}).ahead == ahead
 
 
 @pytest.mark.parametrize(
@@ -126,15 +126,15 @@ def test_a_period_is_ahead_until_its_first_events_may_come(now: str, ahead: bool
 def test_a_table_is_late_from_its_periods_end_until_it_closes(now: str, late: bool) -> None:
     stream = configuration(capacity=LADDER).streams["s"]
     table = Table(NAME, "ACTIVE", 2, 9, TableClass.STANDARD)
-    row = row_of(period(table, stream=stream), datetime.fromisoformat(f"{now}+00:00"), {})
+    row = make_row(period(table, stream=stream), datetime.fromisoformat(f"{now}+00:00"), {})
     assert (row.late, row.shown_age == "late") == (late, late)
 
 
 def test_a_backfill_is_shown_until_it_ends() -> None:
     until = datetime(2026, 3, 20, 12, tzinfo=UTC)
     found = period(None, entry("2026-03-10", State.CLOSED, opened=Opened(until, 50, 5)))
-    assert row_of(found, until - timedelta(minutes=1), {}).backfill_until == "2026-03-20T12:00:00.000000Z"
-    assert row_of(found, until + timedelta(minutes=1), {}).backfill_until is None
+    assert make_row(found, until - timedelta(minutes=1), {}).backfill_until == "2026-03-20T12:00:00.000000Z"
+    assert make_row(found, until + timedelta(minutes=1), {}).backfill_until is None
 
 
 def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_described() -> None:

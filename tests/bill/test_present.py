@@ -13,7 +13,7 @@ from tidetable.bill.consumed import ConsumedUnits, Traffic
 from tidetable.bill.present import describe_prices, describe_workload
 from tidetable.bill.workload import Workload
 from tidetable.catalog import ArchiveFacts, RecordedPolicy, State
-from tidetable.config.record import policy_text
+from tidetable.config.record import render_policy
 
 PROVISIONED = 'mode = "provisioned"\nladder = [{ age = 0, write = 10, read = 3 }, '
 BACKUPS = "[streams.s.table]\npoint_in_time_recovery = true\n"
@@ -113,7 +113,7 @@ def test_a_step_comes_later_by_the_stagger_of_its_table() -> None:
 def test_a_removed_stream_is_priced_until_its_tables_are_gone_and_is_not_measured() -> None:
     stage = BilledStage()
     gone, since = configuration(capacity=ON_DEMAND, retention=9).streams["s"], NOON - timedelta(hours=6)
-    stage.catalog.put_policy(RecordedPolicy("gone", policy_text(gone), since))
+    stage.catalog.put_policy(RecordedPolicy("gone", render_policy(gone), since))
     stage.add(TODAY, table(item_count=10**6, size_bytes=10**9), stream="gone")
     found = stage.stream("gone")
     assert found["removed_since"] == "2026-03-15T06:00:00.000000Z"

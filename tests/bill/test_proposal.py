@@ -8,7 +8,7 @@ import pytest
 
 from tests.lifecycle.world import NOON, configuration
 from tidetable.bill.change import Proposal, parse_change, parse_proposal, simulate_change
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.problems import ProblemError
 
 INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
@@ -168,10 +168,10 @@ def test_a_change_that_is_nested_too_deeply_is_the_callers_mistake(text: str) ->
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """A simulation without the days of its tables, which take longest."""
-    monkeypatch.setattr("tidetable.bill.change._live", lambda *_: ())
+    monkeypatch.setattr("tidetable.bill.change._simulate_days", lambda *_: ())
     plain = configuration(capacity='mode = "on-demand"', more=INDEX, retention=2)
     stream = plain.streams["s"]
-    found = Workload(by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5})
+    found = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, stream, 100, 30, {"status": 0.5})
     return lambda change: simulate_change(plain, Proposal(found, 70, change), NOON, "us-east-1")
 
 
@@ -245,7 +245,7 @@ def test_a_rollup_is_priced_with_the_groups_of_the_question(simulate: Callable[[
 def live(**changes: Any) -> list[dict[str, Any]]:
     """The days of the tables of a stream from half past three in the morning on."""
     config = configuration(**changes)
-    workload = Workload(by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
+    workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
     found = simulate_change(config, Proposal(workload, 100, "premake = 2"), NOON.replace(hour=3, minute=30), "")
     days: list[dict[str, Any]] = found["before"]["days"]
     return days

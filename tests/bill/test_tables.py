@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.lifecycle.world import configuration
-from tidetable.bill.tables import Bill, hour_of, rolling
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.tables import Bill, price_hour, price_rolling
+from tidetable.bill.workload import Workload, spread_by_hour
 
 LADDER = (
     'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, { age = "late", write = 2, read = 9 }, '
@@ -18,8 +18,8 @@ LADDER = (
 @pytest.mark.parametrize(("period", "late", "hours"), [("hour", "90m", 72), ("day", "36h", 72), ("week", "2d", 504)])
 def test_a_longer_look_finds_nothing_else(period: str, late: str, hours: int, capacity: str) -> None:
     stream = configuration(period=period, late=late, retention="4", capacity=capacity).streams["s"]
-    workload = Workload(by_hour(3, 1), 700, 2.0, 8192, 0.5, stream)
+    workload = Workload(spread_by_hour(3, 1), 700, 2.0, 8192, 0.5, stream)
     start, whole = datetime(2026, 6, 10, 5, 30, tzinfo=UTC), Bill()
     for hour in range(hours):
-        whole += hour_of(workload, start + timedelta(hours=hour))
-    assert rolling(workload).total == pytest.approx(whole.scale(730 / hours).total)
+        whole += price_hour(workload, start + timedelta(hours=hour))
+    assert price_rolling(workload).total == pytest.approx(whole.scale(730 / hours).total)

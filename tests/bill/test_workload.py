@@ -6,9 +6,9 @@ import pytest
 
 from tests.lifecycle.world import NOON, configuration
 from tidetable.bill.change import Proposal, simulate_change
-from tidetable.bill.tables import one_on_demand, one_provisioned, rolling
-from tidetable.bill.whole import whole_bill
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from tidetable.bill.whole import compute_whole_bill
+from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Config
 from tidetable.periods import from_label
 
@@ -21,7 +21,7 @@ def workload(
     size: int, *, rate: float = 3.0, reads: float = 0.0, read: int = 4096, old: float = 0.0, **changes: str
 ) -> Workload:
     stream = configuration(**{"capacity": ON_DEMAND} | changes).streams["s"]
-    return Workload(by_hour(rate, None), size, reads, read, old, stream)
+    return Workload(spread_by_hour(rate, None), size, reads, read, old, stream)
 
 
 @pytest.mark.parametrize(("size", "units"), [(1, 1), (1024, 1), (1025, 2), (2048, 2), (2049, 3)])
@@ -42,7 +42,7 @@ def test_a_query_takes_half_a_unit_for_each_4_kb_begun(size: int, units: float) 
 
 
 def test_one_provisioned_table_has_whole_units_for_its_busiest_hour() -> None:
-    bill = one_provisioned(workload(700, rate=2.5, reads=0.7, old=0.5, more=INDEX))
+    bill = price_one_provisioned(workload(700, rate=2.5, reads=0.7, old=0.5, more=INDEX))
     # 2.5 units per second need 3, at $0.00065 for 730 hours. 1.2 queries of half a unit need one, at $0.00013.
     assert bill.table_writes == pytest.approx(1.4235)
     assert bill.table_reads == pytest.approx(0.0949)
@@ -54,12 +54,12 @@ def test_one_provisioned_table_has_whole_units_for_its_busiest_hour() -> None:
 
 
 def test_an_index_that_holds_next_to_nothing_still_needs_a_unit() -> None:
-    sparse = Workload(by_hour(0.0, None), 700, 0.0, 4096, 0.0, configuration(more=INDEX).streams["s"])
-    assert one_provisioned(sparse).index_writes == pytest.approx(0.00065 * 730)
+    sparse = Workload(spread_by_hour(0.0, None), 700, 0.0, 4096, 0.0, configuration(more=INDEX).streams["s"])
+    assert price_one_provisioned(sparse).index_writes == pytest.approx(0.00065 * 730)
 
 
 def test_one_on_demand_table_takes_each_event_and_query() -> None:
-    bill = one_on_demand(workload(700, rate=2.0, reads=3.0, old=1.0, read=8192, more=INDEX))
+    bill = price_one_on_demand(workload(700, rate=2.0, reads=3.0, old=1.0, read=8192, more=INDEX))
     # 5.256 million events in 730 hours at $0.625; 10.512 million queries of a unit each at $0.125.
     assert bill.table_writes == pytest.approx(3.285)
     assert bill.table_reads == pytest.approx(1.314)
@@ -71,19 +71,21 @@ def test_one_on_demand_table_takes_each_event_and_query() -> None:
 def test_a_month_has_as_many_nights_as_days_whatever_the_period(period: str) -> None:
     stream = configuration(period=period, late="1h", capacity=ON_DEMAND).streams["s"]
     # 16 hours of 3 and 8 of 1 are 201,600 events per day: 6.132 million in 730 hours, at $0.625.
-    assert rolling(Workload(by_hour(3, 1), 700, 0.0, 4096, 0.0, stream)).table_writes == pytest.approx(3.8325)
+    assert price_rolling(Workload(spread_by_hour(3, 1), 700, 0.0, 4096, 0.0, stream)).table_writes == pytest.approx(
+        3.8325
+    )
 
 
 def test_queries_of_old_events_are_priced_in_the_class_of_old_tables() -> None:
     cold = f'{ON_DEMAND}\nladder = [{{ age = 0 }}, {{ age = 1, class = "infrequent-access" }}]'
-    bill = rolling(workload(700, rate=0.0, reads=1.0, old=2.0, capacity=cold, late="1h"))
+    bill = price_rolling(workload(700, rate=0.0, reads=1.0, old=2.0, capacity=cold, late="1h"))
     # 2.628 million at $0.125 and 5.256 million at $0.155, half a unit each; but in the first of 24 hours the day before
     # is open, and costs $0.125.
     assert bill.table_reads == pytest.approx(0.16425 + (23 * 0.40734 + 0.3285) / 24)
 
 
 def test_an_export_reads_each_table_once_strongly() -> None:
-    lines = {line.name: line.dollars for line in whole_bill(workload(4096, rate=1_000.0), 100)[0]}
+    lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0), 100)[0]}
     # 2.628 billion events of a read unit each at $0.125 a million.
     assert lines["archive, reads"] == pytest.approx(328.5)
     # 10,764 GB, a quarter of it as Parquet, kept for twelve months of 30.4 days, at $0.023.
@@ -91,7 +93,7 @@ def test_an_export_reads_each_table_once_strongly() -> None:
 
 
 def days_of(config: Config) -> list[int]:
-    found = Workload(by_hour(3, None), 700, 0.0, 4096, 0.0, config.streams["s"])
+    found = Workload(spread_by_hour(3, None), 700, 0.0, 4096, 0.0, config.streams["s"])
     return [
         day["day"] for day in simulate_change(config, Proposal(found, 100, ""), NOON, "us-east-1")["before"]["days"]
     ]
@@ -104,7 +106,7 @@ def test_a_simulation_shows_each_nth_day_and_the_last() -> None:
 
 
 def test_events_are_counted_by_the_hours_that_have_passed() -> None:
-    found = Workload(by_hour(3, 1), 700, 0.0, 4096, 0.0, configuration().streams["s"])
+    found = Workload(spread_by_hour(3, 1), 700, 0.0, 4096, 0.0, configuration().streams["s"])
     today = from_label("2026-03-15")
     # Seven hours of night at 1 and five at 3; half an hour more; a whole day; and nothing of the future.
     assert found.count_events(today, NOON) == 3600 * (7 + 5 * 3)

@@ -17,7 +17,7 @@ import pytest
 from local import Deployed, Emulator
 from local.emulator import REGION
 from local.http import Api
-from local.stack import _api, _cdk, aws_client
+from local.stack import _find_api, _run_cdk, make_aws_client
 from tests.cdk.wheels import build_wheel, install
 from tests.infra.synth import JSII_CACHE, ROOT
 
@@ -188,13 +188,15 @@ for stage, more in (("a", ""), ("b", ""), ("c", "# changed")):
 def shop(app: Path) -> Iterator[Deployed]:
     """The example, deployed with the CDK's command line."""
     with Emulator() as emulator:
-        _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+        _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
         file = emulator.folder / "outputs.json"
-        _cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(file), app=app)
+        _run_cdk(emulator, "deploy", "--require-approval", "never", "--outputs-file", str(file), app=app)
         outputs = json.loads(file.read_text())["Shop"]
-        gateway = aws_client(emulator.endpoint, "apigateway")
+        gateway = make_aws_client(emulator.endpoint, "apigateway")
         key = gateway.get_api_key(apiKey=outputs["ApiKeyId"], includeValue=True)["value"]
-        yield Deployed(emulator.endpoint, _api(emulator.endpoint, outputs["ApiUrl"]), key, outputs, emulator.dynamodb)
+        yield Deployed(
+            emulator.endpoint, _find_api(emulator.endpoint, outputs["ApiUrl"]), key, outputs, emulator.dynamodb
+        )
 
 
 def test_the_deployed_app_stores_events_and_answers_queries(shop: Deployed) -> None:

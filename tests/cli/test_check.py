@@ -11,7 +11,7 @@ from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
 from tidetable.bill.tables import existing
 from tidetable.config import LifecyclePolicy, parse
-from tidetable.config.demand import demand_of
+from tidetable.config.demand import compute_demand
 from tidetable.durations import Duration
 
 
@@ -143,7 +143,7 @@ def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> Non
     text = ON_DEMAND.replace('period = "day"', f'period = "{period}"').replace('late = "1h"', f'late = "{late}"')
     text = text.replace("retention = 10", "retention = 1000" if period == "hour" else "retention = 50")
     stream = parse(text.replace('bucket = "6h"', 'bucket = "15m"')).streams["access"]
-    counted = demand_of(stream, LifecyclePolicy(delete_expired=True, delete_grace=Duration(0))).tables
+    counted = compute_demand(stream, LifecyclePolicy(delete_expired=True, delete_grace=Duration(0))).tables
     start = datetime(2026, 2, 27, tzinfo=UTC)
     most = max(len(list(existing(stream, start + timedelta(minutes=97 * number)))) for number in range(100))
     assert most <= counted <= most + 4

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from cli.choose import why_open
+from cli.choose import explain_open_period
 from tests.fakes.stage import Stage
 from tests.worlds.commands import FakeFunctions, run
 from tidetable.catalog import Entry, Opened, State
@@ -55,14 +55,16 @@ def test_a_period_that_has_just_closed_says_from_when_on_it_can_be_archived() ->
     at = datetime(2026, 3, 15, 12, tzinfo=UTC)
     entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.CLOSED, at)
     config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
-    assert why_open(entry, config, at + timedelta(minutes=15)) == (
+    assert explain_open_period(entry, config, at + timedelta(minutes=15)) == (
         "s 2026-03-15T10 has just closed, and writes may still land: archive it after 2026-03-15T12:15Z"
     )
-    assert why_open(entry, config, at + timedelta(minutes=15, seconds=1)) == ""
+    assert explain_open_period(entry, config, at + timedelta(minutes=15, seconds=1)) == ""
     ended = replace(entry, opened=Opened(at + timedelta(hours=5), None, None))
-    assert "archive it after 2026-03-15T17:15Z" in why_open(ended, config, at + timedelta(hours=5, minutes=1))
+    assert "archive it after 2026-03-15T17:15Z" in explain_open_period(
+        ended, config, at + timedelta(hours=5, minutes=1)
+    )
     archiving = replace(entry, state=State.ARCHIVING)
-    assert why_open(archiving, config, at) == "", "what has begun goes on"
+    assert explain_open_period(archiving, config, at) == "", "what has begun goes on"
 
 
 def test_a_range_is_archived_in_order_and_what_is_open_is_named(functions: FakeFunctions) -> None:

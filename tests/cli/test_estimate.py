@@ -9,8 +9,8 @@ import pytest
 
 from tests.worlds.commands import ROOT, run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
-from tidetable.bill.tables import one_on_demand, one_provisioned, rolling
-from tidetable.bill.workload import Workload, by_hour
+from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
+from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import parse
 
 
@@ -153,18 +153,18 @@ def test_packs_are_priced_by_their_bytes_and_single_tables_by_their_events() -> 
     )
     plain = parse(text.format("")).streams["s"]
     packed = parse(text.format('pack = { span = "1m" }')).streams["s"]
-    before = Workload(by_hour(50, None), 500, 1, 8192, 0, plain)
-    after = Workload(by_hour(50, None), 500, 1, 8192, 0, packed)
+    before = Workload(spread_by_hour(50, None), 500, 1, 8192, 0, plain)
+    after = Workload(spread_by_hour(50, None), 500, 1, 8192, 0, packed)
     assert (before.event_units, before.stored_bytes, before.read_units) == (1, 500, 1)
     # A query of 8,192 bytes of plain events needs 2,048 of packs, and reads one pack more: 14,678 bytes.
     assert (after.event_units, after.stored_bytes, after.read_units) == (0.13, 126.3, 2)
     assert replace(after, packed_bytes=300.0).event_units == 0.3
     # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
     assert replace(after, packed_bytes=2000.0).event_units == 1.96
-    assert one_on_demand(after) == one_on_demand(before)
-    assert one_provisioned(after) == one_provisioned(before)
-    assert rolling(after).writes == pytest.approx(0.13 * rolling(before).writes)
-    assert rolling(after).storage == pytest.approx(126.3 / 500 * rolling(before).storage)
+    assert price_one_on_demand(after) == price_one_on_demand(before)
+    assert price_one_provisioned(after) == price_one_provisioned(before)
+    assert price_rolling(after).writes == pytest.approx(0.13 * price_rolling(before).writes)
+    assert price_rolling(after).storage == pytest.approx(126.3 / 500 * price_rolling(before).storage)
 
 
 LOCAL = """

@@ -24,7 +24,7 @@ from tests.worlds.commands import run
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass, parse
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 
 NOW = datetime(2026, 3, 15, 11, 30, tzinfo=UTC)
@@ -40,7 +40,7 @@ HOT = Hour(NOW, throttles={("Write", "KeyRangeThroughput"): 1.0})
 
 def entry(days: int, layout: Layout = PLAIN, state: State = State.OPEN, **more: Any) -> Entry:
     """The table of a day, so many days from now."""
-    return Entry("s", containing(NOW + days * DAY, Kind.DAY), f"t{days}", layout, state, NOW, **more)
+    return Entry("s", find_containing(NOW + days * DAY, Kind.DAY), f"t{days}", layout, state, NOW, **more)
 
 
 ENTRIES = [
@@ -231,7 +231,7 @@ def test_a_report_is_of_a_day_of_whole_hours_and_of_the_period_alone() -> None:
     (request,) = watch.reports
     assert (request["StartTime"], request["EndTime"]) == (own.period.start, NOW.replace(minute=0))
     assert (request["RuleName"], request["MaxContributorCount"]) == ("DynamoDBContributorInsights-PKC-t", 100)
-    week = replace(own, period=containing(NOW, Kind.WEEK))
+    week = replace(own, period=find_containing(NOW, Kind.WEEK))
     read_shares(Keys("ENABLED"), watch, week, NOW)
     assert watch.reports[1]["StartTime"] == NOW.replace(minute=0) - DAY
     # The first hour of a period has no whole hour.

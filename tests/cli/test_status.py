@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from aws.meters import read_consumed_units
 from tests.lifecycle.world import configuration
 from tidetable.bill.consumed import ConsumedUnits
-from tidetable.bill.standing import ObservedPeriod, Row, mark_period, row_of
+from tidetable.bill.standing import ObservedPeriod, Row, make_row, mark_period
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Index, Layout
@@ -24,7 +24,7 @@ BILLION = 1_000_000_000
 
 def row(*tables: Table, taken: dict[tuple[str, str], ConsumedUnits] | None = None, **changes: Any) -> Row:
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON, **changes)
-    return row_of(
+    return make_row(
         ObservedPeriod(entry, configuration().streams["s"], {table.name: table for table in tables}), NOON, taken
     )
 
@@ -86,10 +86,10 @@ def test_a_table_that_is_lowered_for_late_events_is_shown_so(hours: float, shown
     stream = configuration(capacity=f'mode = "provisioned"\nladder = [{ladder}]').streams["s"]
     entry = Entry("s", from_label("2026-03-15"), TABLE, LAYOUT, State.OPEN, NOON)
     now = NOON + timedelta(hours=hours)
-    shown_row = row_of(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
+    shown_row = make_row(ObservedPeriod(entry, stream, {TABLE: provisioned()}), now, None)
     assert (shown_row.shown_age, shown_row.late, mark_period(shown_row)[0]) == (shown, shown == "late", character)
     raised = replace(entry, opened=Opened(now + timedelta(hours=1), 50, 5))
-    assert not row_of(ObservedPeriod(raised, stream, {TABLE: provisioned()}), now, None).late, (
+    assert not make_row(ObservedPeriod(raised, stream, {TABLE: provisioned()}), now, None).late, (
         "it has a backfill's units"
     )
 

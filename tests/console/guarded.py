@@ -20,7 +20,7 @@ from tests.fakes.stage import STALE_SECONDS, Stage
 from tests.worlds.examples import NOW
 from tidetable.access import Scope
 from tidetable.credentials import Call, KeyRecord, KeyRing, decide
-from tidetable.credentials.text import key_text
+from tidetable.credentials.text import make_key_text
 
 CONFIG = """
 [streams.sensors]
@@ -56,7 +56,7 @@ REFUSAL = {
 
 def text_of(name: str) -> str:
     """The text of a key by a name of ten letters."""
-    return key_text(name, "s" * 32)
+    return make_key_text(name, "s" * 32)
 
 
 class Guarded:

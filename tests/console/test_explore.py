@@ -22,7 +22,7 @@ def gate(console: Locked) -> Iterator[threading.Event]:
     console.open.set()
 
 
-def requests_of(browser: Browser, route: str = "/aggregate") -> list[str]:
+def make_requests(browser: Browser, route: str = "/aggregate") -> list[str]:
     return [request["url"] for request in browser("log")["requests"] if route in request["url"]]
 
 
@@ -113,7 +113,7 @@ def test_the_legend_hides_lines_and_shows_one_alone(chromium: Browser, console: 
     names = list(lines(chromium))
     assert len(names) == 5
     before = picture_of(chromium)
-    asked = len(requests_of(chromium))
+    asked = len(make_requests(chromium))
     chromium("click", selector=".lines button")
     assert lines(chromium) == {name: name != names[0] for name in names}
     assert picture_of(chromium) != before
@@ -127,7 +127,7 @@ def test_the_legend_hides_lines_and_shows_one_alone(chromium: Browser, console: 
     )
     assert set(lines(chromium).values()) == {True}
     assert picture_of(chromium) == before
-    assert len(requests_of(chromium)) == asked, "nothing is asked again"
+    assert len(make_requests(chromium)) == asked, "nothing is asked again"
     visit(chromium, console, f"{PATHS}&hide={names[1].replace('/', '%2F')}")
     assert lines(chromium) == {name: name != names[1] for name in names}
 
@@ -180,7 +180,7 @@ def test_the_keyboard_reads_the_chart_and_looks_closer(chromium: Browser, consol
 def test_a_table_is_sorted_by_its_headings_and_the_order_is_in_the_address(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "explore?stream=access&from=-7d&step=1w&by=path&show=table")
     original = cells(chromium, 2)
-    asked = len(requests_of(chromium))
+    asked = len(make_requests(chromium))
     script = "[...document.querySelectorAll('th button')].find((button) => button.innerText.startsWith('{}')).click()"
     for sort, direction in (("-count", "descending"), ("count", "ascending"), (None, None)):
         chromium.evaluate(script.format("count"))
@@ -193,7 +193,7 @@ def test_a_table_is_sorted_by_its_headings_and_the_order_is_in_the_address(chrom
             assert values == sorted(values, reverse=sort.startswith("-"))
     chromium.evaluate(script.format("path"))
     assert cells(chromium, 1) == sorted(cells(chromium, 1))
-    assert len(requests_of(chromium)) == asked
+    assert len(make_requests(chromium)) == asked
     visit(chromium, console, "explore?stream=access&from=-7d&step=1w&by=path&show=table&sort=-count")
     values = [int(cell) for cell in cells(chromium, 2)]
     assert values == sorted(values, reverse=True)
@@ -225,7 +225,7 @@ def test_the_range_before_is_drawn_beside(chromium: Browser, console: Locked) ->
             sum(start <= event["at"] < start + timedelta(days=1) for event in console.example.sent) for start in starts
         ]
         assert data[line] == wanted
-    assert len(requests_of(chromium)) == 2
+    assert len(make_requests(chromium)) == 2
     assert of_key(chromium.errors) == []
 
 
@@ -233,11 +233,11 @@ def test_an_answer_is_refreshed_and_keeps_the_focus_and_the_cursor(chromium: Bro
     visit(chromium, console, "explore?stream=access&from=-1d&every=5s")
     chromium.evaluate("document.querySelector('.plot').focus()")
     chromium("press", key="Home")
-    asked = len(requests_of(chromium))
+    asked = len(make_requests(chromium))
     # A later answer is no longer the element of now.
     chromium.evaluate("document.querySelector('.chart').dataset.former = '1'")
     chromium.wait("document.querySelector('.chart') && !document.querySelector('.chart').dataset.former")
-    assert len(requests_of(chromium)) > asked
+    assert len(make_requests(chromium)) > asked
     assert chromium.evaluate("document.activeElement.className") == "plot"
     assert not chromium.evaluate("document.querySelector('.readout').hidden")
     chromium.evaluate("location.hash = '#send'")
@@ -306,12 +306,12 @@ def test_the_focus_stays_where_it_was(chromium: Browser, console: Locked) -> Non
 
 def test_control_and_enter_runs_from_any_field(chromium: Browser, console: Locked) -> None:
     visit(chromium, console, "explore?stream=access&from=-1d")
-    asked = len(requests_of(chromium))
+    asked = len(make_requests(chromium))
     chromium.evaluate("document.querySelector('input[name=by]').focus()")
     chromium("press", key="Control+Enter")
     chromium.wait("!document.querySelector('.wait')")
     chromium("settle")
-    assert len(requests_of(chromium)) == asked + 1
+    assert len(make_requests(chromium)) == asked + 1
 
 
 def test_the_keyboard_reads_a_heat_map_and_looks_closer(chromium: Browser, console: Locked) -> None:

@@ -10,7 +10,7 @@ from aws.lean.client import LeanClient
 from aws.lean.credentials import Provider
 from local.dynamodb_local import DynamoDBLocal
 from local.emulator import REGION, Emulator
-from local.stack import aws_client
+from local.stack import make_aws_client
 from strict import ManualClock, StrictDynamo, SystemClock
 from strict.client import StrictClient
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
@@ -68,7 +68,7 @@ def build(name: str, request: pytest.FixtureRequest) -> Engine:
     if name == "strict memory":
         return real(StrictClient(StrictDynamo(MemoryEngine(), CLOCK)), CLOCK)
     endpoint = request.getfixturevalue(name.removeprefix("lean ").replace(" ", "_"))
-    client: Any = Racing(aws_client(endpoint, "dynamodb"))
+    client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
     lean = LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b"")) if name in LEAN else None
     return real(client, CLOCK, lean=lean)
 

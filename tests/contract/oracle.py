@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from boto3.dynamodb.types import Binary, TypeDeserializer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.catalog_items import period_key
+from aws.catalog_items import make_period_key
 from aws.clients import CONCURRENCY
 from aws.codec import to_wire
 from aws.codes import CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
-from aws.errors import error_code, naming_table
-from aws.guards import condition_of
-from aws.queries import last_of, query_request
+from aws.errors import name_missing_table, read_error_code
+from aws.guards import make_condition
+from aws.queries import find_last_key, query_request
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.events import Item
@@ -68,7 +68,7 @@ class DynamoStore:
         try:
             answer = self._client.batch_write_item(RequestItems={table: requests}, ReturnConsumedCapacity="TOTAL")
         except ClientError as error:
-            code = error_code(error)
+            code = read_error_code(error)
             if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
             # Other refused puts are not written either; the caller queues them.
@@ -101,7 +101,7 @@ class DynamoStore:
                 **_guarded(Guarded(put, guard)),
             )
         except ClientError as error:
-            code = error_code(error)
+            code = read_error_code(error)
             if code == CONDITION_FAILED:
                 shown: Any = error.response.get("Item")
                 held = from_wire(shown) if shown else self.get_many(put.table, [put.key]).get(put.key, {})
@@ -123,14 +123,14 @@ class DynamoStore:
             actions.append({"ConditionCheck": self._fence(entry)})
         table = puts[0].put.table
         try:
-            with naming_table(table):
+            with name_missing_table(table):
                 self._client.transact_write_items(TransactItems=actions)
         except ClientError as error:
             reasons: Any = error.response.get("CancellationReasons", [])
             codes = [reason.get("Code") for reason in reasons]
             failed = CONDITION_FAILED.removesuffix("Exception")
-            if error_code(error) != TRANSACTION_CANCELED or failed not in codes:
-                raise StoreUnavailable(error_code(error), str(error)) from error
+            if read_error_code(error) != TRANSACTION_CANCELED or failed not in codes:
+                raise StoreUnavailable(read_error_code(error), str(error)) from error
             fenced = entry is not None and codes[-1] == failed
             return Transacted.FENCED if fenced else Transacted.CONFLICT
         except BotoCoreError as error:
@@ -141,7 +141,7 @@ class DynamoStore:
         states = {f":s{index}": {"S": state.value} for index, state in enumerate(sorted(WRITABLE))}
         return {
             "TableName": self._catalog_table,
-            "Key": to_wire(period_key(entry.stream, entry.period)),
+            "Key": to_wire(make_period_key(entry.stream, entry.period)),
             "ConditionExpression": f"#state IN ({', '.join(states)})",
             "ExpressionAttributeNames": {"#state": "state"},
             "ExpressionAttributeValues": states,
@@ -149,12 +149,12 @@ class DynamoStore:
 
     def _query(self, read: RangeRead, **options: Any) -> Page:
         keys = read.keys
-        with naming_table(keys.table):
+        with name_missing_table(keys.table):
             answer: Any = self._client.query(**query_request(read, **options))
         items = [from_wire(item) for item in answer["Items"]]
         if keys.index is not None and keys.after is not None:
             items = [item for item in items if item[keys.index.sk] != keys.after]
-        last = last_of(answer.get("LastEvaluatedKey"))
+        last = find_last_key(answer.get("LastEvaluatedKey"))
         units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
         return Page(Columns.of(items), last is not None, units, last, answer.get("ScannedCount", 0))
 
@@ -179,7 +179,7 @@ class DynamoStore:
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
-        with naming_table(table):
+        with name_missing_table(table):
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
         return from_wire(answer["Item"]) if "Item" in answer else None
 
@@ -199,14 +199,14 @@ class DynamoStore:
         for at in range(0, len(keys), most):
             wanted: Any = {table: {"Keys": keys[at : at + most], "ConsistentRead": consistent}}
             while wanted:
-                with naming_table(table):
+                with name_missing_table(table):
                     answer = self._client.batch_get_item(RequestItems=wanted)
                 yield from answer["Responses"].get(table, [])
                 wanted = answer.get("UnprocessedKeys")
 
 
 def _guarded(put: Guarded) -> Any:
-    members = condition_of(put)
+    members = make_condition(put)
     if "ExpressionAttributeValues" in members:
         members["ExpressionAttributeValues"] = to_wire(members["ExpressionAttributeValues"])
     return members

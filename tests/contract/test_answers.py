@@ -146,7 +146,7 @@ def test_a_local_index_has_no_units_and_a_ranking_a_number() -> None:
     members = table_requests.index_members(spec(indexes=(by_mag,), warm=(1, 2)))
     assert list(members) == ["LocalSecondaryIndexes"]
     assert set(members["LocalSecondaryIndexes"][0]) == {"IndexName", "KeySchema", "Projection"}
-    definitions = table_requests.attribute_definitions(spec(indexes=(by_mag,)), ("pk", "sk"))
+    definitions = table_requests.make_attribute_definitions(spec(indexes=(by_mag,)), ("pk", "sk"))
     assert definitions == [
         {"AttributeName": "pk", "AttributeType": "S"},
         {"AttributeName": "sk", "AttributeType": "S"},
@@ -174,4 +174,4 @@ COPIED = {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_
     ],
 )
 def test_the_further_members_of_a_creation(more: dict[str, Any], members: dict[str, Any]) -> None:
-    assert table_requests.extra_members(spec(**more)) == members
+    assert table_requests.make_extras(spec(**more)) == members

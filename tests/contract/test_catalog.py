@@ -11,7 +11,7 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPol
 from tidetable.config import TableClass
 from tidetable.errors import StaleEntry
 from tidetable.keys import Index, Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -26,7 +26,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def entry(engine: Engine, kind: Kind = Kind.DAY, at: datetime = NOW) -> Entry:
-    period = containing(at, kind)
+    period = find_containing(at, kind)
     return Entry(engine.stream, period, f"tidetable-t.{engine.stream}.{period.label}", LAYOUT, State.CREATING, NOW)
 
 

@@ -18,11 +18,11 @@ from tidetable.catalog import Backfill, Entry, Opened, RecordedPolicy, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import TableSpec
 
 HOUR = timedelta(hours=1)
-DAY = containing(NOON, Kind.DAY)
+DAY = find_containing(NOON, Kind.DAY)
 INDEXES = (
     Index("all", "status", 4),
     Index("keys", "status", 2, project=()),
@@ -115,8 +115,8 @@ def test_every_member_of_an_entry_comes_back(catalog: DynamoCatalog, more: dict[
 
 @pytest.mark.parametrize(("stored", "regions"), [(["a", 1, "b"], ("a", "b")), ("a", ()), (None, ()), ({"a": 1}, ())])
 def test_what_is_no_list_of_regions_names_none(stored: Any, regions: tuple[str, ...]) -> None:
-    item = catalog_items.period_key("s", DAY) | catalog_items.attributes(entry()) | {"copies": stored}
-    assert catalog_items.entry_of(item).copies == regions
+    item = catalog_items.make_period_key("s", DAY) | catalog_items.make_attributes(entry()) | {"copies": stored}
+    assert catalog_items.read_entry(item).copies == regions
 
 
 def test_a_range_before_1970_is_empty_and_no_error(catalog: DynamoCatalog) -> None:

@@ -15,7 +15,7 @@ from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.keys import WHOLE, Index, Layout
 from tidetable.ports import KeyRange, Put
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
 LOW, HIGH = "2026-02-28", "2026-03-01"
@@ -51,7 +51,7 @@ def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
     assert engine.tables.create(spec)
     engine.settled(spec.name)
     many = [Event("a", START + timedelta(minutes=n), f"e{n:03d}", data) for n, data in enumerate(datas)]
-    written = engine.store.write([Put(spec.name, LAYOUT.item_of(event, at=1)) for event in many])
+    written = engine.store.write([Put(spec.name, LAYOUT.make_item(event, at=1)) for event in many])
     assert written.unwritten == []
     return spec.name
 
@@ -185,7 +185,7 @@ def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None
     table = make_table(engine, [{"game": "chess", "score": value, "status": "new"}])
     (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))
     assert item["data"]["score"] == value
-    assert item_bytes(item) > 0
+    assert count_item_bytes(item) > 0
     items = [
         page
         for suffix in range(2)

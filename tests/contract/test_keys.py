@@ -11,7 +11,7 @@ from aws.lean.client import LeanClient
 from aws.lean.credentials import Provider
 from aws.lean.keys import LeanKeys
 from local.emulator import REGION
-from local.stack import aws_client
+from local.stack import make_aws_client
 from strict import SystemClock
 from tests.contract.conftest import CLOCK, KEYS, LEAN
 from tests.contract.engines import TAGS, _numbers, real
@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 @pytest.fixture(params=LEAN)
 def kept(request: pytest.FixtureRequest) -> Kept:
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-    client: Any = aws_client(endpoint, "dynamodb")
+    client: Any = make_aws_client(endpoint, "dynamodb")
     lean = LeanClient(endpoint, REGION, Provider(KEYS, SystemClock().now, lambda *_: b""))
     engine, name = real(client, CLOCK, lean=lean), f"keys-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))

@@ -6,14 +6,14 @@ from typing import Any
 from botocore.exceptions import EndpointConnectionError
 
 from aws.notices import EventBus
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tidetable.lifecycle.notices import Notice
 
 NOTICES = [Notice("Period Table Created", {"stage": "t", "period": str(number)}) for number in range(12)]
 
 
 def test_notices_reach_a_rule_of_the_default_bus(emulator: str) -> None:
-    events, sqs = (aws_client(emulator, service) for service in ("events", "sqs"))
+    events, sqs = (make_aws_client(emulator, service) for service in ("events", "sqs"))
     queue = sqs.create_queue(QueueName="notices")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     events.put_rule(Name="tidetable", EventPattern=json.dumps({"source": ["tidetable"]}))

@@ -11,7 +11,7 @@ from aws.lean.client import LeanClient, Request
 from aws.lean.credentials import Provider
 from aws.lean.rollups import LeanRollups
 from local.emulator import REGION
-from local.stack import aws_client
+from local.stack import make_aws_client
 from strict import SystemClock
 from tests.contract.conftest import CLOCK, KEYS, LEAN
 from tests.contract.engines import TAGS, Racing, _numbers, real
@@ -34,7 +34,7 @@ def rollups(request: pytest.FixtureRequest) -> Rollups:
     if request.param == "fake":
         return FakeRollups()
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
-    client: Any = Racing(aws_client(endpoint, "dynamodb"))
+    client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
     engine = real(client, CLOCK, lean=lean_of(endpoint))
     # As the stack's table: a partition key and a sort key, both texts.
     name = f"rollups-{next(_numbers)}"
@@ -128,7 +128,7 @@ def test_a_span_has_the_marks_that_meet_it_the_notes_that_begin_in_it_and_every_
 
 def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
     """10,000 marks of a backfill, each of a minute: a week. DynamoDB Local counts units as the service does."""
-    client: Any = aws_client(local, "dynamodb")
+    client: Any = make_aws_client(local, "dynamodb")
     engine, lean = real(client, CLOCK, lean=lean_of(local)), Watched(lean_of(local))
     name = f"rollups-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))

@@ -12,7 +12,7 @@ from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import KeyRange, Put
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
@@ -40,7 +40,7 @@ def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
     assert engine.tables.create(spec)
     engine.settled(spec.name)
     many = [Event("a", START + timedelta(minutes=n), f"e{n:03d}", data) for n, data in enumerate(datas)]
-    assert engine.store.write([Put(spec.name, LAYOUT.item_of(event, at=1)) for event in many]).unwritten == []
+    assert engine.store.write([Put(spec.name, LAYOUT.make_item(event, at=1)) for event in many]).unwritten == []
     return spec.name
 
 
@@ -115,7 +115,7 @@ def test_a_local_index_has_no_units_of_its_own(engine: Engine) -> None:
 
 
 def test_the_catalog_keeps_levels_and_what_is_local(engine: Engine) -> None:
-    period = containing(START, Kind.DAY)
+    period = find_containing(START, Kind.DAY)
     entry = Entry(engine.stream, period, "t", LAYOUT, State.OPEN, START)
     assert engine.catalog.add(entry)
     (stored,) = engine.catalog.entries(engine.stream, consistent=True)

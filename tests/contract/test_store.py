@@ -14,7 +14,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Page, Put, RangeRead, Transacted
 
 START = datetime(2026, 2, 28, tzinfo=UTC)
@@ -34,7 +34,7 @@ def events(count: int, series: str = "a#1") -> list[Event]:
 
 
 def puts(table: str, count: int, series: str = "a#1") -> list[Put]:
-    return [Put(table, LAYOUT.item_of(event)) for event in events(count, series)]
+    return [Put(table, LAYOUT.make_item(event)) for event in events(count, series)]
 
 
 def page_of(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True, consistent: bool = False) -> Page:
@@ -166,7 +166,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
         for n in range(8)
     ]
     without = [Event("s1", START, "none", {}), Event("s1", START, "list", {"status": ["new"]})]
-    engine.store.write([Put(spec.name, layout.item_of(event)) for event in with_field + without])
+    engine.store.write([Put(spec.name, layout.make_item(event)) for event in with_field + without])
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
         keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
@@ -176,7 +176,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
     assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)
     assert page(None, 2) == (["e1", "e3"], True)
     third = with_field[3]
-    place = layout.item_of(third)[index.sk]
+    place = layout.make_item(third)[index.sk]
     assert page(place, 2)[0] == ["e5", "e7"]
     assert page(place, 9, ascending=False)[0] == ["e1"]
     assert page("2026-02-28T00:04:00.000000Z", 9)[0] == ["e5", "e7"], "a place that no item has"
@@ -184,7 +184,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
 
 def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -> None:
     table = engine.create_table()
-    entry = Entry(engine.stream, containing(START, Kind.DAY), table, LAYOUT, State.CLOSED, START)
+    entry = Entry(engine.stream, find_containing(START, Kind.DAY), table, LAYOUT, State.CLOSED, START)
     engine.catalog.add(entry)
     first, second = puts(table, 2)
     assert engine.store.transact([Guarded(first, "newer")], entry) is Transacted.DONE
@@ -195,7 +195,7 @@ def test_a_fenced_write_lands_only_while_the_catalog_allows_it(engine: Engine) -
 
 
 def dated(table: str, at: int, **more: Any) -> Put:
-    return Put(table, {**LAYOUT.item_of(events(1)[0], at=at), **more})
+    return Put(table, {**LAYOUT.make_item(events(1)[0], at=at), **more})
 
 
 def test_a_put_on_condition_tells_what_is_there_instead(engine: Engine) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 
 from aws.objects import S3Values
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tests.fakes import FakeValues
 from tidetable.keys import Key
 from tidetable.large.ports import Store
@@ -26,7 +26,7 @@ def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
     if request.param == "fake":
         yield FakeValues(lambda: datetime.now(UTC))
         return
-    client = aws_client(request.getfixturevalue("emulator"), "s3")
+    client = make_aws_client(request.getfixturevalue("emulator"), "s3")
     client.create_bucket(Bucket="values")
     yield S3Values(lambda: client, "values")
     for stored in client.list_objects_v2(Bucket="values").get("Contents", []):
@@ -52,5 +52,5 @@ def test_what_is_there_is_listed_with_its_size_and_age_until_it_is_deleted(bucke
 
 
 def test_a_bucket_that_is_not_there_takes_nothing(emulator: str) -> None:
-    client = aws_client(emulator, "s3")
+    client = make_aws_client(emulator, "s3")
     assert not S3Values(lambda: client, "no-such-bucket").put(Blob(KEY, b"x", OWNER))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.worlds.configs import GOOD, index, ladder, month
 from tidetable.config import load, parse
-from tidetable.config.demand import advice, demand, remarks, tables_line
+from tidetable.config.demand import advice, demand, describe_tables, list_remarks
 from tidetable.errors import ConfigError
 
 SWITCHED = '[lifecycle]\ndelete_expired = true\ndelete_grace = "1d"\n'
@@ -34,7 +34,7 @@ def test_the_tables_that_a_configuration_needs_at_once(
 
 def test_a_raised_quota_lets_more_tables_be() -> None:
     many = SWITCHED + "table_quota = 2505\n" + GOOD.replace("= 3", "= 2500")
-    assert tables_line(parse(many)) == "tables at once: 2,505 of 2,505 (s 2,505)"
+    assert describe_tables(parse(many)) == "tables at once: 2,505 of 2,505 (s 2,505)"
     with pytest.raises(ConfigError, match="have AWS raise the quota"):
         parse(many.replace("2505", "2504"))
 
@@ -78,7 +78,7 @@ def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: 
 
 
 def test_synthesis_tells_the_tables_first_and_then_what_is_hardly_meant() -> None:
-    first, second = remarks(parse(SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD))
+    first, second = list_remarks(parse(SWITCHED + "[api]\nrate = 50\nburst = 10\n" + GOOD))
     assert first == "tables at once: 8 of 2,500 (s 8)"
     assert second.startswith("warning: api.burst: 10 is less than the rate of 50")
 

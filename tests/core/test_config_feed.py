@@ -3,7 +3,7 @@
 import pytest
 
 from tidetable.config import parse
-from tidetable.config.record import policy_of, policy_text
+from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
 
 STREAM = '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 3\nkey = { partition_by = "series" }\n'
@@ -137,4 +137,4 @@ def test_a_change_stream_without_new_images_is_refused(shows: str) -> None:
 
 def test_the_policy_of_a_stream_that_leaves_the_configuration_keeps_its_feed() -> None:
     stream = parse(feed('where = { "mag:ge" = "5" }')).streams["s"]
-    assert policy_of("s", policy_text(stream)) == stream
+    assert parse_policy("s", render_policy(stream)) == stream

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog_items import attributes, entry_of
-from aws.wire import item_of, item_text
+from aws.catalog_items import make_attributes, read_entry
+from aws.wire import decode_item, encode_item
 from cli.advice import describe_stream
 from tests.packs.table import NOON
 from tidetable.catalog import Entry, State
 from tidetable.config import parse
-from tidetable.config.record import policy_of, policy_text
+from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
 from tidetable.exact import decode_json
 from tidetable.keys import Layout, Packing
@@ -114,8 +114,8 @@ PACKED = Layout("time", 4, "id", 21_600, parts=True, pack=Packing(60, 65_536))
 @pytest.mark.parametrize("layout", [PACKED, replace(PACKED, pack=None)])
 def test_the_catalog_remembers_the_packs_of_a_period(layout: Layout) -> None:
     entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, NOON)
-    kept = item_of(decode_json(item_text(attributes(entry))))
-    assert entry_of(kept).layout == layout
+    kept = decode_item(decode_json(encode_item(make_attributes(entry))))
+    assert read_entry(kept).layout == layout
     # An earlier version of the code, without packs, reads its own records unchanged.
     assert ("pack" in kept["layout"]) == (layout.pack is not None)
 
@@ -131,8 +131,8 @@ def test_a_manifest_remembers_the_packs_of_a_period() -> None:
 
 def test_the_recorded_policy_of_a_removed_stream_keeps_its_packs() -> None:
     stream = parse(TIMELY + 'pack = { span = "90s", max_bytes = 8192 }\n').streams["s"]
-    assert policy_of("s", policy_text(stream)) == stream
-    assert policy_of("s", policy_text(parse(TIMELY).streams["s"]).replace('"pack":null,', "")).pack is None
+    assert parse_policy("s", render_policy(stream)) == stream
+    assert parse_policy("s", render_policy(parse(TIMELY).streams["s"]).replace('"pack":null,', "")).pack is None
 
 
 def test_check_says_which_stream_has_packs() -> None:

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tidetable.config import Config, RollupPolicy, Stream, parse
-from tidetable.config.derive import periods_within
-from tidetable.config.record import policy_of, policy_text
+from tidetable.config.derive import count_periods_within
+from tidetable.config.record import parse_policy, render_policy
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 from tidetable.keys import Layout, Packing
@@ -106,7 +106,7 @@ def test_a_rollup_may_choose_its_period_and_what_becomes_of_it() -> None:
     ],
 )
 def test_retention_is_as_many_whole_periods_as_take_so_long_in_any_year(days: int, kind: Kind, periods: int) -> None:
-    assert periods_within(timedelta(days=days), kind) == periods
+    assert count_periods_within(timedelta(days=days), kind) == periods
 
 
 MISTAKES = {
@@ -262,4 +262,4 @@ def test_the_tables_of_rollups_count_towards_the_quota() -> None:
 def test_what_the_catalog_keeps_of_a_rollup_is_read_back_after_it_has_left_the_file() -> None:
     config: Config = parse(QUAKES + RICH)
     for name, stream in config.streams.items():
-        assert policy_of(name, policy_text(stream)) == stream
+        assert parse_policy(name, render_policy(stream)) == stream

@@ -129,7 +129,7 @@ def test_a_stream_keeps_its_archives_as_it_says_and_as_all_do_where_it_says_noth
     config = parse(text)
     assert [
         (str(keeping.expire_after), keeping.storage_class, str(keeping.storage_class_after))
-        for keeping in (config.keeping_of("s"), config.keeping_of("t"), config.keeping_of("removed"))
+        for keeping in (config.find_keeping("s"), config.find_keeping("t"), config.find_keeping("removed"))
     ] == [
         ("60d", "infrequent-access", "31d"),
         ("90d", "glacier-instant-retrieval", "40d"),

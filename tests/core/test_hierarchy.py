@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidetable.events import Event
 from tidetable.keys import Index
-from tidetable.keys.hierarchy import after_levels, join_levels, level_of, text_level
+from tidetable.keys.hierarchy import join_levels, make_level, make_text_level, skip_levels
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 ORDER = "2026-03-05T12:00:00.000000Z#s#a"
@@ -23,7 +23,7 @@ TUPLES = st.tuples(TEXTS, TEXTS, TEXTS)
 @given(TUPLES, TUPLES)
 def test_keys_sort_as_tuples_do(left: tuple[str, ...], right: tuple[str, ...]) -> None:
     """By their bytes, as DynamoDB compares text."""
-    keys = [join_levels([text_level(text) for text in texts]).encode() for texts in (left, right)]
+    keys = [join_levels([make_text_level(text) for text in texts]).encode() for texts in (left, right)]
     assert (keys[0] < keys[1]) == (left < right)
     assert (keys[0] == keys[1]) == (left == right)
 
@@ -31,14 +31,14 @@ def test_keys_sort_as_tuples_do(left: tuple[str, ...], right: tuple[str, ...]) -
 @settings(deadline=None, max_examples=500)
 @given(TUPLES, TEXTS, st.text(min_size=1, max_size=3) | TEXTS.filter(bool))
 def test_a_prefix_finds_what_begins_with_it_and_nothing_else(texts: tuple[str, ...], first: str, prefix: str) -> None:
-    levels = [text_level(text) for text in texts]
+    levels = [make_text_level(text) for text in texts]
     key = join_levels(levels) + ORDER
-    whole = join_levels([text_level(first)])
+    whole = join_levels([make_text_level(first)])
     assert key.startswith(whole) == (texts[0] == first), "never half of a value"
-    assert key.startswith(text_level(prefix)) == texts[0].startswith(prefix)
-    within = join_levels(levels[:1]) + text_level(prefix)
+    assert key.startswith(make_text_level(prefix)) == texts[0].startswith(prefix)
+    within = join_levels(levels[:1]) + make_text_level(prefix)
     assert key.startswith(within) == texts[1].startswith(prefix)
-    assert after_levels(key, 3) == ORDER
+    assert skip_levels(key, 3) == ORDER
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_prefix_finds_what_begins_with_it_and_nothing_else(texts: tuple[str, .
     ],
 )
 def test_each_plain_value_has_a_level_of_its_own(value: Any, level: str) -> None:
-    assert level_of(value) == level
+    assert make_level(value) == level
 
 
 INDEX = Index("place", "*", 1, project=("country",), levels=("country", "at.region", "city"))
@@ -81,16 +81,16 @@ def test_an_event_without_the_first_field_is_not_in_the_index(data: dict[str, An
     """Without another field it is: a query by the first alone must find it."""
     event = Event("s", NOON, "a", data)
     wanted = {} if key is None else {"pk_place": "*#0", "sk_place": key, "in_place": {"country": data["country"]}}
-    assert INDEX.attributes_of(event) == wanted
+    assert INDEX.make_attributes(event) == wanted
     assert INDEX.problem(event) is None
 
 
 def test_a_local_index_has_a_sort_key_alone() -> None:
     event = Event("s", NOON, "a", {"country": "US", "score": 5})
-    assert Index("place", local=True, levels=("country",)).attributes_of(event) == {"sk_place": f"US\x01{ORDER}"}
+    assert Index("place", local=True, levels=("country",)).make_attributes(event) == {"sk_place": f"US\x01{ORDER}"}
     best = Index("best", local=True, sort_by="score", project=())
-    assert best.attributes_of(event) == {"sk_best": 5}
-    assert best.attributes_of(Event("s", NOON, "a", {"score": "5"})) == {}
+    assert best.make_attributes(event) == {"sk_best": 5}
+    assert best.make_attributes(Event("s", NOON, "a", {"score": "5"})) == {}
     assert (best.pk, best.sk, best.ranks, best.timely) == ("pk", "sk_best", True, False)
 
 
@@ -100,10 +100,10 @@ def test_a_key_that_is_too_long_is_refused_with_its_fields() -> None:
     for letter, count in (("x", 990), ("é", 495)):
         fits = Event("s", NOON, "a", {"country": letter * count})
         assert index.problem(fits) is None
-        assert len(index.attributes_of(fits)["sk_place"].encode()) == 1024
-    assert index.attributes_of(Event("s", NOON, "a", {"country": "é" * 496})) == {}
+        assert len(index.make_attributes(fits)["sk_place"].encode()) == 1024
+    assert index.make_attributes(Event("s", NOON, "a", {"country": "é" * 496})) == {}
     event = Event("s", NOON, "a", {"country": "x" * 991})
-    assert index.attributes_of(event) == {}
+    assert index.make_attributes(event) == {}
     assert index.problem(event) == (
         "data.country, data.region, data.city: the index place joins them with time, series and id to a key of 1025 bytes, and"
         " DynamoDB takes 1024: shorten them"

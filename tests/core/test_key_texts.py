@@ -8,9 +8,9 @@ import pytest
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import Index, Layout, Ref, ref_tails, ref_texts
-from tidetable.keys.hierarchy import text_level
-from tidetable.keys.pack import key_range, parse_address, parse_sort_key, shifted
+from tidetable.keys import Index, Layout, Ref, encode_ref_tails, encode_refs
+from tidetable.keys.hierarchy import make_text_level
+from tidetable.keys.pack import find_key_range, parse_address, parse_sort_key, shift_time
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -32,11 +32,11 @@ def test_an_index_without_a_projection_holds_every_field() -> None:
 
 def test_the_partition_of_an_index_of_kinds_begins_with_the_kind() -> None:
     index = Index("by_kind", kind="kind", kinds=(("click", "page"), ("sale", "shop")))
-    assert index.attributes_of(Event("a", NOON, "1", {"kind": "click", "page": "ho#me", "shop": "x"})) == {
+    assert index.make_attributes(Event("a", NOON, "1", {"kind": "click", "page": "ho#me", "shop": "x"})) == {
         "pk_by_kind": "click#ho%23me#0",
         "sk_by_kind": "2026-03-05T12:00:00.000000Z#a#1",
     }
-    assert index.attributes_of(Event("a", NOON, "1", {"kind": "view", "page": "home"})) == {}
+    assert index.make_attributes(Event("a", NOON, "1", {"kind": "view", "page": "home"})) == {}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_partition_of_an_index_of_kinds_begins_with_the_kind() -> None:
 )
 def test_a_level_has_no_text_that_ends_or_marks_a_level(text: str, level: str) -> None:
     """Two different texts would have one level: that of the empty text is a mark twice."""
-    assert text_level(text) == level
+    assert make_text_level(text) == level
 
 
 def test_only_the_sort_key_of_a_pack_names_a_pack() -> None:
@@ -63,11 +63,11 @@ def test_an_address_whose_time_is_no_time_names_no_pack(number: str) -> None:
 
 def test_the_packs_of_a_range_lie_up_to_a_span_behind_it_and_never_before_1970() -> None:
     end = datetime(2026, 3, 5, 13, tzinfo=UTC)
-    assert key_range(NOON, end, 60) == ("2026-03-05T12:00:00.000000Z", "2026-03-05T13:01:00.000000Z")
+    assert find_key_range(NOON, end, 60) == ("2026-03-05T12:00:00.000000Z", "2026-03-05T13:01:00.000000Z")
     early = datetime(1960, 1, 1, tzinfo=UTC)
-    assert key_range(early, end, 60)[0] == "1970-01-01T00:00:00.000000Z"
-    assert shifted("1970-01-01T00:00:30.000000Z", -60) == "1970-01-01T00:00:00.000000Z"
-    assert shifted("1970-01-01T00:01:30.000000Z", -60) == "1970-01-01T00:00:30.000000Z"
+    assert find_key_range(early, end, 60)[0] == "1970-01-01T00:00:00.000000Z"
+    assert shift_time("1970-01-01T00:00:30.000000Z", -60) == "1970-01-01T00:00:00.000000Z"
+    assert shift_time("1970-01-01T00:01:30.000000Z", -60) == "1970-01-01T00:00:30.000000Z"
 
 
 URL_SAFE = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -84,7 +84,7 @@ URL_SAFE = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
     ],
 )
 def test_a_ref_is_url_safe_base64_of_json(sks: list[str]) -> None:
-    texts = ref_texts("s", ["2026-03-05"] * len(sks), ["p#0"] * len(sks), sks)
+    texts = encode_refs("s", ["2026-03-05"] * len(sks), ["p#0"] * len(sks), sks)
     assert [json.loads(urlsafe_b64decode(text)) for text in texts] == [[1, "s", "2026-03-05", "p#0", sk] for sk in sks]
     assert set("".join(texts)) <= URL_SAFE
     assert [Ref.decode(text).key.sk for text in texts] == sks
@@ -104,4 +104,4 @@ def test_a_ref_of_no_period_is_refused(label: str) -> None:
 
 def test_no_keys_have_no_refs() -> None:
     for plain in (True, False):
-        assert ref_tails([], plain=plain) == []
+        assert encode_ref_tails([], plain=plain) == []

@@ -13,8 +13,19 @@ from msgspec.structs import replace
 from tests.fakes.items import read_event
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import MAX_NAME_BYTES, Index, Key, Layout, Ref, escape, is_plain, ref_texts, suffix_of, unescape
-from tidetable.periods import Kind, containing
+from tidetable.keys import (
+    MAX_NAME_BYTES,
+    Index,
+    Key,
+    Layout,
+    Ref,
+    compute_suffix,
+    encode_refs,
+    escape,
+    is_plain,
+    unescape,
+)
+from tidetable.periods import Kind, find_containing
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20) | st.sampled_from(
     ["#", "%23", "a#b%"]
@@ -34,26 +45,26 @@ def test_escaping_is_undone_and_leaves_no_separator(name: str) -> None:
 
 @given(events, layouts)
 def test_an_event_comes_back_from_its_item(event: Event, layout: Layout) -> None:
-    assert read_event(layout, layout.item_of(event)) == event
+    assert read_event(layout, layout.make_item(event)) == event
 
 
 @given(events, events, layouts)
 def test_sort_keys_order_by_time_first(one: Event, other: Event, layout: Layout) -> None:
     if one.time < other.time:
-        assert layout.key_of(one).sk < layout.key_of(other).sk
+        assert layout.make_key(one).sk < layout.make_key(other).sk
 
 
 @given(events, st.sampled_from([60, 900, 3600, 21_600, 86_400]))
 def test_a_bucket_holds_its_event_and_lies_within_its_period(event: Event, bucket: int) -> None:
     start = Layout("time", 1, "id", bucket).bucket_start(event.time)
     assert start <= event.time < start + timedelta(seconds=bucket)
-    assert containing(start, Kind.DAY) == containing(event.time, Kind.DAY)
+    assert find_containing(start, Kind.DAY) == find_containing(event.time, Kind.DAY)
 
 
 def test_the_longest_names_fit_into_dynamodbs_keys() -> None:
     event = Event("#" * (MAX_NAME_BYTES // 3), datetime(2026, 1, 1, tzinfo=UTC), "é" * (MAX_NAME_BYTES // 2), {})
     for layout in (Layout("time", 256, "id", 900), Layout("series", 256, "id")):
-        key = layout.key_of(event)
+        key = layout.make_key(event)
         assert len(key.sk.encode()) <= 1024
         assert len(key.pk.encode()) <= 2048
 
@@ -69,8 +80,8 @@ VECTORS = [
 @pytest.mark.parametrize(("text", "first"), VECTORS)
 def test_the_suffix_is_the_first_four_bytes_of_sha_256_as_a_big_endian_number(text: str, first: int) -> None:
     for shards in (1, 2, 3, 10, 16, 256):
-        assert suffix_of(text, shards) == first % shards
-    assert (suffix_of("abc", 256), suffix_of("", 256), suffix_of("abc", 10)) == (191, 66, 9)
+        assert compute_suffix(text, shards) == first % shards
+    assert (compute_suffix("abc", 256), compute_suffix("", 256), compute_suffix("abc", 10)) == (191, 66, 9)
 
 
 @pytest.mark.parametrize(("length", "indexed"), [(2_000, True), (2_001, False)])
@@ -80,7 +91,7 @@ def test_a_value_too_long_for_a_partition_key_is_not_put_into_an_index(length: i
     """
     layout = Layout("series", 2, "id", 0, (Index("by_kind", "kind", 256),))
     event = Event("a", datetime(2026, 1, 1, tzinfo=UTC), "1", {"kind": "x" * length})
-    item = layout.item_of(event)
+    item = layout.make_item(event)
     assert ("pk_by_kind" in item, "sk_by_kind" in item) == (indexed, indexed)
     assert item["data"] == event.data
     if indexed:
@@ -89,14 +100,14 @@ def test_a_value_too_long_for_a_partition_key_is_not_put_into_an_index(length: i
 
 def test_patterned_ids_spread_evenly_over_the_suffixes() -> None:
     for pattern in ("device-{}", "{}", "{:08d}00", "x{:b}"):
-        counts = Counter(suffix_of(pattern.format(number), 16) for number in range(16_000))
+        counts = Counter(compute_suffix(pattern.format(number), 16) for number in range(16_000))
         assert len(counts) == 16
         assert max(counts.values()) < 1200
 
 
 @given(events, layouts)
 def test_a_ref_says_where_its_event_is(event: Event, layout: Layout) -> None:
-    ref = Ref("s", containing(event.time, Kind.DAY), layout.key_of(event))
+    ref = Ref("s", find_containing(event.time, Kind.DAY), layout.make_key(event))
     assert Ref.decode(ref.encode()) == ref
     assert ref.encode().replace("-", "").replace("_", "").isalnum()
 
@@ -115,15 +126,19 @@ def test_what_stands_in_json_as_it_is_has_no_quote_backslash_or_control_characte
 def test_refs_that_are_encoded_together_are_each_events_own() -> None:
     labels, pks, sks = ["2026-01-01"] * 3, ["p#0"] * 3, ["t#a#1", "t#a#22", "t#a#333"]
     head = "WzEsInMiLCIyMDI2LTAxLTAxIiwicCMwIiwg"
-    assert ref_texts("s", labels, pks, sks) == [f"{head}InQjYSMxIl0g", f"{head}InQjYSMyMiJd", f"{head}InQjYSMzMzMiXSAg"]
-    assert ref_texts("s", [], [], []) == []
+    assert encode_refs("s", labels, pks, sks) == [
+        f"{head}InQjYSMxIl0g",
+        f"{head}InQjYSMyMiJd",
+        f"{head}InQjYSMzMzMiXSAg",
+    ]
+    assert encode_refs("s", [], [], []) == []
 
 
 @given(st.lists(st.tuples(events, layouts), max_size=5))
 def test_a_ref_does_not_depend_on_the_refs_beside_it(placed: list[tuple[Event, Layout]]) -> None:
-    refs = [Ref("s", containing(event.time, Kind.DAY), layout.key_of(event)) for event, layout in placed]
+    refs = [Ref("s", find_containing(event.time, Kind.DAY), layout.make_key(event)) for event, layout in placed]
     columns = [[ref.period.label for ref in refs], [ref.key.pk for ref in refs], [ref.key.sk for ref in refs]]
-    texts = ref_texts("s", *columns)
+    texts = encode_refs("s", *columns)
     assert [Ref.decode(text) for text in texts] == refs
     assert texts == [ref.encode() for ref in refs]
 
@@ -174,11 +189,11 @@ def test_every_versions_sort_key_says_its_events_names(newest: str) -> None:
 def test_an_index_sorted_by_a_number_has_no_truth_values() -> None:
     """Python takes True for 1; DynamoDB refuses a BOOL where an index's key is a number."""
     index = Index("best", "*", sort_by="mag")
-    attributes = [index.attributes_of(replace(EVENT, data={"mag": mag})) for mag in (True, False, 0, 1)]
+    attributes = [index.make_attributes(replace(EVENT, data={"mag": mag})) for mag in (True, False, 0, 1)]
     assert attributes == [{}, {}, {"pk_best": "*#0", "sk_best": 0}, {"pk_best": "*#0", "sk_best": 1}]
 
 
 def test_an_index_holds_fields_that_are_empty_zero_or_false_too() -> None:
     data = {"n": 0, "text": "", "ok": False, "none": None, "list": [], "map": {}}
     index = Index("narrow", "*", project=(*data, "missing"))
-    assert index.attributes_of(replace(EVENT, data=data))["in_narrow"] == data
+    assert index.make_attributes(replace(EVENT, data=data))["in_narrow"] == data

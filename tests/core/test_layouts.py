@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from tidetable.events import Event
-from tidetable.keys import Index, Layout, number_text
-from tidetable.keys.hierarchy import after_levels, join_levels
+from tidetable.keys import Index, Layout, render_number
+from tidetable.keys.hierarchy import join_levels, skip_levels
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 # FIPS 180: SHA-256 of "abc" begins with ba7816bf, of this series with 248d6a61.
@@ -37,8 +37,8 @@ EVENT = Event(SERIES, TIME, "abc", {"n": 1})
     ],
 )
 def test_the_key_of_an_event_is_that_of_its_layout(layout: Layout, pk: str, sk: str) -> None:
-    assert layout.key_of(EVENT) == (pk, sk)
-    assert layout.item_of(EVENT, at=7) == {"pk": pk, "sk": sk, "at": 7, "data": {"n": 1}}
+    assert layout.make_key(EVENT) == (pk, sk)
+    assert layout.make_item(EVENT, at=7) == {"pk": pk, "sk": sk, "at": 7, "data": {"n": 1}}
     assert layout.partition(TIME, SERIES, int(pk[-1])) == pk
     assert layout.sort_key(TIME, SERIES, "abc") == sk
     assert layout.names(pk, sk) == (STAMP, SERIES, "abc")
@@ -56,11 +56,11 @@ def test_separators_in_names_are_escaped_in_every_key(series: str, id: str, in_k
         (by_time, "2026-03-05T13:00:00.000000Z#0", f"{STAMP}#{in_key}"),
         (by_series, f"{in_key.partition('#')[0]}#0", f"{STAMP}#{in_key.partition('#')[2]}"),
     ):
-        assert layout.key_of(event) == (pk, sk)
+        assert layout.make_key(event) == (pk, sk)
         assert layout.partition(TIME, series, 0) == pk
         assert layout.sort_key(TIME, series, id) == sk
         assert layout.names(pk, sk) == (STAMP, series, id)
-    found = Index("by_kind", "kind").attributes_of(event)
+    found = Index("by_kind", "kind").make_attributes(event)
     assert found == {"pk_by_kind": "1#0", "sk_by_kind": f"{STAMP}#{in_key}"}
 
 
@@ -102,8 +102,8 @@ def test_indexes_with_the_tables_keys_or_its_partitions_are_told_apart() -> None
     ]
     assert [index.timely for index in layout.indexes] == [False, True, False]
     assert not Index("place", "*", levels=("country",)).timely
-    assert whole.attributes_of(EVENT) == {}
-    item = layout.item_of(EVENT)
+    assert whole.make_attributes(EVENT) == {}
+    item = layout.make_item(EVENT)
     assert (item["sk_near"], item["pk_by_n"]) == (1, "1#0")
     assert set(item) == {"pk", "sk", "at", "data", "sk_near", "pk_by_n", "sk_by_n"}
 
@@ -114,7 +114,7 @@ def test_a_projection_holds_all_of_its_fields_and_no_other() -> None:
     keys = Index("by_status", "status", project=())
     assert keys.holds([])
     assert not keys.holds(["mag"])
-    assert "in_by_status" not in keys.attributes_of(Event("a", NOON, "1", {"status": "x", "mag": 1}))
+    assert "in_by_status" not in keys.make_attributes(Event("a", NOON, "1", {"status": "x", "mag": 1}))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_plain_value_is_a_partition_of_an_index_and_its_suffix_follows_from_th
     value: Any, partition: str | None
 ) -> None:
     """ "abc" has the suffix 3 of 4, the series has 1."""
-    found = Index("by_state", "place.at.state", 4).attributes_of(
+    found = Index("by_state", "place.at.state", 4).make_attributes(
         Event(SERIES, TIME, "abc", {"place": {"at": {"state": value}}})
     )
     assert found.get("pk_by_state") == partition
@@ -146,7 +146,7 @@ def test_a_plain_value_is_a_partition_of_an_index_and_its_suffix_follows_from_th
 def test_a_path_that_ends_early_leads_nowhere() -> None:
     index = Index("by_state", "place.state")
     for place in ("state", 5, ["state"], {"other": {"state": 1}}):
-        assert index.attributes_of(Event("a", NOON, "1", {"place": place, "state": 1})) == {}
+        assert index.make_attributes(Event("a", NOON, "1", {"place": place, "state": 1})) == {}
 
 
 @pytest.mark.parametrize(("size", "problem"), [(2000, False), (2001, True)])
@@ -159,13 +159,13 @@ def test_a_value_that_is_too_long_for_an_index_is_named_by_its_field(size: int, 
     assert len(f"e%23#{value}".encode()) == size
     wanted = "data.page is indexed, and takes more than 2000 bytes" if problem else None
     assert kinds.problem(event) == wanted
-    assert ("pk_by_kind" in kinds.attributes_of(event)) is not problem
+    assert ("pk_by_kind" in kinds.make_attributes(event)) is not problem
     assert kinds.problem(Event("a", NOON, "1", {"kind": "other", "page": "x" * 3000})) is None
 
 
 @pytest.mark.parametrize("value", [Decimal("2.5"), 3, -1, 0])
 def test_every_number_ranks(value: Any) -> None:
-    found = Index("best", "*", sort_by="m.mag").attributes_of(Event("a", NOON, "1", {"m": {"mag": value}}))
+    found = Index("best", "*", sort_by="m.mag").make_attributes(Event("a", NOON, "1", {"m": {"mag": value}}))
     assert found == {"pk_best": "*#0", "sk_best": value}
 
 
@@ -177,18 +177,18 @@ def test_every_number_ranks(value: Any) -> None:
     ],
 )  # fmt: skip
 def test_a_number_has_one_text(number: Any, text: str) -> None:
-    assert number_text(number) == text
+    assert render_number(number) == text
 
 
 def test_what_follows_the_levels_is_whole_whatever_is_in_it() -> None:
     """A series may have the character that ends a level."""
     order = f"{STAMP}#a\x01b#1"
-    assert after_levels(join_levels(["US", "CA"]) + order, 2) == order
+    assert skip_levels(join_levels(["US", "CA"]) + order, 2) == order
     index = Index("place", "*", levels=("country",))
-    found = index.attributes_of(Event("a\x01b", TIME, "1", {"country": "US"}))
+    found = index.make_attributes(Event("a\x01b", TIME, "1", {"country": "US"}))
     assert found["sk_place"] == f"US\x01{order}"
 
 
 @pytest.mark.parametrize("index", [Index("again", replica=True), Index("kinds", kind="kind", kinds=(("new", "n"),))])
 def test_a_field_whose_name_is_empty_is_no_field_of_an_index_that_names_none(index: Index) -> None:
-    assert index.attributes_of(Event("a", NOON, "1", {"kind": "other", "": "x"})) == {}
+    assert index.make_attributes(Event("a", NOON, "1", {"kind": "other", "": "x"})) == {}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidetable.errors import InvalidName, InvalidTime
-from tidetable.names import parse_table_name, table_name
-from tidetable.periods import Kind, containing, covering, from_label
+from tidetable.names import name_table, parse_table_name
+from tidetable.periods import Kind, find_containing, from_label, list_covering
 from tidetable.times import from_text, parse_instant, parse_point, parse_stamp, to_text
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
@@ -28,19 +28,19 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "instant", "label", "following"), CASES)
 def test_the_calendar_is_followed_at_its_awkward_ends(kind: Kind, instant: str, label: str, following: str) -> None:
-    period = containing(datetime.fromisoformat(instant).replace(tzinfo=UTC), kind)
+    period = find_containing(datetime.fromisoformat(instant).replace(tzinfo=UTC), kind)
     assert (period.label, period.shift(1).label, period.shift(1).shift(-1)) == (label, following, period)
 
 
 @given(instants, kinds, st.integers(-50, 50))
 def test_periods_tile_time_and_their_labels_name_them(instant: datetime, kind: Kind, count: int) -> None:
-    period = containing(instant, kind)
+    period = find_containing(instant, kind)
     assert instant in period
     assert period.shift(1).start == period.end
-    assert containing(period.end - timedelta(microseconds=1), kind) == period
+    assert find_containing(period.end - timedelta(microseconds=1), kind) == period
     assert from_label(period.label) == period
     moved = period.shift(count)
-    assert containing(moved.start, kind) == moved
+    assert find_containing(moved.start, kind) == moved
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_label_that_names_no_period_is_refused(label: str) -> None:
 
 @given(instants, kinds)
 def test_table_names_are_read_back_as_they_were_made(instant: datetime, kind: Kind) -> None:
-    period = containing(instant, kind)
-    assert parse_table_name("prod", table_name("prod", "my-stream_2", period)) == ("my-stream_2", period)
+    period = find_containing(instant, kind)
+    assert parse_table_name("prod", name_table("prod", "my-stream_2", period)) == ("my-stream_2", period)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_an_age_counts_back_from_now() -> None:
 
 def test_the_periods_of_a_range_are_those_that_meet_it_its_last_instant_included() -> None:
     def labels(start: str, end: str, kind: Kind) -> list[str]:
-        return [period.label for period in covering(from_text(start), from_text(end), kind)]
+        return [period.label for period in list_covering(from_text(start), from_text(end), kind)]
 
     assert labels("2026-01-30T13:00:00Z", "2026-02-01T00:00:00Z", Kind.DAY) == [
         "2026-01-30",

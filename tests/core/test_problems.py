@@ -12,7 +12,7 @@ from tidetable.errors import (
     TidetableError,
     ValueMissing,
 )
-from tidetable.problems import Problem, problem_of, refuse
+from tidetable.problems import Problem, make_problem, refuse
 
 DETAILS = [
     (
@@ -62,18 +62,18 @@ DETAILS = [
 
 @pytest.mark.parametrize(("error", "detail"), DETAILS, ids=[repr(error) for error, _ in DETAILS])
 def test_a_query_that_fails_is_answered_with_503_and_what_to_do(error: Exception, detail: str) -> None:
-    assert problem_of(error, "query") == Problem(503, "unavailable", detail, headers={"Retry-After": "2"})
+    assert make_problem(error, "query") == Problem(503, "unavailable", detail, headers={"Retry-After": "2"})
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer", "secret"), NotReady("secret"), RuntimeError("secret")])
 def test_events_that_fail_are_to_be_sent_again_whatever_failed(error: Exception) -> None:
     detail = "the events may not be stored; send the whole request again, which is harmless"
-    assert problem_of(error, "ingest") == Problem(503, "unavailable", detail, headers={"Retry-After": "5"})
+    assert make_problem(error, "ingest") == Problem(503, "unavailable", detail, headers={"Retry-After": "5"})
 
 
 def test_a_refused_request_keeps_its_own_status_code_and_detail() -> None:
     error = refuse(413, "too_large", "send less", limit=7)
-    for problem in (problem_of(error, "ingest"), problem_of(error, "query")):
+    for problem in (make_problem(error, "ingest"), make_problem(error, "query")):
         assert problem == Problem(413, "too_large", "send less", {"limit": 7})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidetable.exact import decode_json
-from tidetable.values import is_plain, item_bytes
+from tidetable.values import count_item_bytes, is_plain
 
 
 def nested(levels: int, *, lists: bool = False) -> Any:
@@ -21,9 +21,9 @@ def nested(levels: int, *, lists: bool = False) -> Any:
 def test_data_is_nested_31_levels_deep_and_no_deeper(lists: bool) -> None:
     """AWS: 32 levels; an item's attribute is the first of them."""
     inner = nested(30, lists=lists)
-    assert item_bytes({"data": {"a": inner}}) > 0
+    assert count_item_bytes({"data": {"a": inner}}) > 0
     with pytest.raises(ValueError, match=r"^data\.a(\.a|\[0\])*.* is nested more than 31 levels deep$"):
-        item_bytes({"data": {"a": [inner] if lists else {"a": inner}}})
+        count_item_bytes({"data": {"a": [inner] if lists else {"a": inner}}})
 
 
 TAKEN = [
@@ -39,19 +39,19 @@ REFUSED = [
 @pytest.mark.parametrize("number", TAKEN, ids=str)
 def test_a_number_of_38_digits_within_the_range_is_taken(number: Any) -> None:
     """AWS: 38 digits of precision, 1E-130 to 9.9...E+125; zeros at the end do not count."""
-    assert item_bytes({"data": {"n": Decimal(number) if isinstance(number, str) else number}}) > 0
+    assert count_item_bytes({"data": {"n": Decimal(number) if isinstance(number, str) else number}}) > 0
 
 
 @pytest.mark.parametrize("number", REFUSED, ids=lambda number: str(number)[:45] if isinstance(number, str) else "whole")
 def test_a_number_beyond_that_is_refused_by_its_place(number: Any) -> None:
     with pytest.raises(ValueError, match=r"^data\.list\[1\]\.n "):
-        item_bytes({"data": {"list": [0, {"n": Decimal(number) if isinstance(number, str) else number}]}})
+        count_item_bytes({"data": {"list": [0, {"n": Decimal(number) if isinstance(number, str) else number}]}})
 
 
 def test_a_number_that_no_decimal_can_be_is_refused_and_is_not_another_number() -> None:
     data = decode_json('{"n": 1e99999999999999999999}')
     with pytest.raises(ValueError, match=r"^data\.n is not a number that can be stored"):
-        item_bytes({"data": data})
+        count_item_bytes({"data": data})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_needs_a_closer_look_is_not_plain(data: dict[str, Any], plain: bool
 def test_a_field_without_a_name_is_refused_wherever_it_is() -> None:
     for data in ({"": 1}, {"a": [{"": 1}]}):
         with pytest.raises(ValueError, match="has a field without a name"):
-            item_bytes({"data": data})
+            count_item_bytes({"data": data})
 
 
 # AWS, item sizes: names and text in UTF-8, 1 byte for null and truth, 3 for a list or map and 1 for each member.
@@ -89,4 +89,4 @@ SIZES = [
 
 @pytest.mark.parametrize(("item", "size"), SIZES)
 def test_an_items_size_is_counted_by_the_published_rules(item: dict[str, Any], size: int) -> None:
-    assert item_bytes(item) == size
+    assert count_item_bytes(item) == size

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidetable.access import SCOPES, Access, Scope
 from tidetable.credentials import KeyRecord, Secret
-from tidetable.credentials.text import id_of
+from tidetable.credentials.text import read_id
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
 SALT = bytes(range(1, 17))
@@ -19,7 +19,7 @@ def record(
     **facts: Any,
 ) -> KeyRecord:
     """A key with a text, which is counted by a gateway key named after it."""
-    id = id_of(text)
+    id = read_id(text)
     assert id is not None
     access = Access(id, None if streams is None else frozenset(streams), frozenset(can), series_prefix)
     facts = {"meter": f"meter-of-{id}", **facts}

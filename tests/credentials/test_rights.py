@@ -7,7 +7,7 @@ import pytest
 from tidetable.access import Access
 from tidetable.credentials.records import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
-from tidetable.credentials.text import key_text
+from tidetable.credentials.text import make_key_text
 from tidetable.problems import ProblemError
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -54,8 +54,8 @@ def test_a_key_is_expired_from_its_very_end_on() -> None:
     secret = Secret.of("text", b"0" * 16)
     record = KeyRecord("0123456789", "n", Access(), NOON, (secret,), expires=NOON + timedelta(days=1))
     end = NOON + timedelta(days=1)
-    assert [record.state_at(end - timedelta(microseconds=1)), record.state_at(end)] == ["active", "expired"]
-    assert [record.refusal_at("text", end - timedelta(microseconds=1)), record.refusal_at("text", end)] == [
+    assert [record.find_state(end - timedelta(microseconds=1)), record.find_state(end)] == ["active", "expired"]
+    assert [record.find_refusal("text", end - timedelta(microseconds=1)), record.find_refusal("text", end)] == [
         None,
         "expired",
     ]
@@ -65,18 +65,18 @@ def test_a_former_secret_is_refused_from_the_end_of_its_overlap_on() -> None:
     old, new = Secret.of("old", b"0" * 16), Secret.of("new", b"1" * 16)
     record = KeyRecord("0123456789", "n", Access(), NOON, (old,)).rotate(new, NOON, timedelta(hours=1))
     end = NOON + timedelta(hours=1)
-    assert record.refusal_at("old", end - timedelta(microseconds=1)) is None
-    assert record.refusal_at("old", end) == "rotated"
-    assert [record.state_at(end - timedelta(microseconds=1)), record.state_at(end)] == ["rotating", "active"]
+    assert record.find_refusal("old", end - timedelta(microseconds=1)) is None
+    assert record.find_refusal("old", end) == "rotated"
+    assert [record.find_state(end - timedelta(microseconds=1)), record.find_state(end)] == ["rotating", "active"]
 
 
 @pytest.mark.parametrize(("length", "fits"), [(31, False), (32, True), (33, False)])
 def test_a_secret_has_32_letters_and_digits(length: int, fits: bool) -> None:
     if fits:
-        assert key_text("0123456789", "a" * length) == f"tt_0123456789_{'a' * length}"
+        assert make_key_text("0123456789", "a" * length) == f"tt_0123456789_{'a' * length}"
     else:
         with pytest.raises(ValueError, match="a secret 32"):
-            key_text("0123456789", "a" * length)
+            make_key_text("0123456789", "a" * length)
 
 
 def test_a_refusal_names_the_rights_in_one_order() -> None:

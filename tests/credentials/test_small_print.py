@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.credentials.records import NOW, record
-from tidetable.access import Access, scopes_of
+from tidetable.access import Access, find_scopes
 from tidetable.credentials import Call, KeyRecord, KeyRing, decide
 from tidetable.credentials import decide as package_decide
 from tidetable.credentials import ring as ring_module
@@ -82,7 +82,7 @@ def test_the_prefix_of_series_is_counted_in_bytes(prefix: str, problems: list[st
 
 @pytest.mark.parametrize("route", ["/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"])
 def test_the_routes_of_operators_need_their_scope(route: str) -> None:
-    assert scopes_of("GET", route, Access()) == frozenset({"operate"})
+    assert find_scopes("GET", route, Access()) == frozenset({"operate"})
 
 
 def test_a_prefix_begins_the_series() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.credentials.records import NOW, SALT, record
 from tidetable.credentials import records
 from tidetable.credentials.records import Secret
-from tidetable.credentials.text import ALPHABET, hash_text, id_of, key_text
+from tidetable.credentials.text import ALPHABET, hash_text, make_key_text, read_id
 
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
 TEXT = f"tt_0123456789_{SECRET}"
@@ -18,14 +18,14 @@ GATEWAY = "Zq3vTn8mLx2KbW7cRj5yHd9sFg1aPe4uNw6iOkVt"
 
 
 def test_a_key_is_its_id_and_its_secret() -> None:
-    assert key_text("0123456789", SECRET) == TEXT
-    assert id_of(TEXT) == "0123456789"
+    assert make_key_text("0123456789", SECRET) == TEXT
+    assert read_id(TEXT) == "0123456789"
 
 
 def test_a_key_of_api_gateway_has_an_id_that_stays_when_it_is_rotated() -> None:
     # sha256("tidetable gateway key " + text), its first ten digits.
-    assert id_of(GATEWAY) == "gw6763c11c34"
-    assert id_of(key_text("gw6763c11c34", SECRET)) == "gw6763c11c34"
+    assert read_id(GATEWAY) == "gw6763c11c34"
+    assert read_id(make_key_text("gw6763c11c34", SECRET)) == "gw6763c11c34"
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_a_key_of_api_gateway_has_an_id_that_stays_when_it_is_rotated() -> None:
     ],
 )
 def test_another_text_is_no_key(text: str) -> None:
-    assert id_of(text) is None
+    assert read_id(text) is None
 
 
 @pytest.mark.parametrize(("id", "secret"), [("short", SECRET), ("0123456789", "short"), ("01234_6789", SECRET)])
 def test_a_key_that_could_not_be_read_is_never_made(id: str, secret: str) -> None:
     with pytest.raises(ValueError, match="an id has 10"):
-        key_text(id, secret)
+        make_key_text(id, secret)
 
 
 def test_the_secret_has_more_than_160_random_bits() -> None:
@@ -69,7 +69,7 @@ def test_only_a_salted_hash_is_kept() -> None:
 
 
 texts = st.builds(
-    key_text,
+    make_key_text,
     st.text(ALPHABET, min_size=10, max_size=10),
     st.text(ALPHABET, min_size=32, max_size=32),
 )
@@ -80,8 +80,8 @@ texts = st.builds(
 def test_no_other_text_is_ever_accepted(own: str, other: str) -> None:
     assume(own != other)
     kept = record(own)
-    assert kept.refusal_at(own, NOW) is None
-    assert kept.refusal_at(other, NOW) == "wrong secret"
+    assert kept.find_refusal(own, NOW) is None
+    assert kept.find_refusal(other, NOW) == "wrong secret"
 
 
 @settings(deadline=None)
@@ -89,7 +89,7 @@ def test_no_other_text_is_ever_accepted(own: str, other: str) -> None:
 def test_a_text_with_one_changed_character_is_refused(own: str, place: int, character: str) -> None:
     changed = own[: place % len(own)] + character + own[place % len(own) + 1 :]
     assume(changed != own)
-    assert id_of(changed) is None or record(own).refusal_at(changed, NOW) == "wrong secret"
+    assert read_id(changed) is None or record(own).find_refusal(changed, NOW) == "wrong secret"
 
 
 def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_hashes_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(records, "compare_digest", compare)
     rotated = record(TEXT).rotate(Secret.of(GATEWAY, SALT), NOW, timedelta(days=1))
-    rotated.refusal_at(GATEWAY, NOW)
+    rotated.find_refusal(GATEWAY, NOW)
     assert len(compared) == 2
     records.refuse_unknown(TEXT)
     assert len(compared) == 3
@@ -119,20 +119,20 @@ class TestRotation:
 
     def test_both_are_accepted_until_the_overlap_ends_and_then_one(self) -> None:
         end = NOW + timedelta(days=1)
-        assert self.rotated().refusal_at(TEXT, end - timedelta(microseconds=1)) is None
-        assert self.rotated().refusal_at(TEXT, end) == "rotated"
-        assert self.rotated().refusal_at(self.later, end + timedelta(days=999)) is None
-        assert (self.rotated().state_at(NOW), self.rotated().state_at(end)) == ("rotating", "active")
+        assert self.rotated().find_refusal(TEXT, end - timedelta(microseconds=1)) is None
+        assert self.rotated().find_refusal(TEXT, end) == "rotated"
+        assert self.rotated().find_refusal(self.later, end + timedelta(days=999)) is None
+        assert (self.rotated().find_state(NOW), self.rotated().find_state(end)) == ("rotating", "active")
 
     def test_without_an_overlap_the_former_ends_at_once(self) -> None:
-        assert self.rotated(timedelta(0)).refusal_at(TEXT, NOW) == "rotated"
+        assert self.rotated(timedelta(0)).find_refusal(TEXT, NOW) == "rotated"
 
     def test_a_second_rotation_does_not_lengthen_the_life_of_the_first_secret(self) -> None:
         third = f"tt_0123456789_{SECRET.upper()}"
         again = self.rotated().rotate(Secret.of(third, SALT), NOW + timedelta(hours=1), timedelta(days=30))
-        assert again.refusal_at(TEXT, NOW + timedelta(days=1)) == "rotated"
-        assert again.refusal_at(self.later, NOW + timedelta(days=29)) is None
-        assert again.refusal_at(third, NOW + timedelta(days=99)) is None
+        assert again.find_refusal(TEXT, NOW + timedelta(days=1)) == "rotated"
+        assert again.find_refusal(self.later, NOW + timedelta(days=29)) is None
+        assert again.find_refusal(third, NOW + timedelta(days=99)) is None
 
     def test_a_secret_that_has_ended_is_forgotten_by_the_next_rotation(self) -> None:
         again = self.rotated().rotate(Secret.of(TEXT, SALT), NOW + timedelta(days=2), timedelta(0))
@@ -142,13 +142,13 @@ class TestRotation:
 def test_a_key_ends_at_its_time_and_not_before() -> None:
     end = datetime(2026, 4, 1, tzinfo=UTC)
     kept = record(TEXT, expires=end)
-    assert kept.refusal_at(TEXT, end - timedelta(microseconds=1)) is None
-    assert kept.refusal_at(TEXT, end) == "expired"
-    assert kept.refusal_at(TEXT[:-1] + "x", end) == "wrong secret", (
+    assert kept.find_refusal(TEXT, end - timedelta(microseconds=1)) is None
+    assert kept.find_refusal(TEXT, end) == "expired"
+    assert kept.find_refusal(TEXT[:-1] + "x", end) == "wrong secret", (
         "nobody learns of a key whose secret he does not know"
     )
 
 
 def test_a_revoked_key_is_refused() -> None:
-    assert record(TEXT, revoked=NOW).refusal_at(TEXT, NOW) == "revoked"
+    assert record(TEXT, revoked=NOW).find_refusal(TEXT, NOW) == "revoked"
     assert hash_text(TEXT, SALT) == record(TEXT).secrets[0].hash

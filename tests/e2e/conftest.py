@@ -13,7 +13,7 @@ import pytest
 from local import Deployed, Emulator, deploy
 from local.emulator import REGION, ROOT, clean_environment, clock_can_move
 from local.http import Api
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
 
@@ -38,7 +38,7 @@ def stage() -> Iterator[tuple[Emulator, Deployed]]:
             text = text.replace(before, after, 1)
         assert '\nby = ["series", "status"]' in text
         file.write_text(text)
-        aws_client(emulator.endpoint, "sqs").create_queue(QueueName=CHANGES)
+        make_aws_client(emulator.endpoint, "sqs").create_queue(QueueName=CHANGES)
         yield emulator, deploy(emulator, config=file)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from local.emulator import REGION, Emulator
-from local.stack import STAGE, _cdk, aws_client
+from local.stack import STAGE, _run_cdk, make_aws_client
 from tests.e2e.conftest import eventually
 
 NAME = f"Tidetable-{STAGE}"
@@ -38,13 +38,14 @@ class Account:
 
     def __init__(self, emulator: Emulator) -> None:
         self.clients = {
-            name: aws_client(emulator.endpoint, name) for name in ("cloudformation", "dynamodb", "s3", "sqs", "events")
+            name: make_aws_client(emulator.endpoint, name)
+            for name in ("cloudformation", "dynamodb", "s3", "sqs", "events")
         }
         self.cloudformation, self.dynamodb = self.clients["cloudformation"], self.clients["dynamodb"]
         self._endpoint = emulator.endpoint
         self.deployments = 0
-        _cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
-        _cdk(emulator, "deploy", "--require-approval", "never", "--method", "prepare-change-set")
+        _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
+        _run_cdk(emulator, "deploy", "--require-approval", "never", "--method", "prepare-change-set")
         self.delete()
         file = emulator.folder / "cdk.out" / f"{NAME}.template.json"
         self.template: dict[str, Any] = json.loads(file.read_text())

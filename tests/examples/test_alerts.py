@@ -12,7 +12,7 @@ import pytest
 
 from examples.alerts.target import Crossings, publish_alerts
 from local.dynamodb_local import DynamoDBLocal
-from local.stack import aws_client
+from local.stack import make_aws_client
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.stage import Stage
@@ -22,8 +22,8 @@ from tidetable.config import load
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.feed import ChangeReader, Record
-from tidetable.feed.feeds import conditions_of
-from tidetable.periods import Kind, containing
+from tidetable.feed.feeds import read_conditions
+from tidetable.periods import Kind, find_containing
 
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)
 FOLDER = ROOT / "examples" / "alerts"
@@ -60,7 +60,7 @@ def crossings(local: str) -> Crossings:
     (command,) = re.findall(r"aws dynamodb create-table ((?:.*\\\n)?.*)$", README, re.MULTILINE)
     name, attribute, key = re.findall(r"--table-name (\S+)|AttributeName=series,(\S+)", command)
     assert (attribute[1], key[1]) == ("AttributeType=S", "KeyType=HASH")
-    client = aws_client(local, "dynamodb")
+    client = make_aws_client(local, "dynamodb")
     table = f"{name[0]}-{next(_numbers)}"
     client.create_table(
         TableName=table,
@@ -152,11 +152,11 @@ def test_a_change_without_its_data_or_its_temperature_is_passed_over(crossings: 
 )
 def test_the_feed_passes_new_readings_of_sensors_that_work(data: Any, kind: Any, passes: bool) -> None:
     assert STREAM.feed is not None
-    entry = Entry("telemetry", containing(NOON, Kind.DAY), "table", STREAM.layout, State.OPEN, NOON)
+    entry = Entry("telemetry", find_containing(NOON, Kind.DAY), "table", STREAM.layout, State.OPEN, NOON)
     whole = unpacker(FakeStore(FakeCatalog()), FakeValues())
-    reader = ChangeReader(whole, frozenset(STREAM.feed.kinds), conditions_of(STREAM, STREAM.feed))
+    reader = ChangeReader(whole, frozenset(STREAM.feed.kinds), read_conditions(STREAM, STREAM.feed))
     record = Record(
-        "1", kind, "table", STREAM.layout.item_of(Event("d2", NOON, "r1", decode_json(json.dumps(data))), at=1), NOON
+        "1", kind, "table", STREAM.layout.make_item(Event("d2", NOON, "r1", decode_json(json.dumps(data))), at=1), NOON
     )
     assert bool(reader.read(record, entry)) is passes
 

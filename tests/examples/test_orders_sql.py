@@ -26,7 +26,7 @@ from tidetable.events import Event
 from tidetable.feed import Record
 from tidetable.feed.deliver import Message
 from tidetable.feed.feeds import Feeds
-from tidetable.periods import containing
+from tidetable.periods import find_containing
 
 NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
 FOLDER = ROOT / "examples" / "orders_sql"
@@ -105,10 +105,10 @@ def delivered_to(connection: Any, sent: Sequence[dict[str, Any]], random: Random
     catalog, records = FakeCatalog(), []
     for at, one in enumerate(sent, start=1_000):
         event = Event(one["series"], datetime.fromisoformat(one["time"]), one["id"], one["data"])
-        period = containing(event.time, STREAM.period)
+        period = find_containing(event.time, STREAM.period)
         table = f"tidetable-t.orders.{period.label}"
         catalog.items["orders", period] = Entry("orders", period, table, STREAM.layout, State.OPEN, NOW)
-        item = STREAM.layout.item_of(event, at=at)
+        item = STREAM.layout.make_item(event, at=at)
         records += [Record(str(at), "insert", table, item, NOW)] * copies
     random.shuffle(records)
     targets: list[SqlTarget] = []

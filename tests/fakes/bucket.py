@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from aws.archive.render import canonical
-from aws.wire import item_of
+from aws.archive.render import render_canonical
+from aws.wire import decode_item
 from tests.fakes.items import read_event
 from tidetable.archive import Facts
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.events import Item
 from tidetable.keys import Layout
-from tidetable.large.forms import stem
+from tidetable.large.forms import strip_version
 from tidetable.ports import ArchivePage, ArchiveRange
-from tidetable.query.rows import version_of
+from tidetable.query.rows import read_version
 from tidetable.times import to_text
 
 # A read of one event decodes few others, and yet some that the range leaves out.
@@ -78,14 +78,14 @@ class FakeFormat:
         facts, decoded = Facts(), json.loads(items)
         if decoded:
             keys = sorted(item["sk"]["S"] for item in decoded)
-            facts.add(map(canonical, decoded), Counter(item["pk"]["S"] for item in decoded), keys[0], keys[-1])
+            facts.add(map(render_canonical, decoded), Counter(item["pk"]["S"] for item in decoded), keys[0], keys[-1])
         return facts
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
         return self.page_facts(part)
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
-        return map(item_of, json.loads(part))
+        return map(decode_item, json.loads(part))
 
 
 class _Group:
@@ -121,11 +121,11 @@ class FakeBucketReader:
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         if part.sha256 not in self._parts:
             items = FakeFormat().items(self._bucket.objects[part.key], layout)
-            events = [(read_event(layout, item), version_of(item) if layout.versioned else None) for item in items]
+            events = [(read_event(layout, item), read_version(item) if layout.versioned else None) for item in items]
             self._parts[part.sha256] = [
                 _Group(events[at : at + ROWS_PER_GROUP]) for at in range(0, len(events), ROWS_PER_GROUP)
             ]
-        low, high = (stem(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+        low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
         groups = [group for group in self._parts[part.sha256] if group.overlaps(low, high)]
         for group in groups if ascending else reversed(groups):
             yield from group.events if ascending else reversed(group.events)

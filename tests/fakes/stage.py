@@ -43,7 +43,7 @@ from tidetable.large.sweep import Swept, sweep
 from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
-from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.refresh import Report as Refreshed
 from tidetable.rollups.refresh import refresh
 from wiring_upkeep import Upkeep
@@ -251,7 +251,7 @@ class Stage:
         self.runs += 1
         pipeline = self.pipeline
         services = pipeline.refresher(self._remaining(REFRESHER_SECONDS - 5))
-        length = lease_length(timedelta(seconds=REFRESHER_SECONDS))
+        length = choose_lease_length(timedelta(seconds=REFRESHER_SECONDS))
         return refresh(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
     def reconciler(self) -> Reconciler:

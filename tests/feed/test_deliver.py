@@ -21,11 +21,11 @@ from tidetable.events import Event
 from tidetable.feed import ChangeReader, Feed, Record, deliver
 from tidetable.feed.deliver import Message, Target, send_messages
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LAYOUT = Layout("time", 2, "id", 3_600)
-PERIOD = containing(NOW, Kind.DAY)
+PERIOD = find_containing(NOW, Kind.DAY)
 ENTRY = Entry("s", PERIOD, "tidetable-t.s.2026-03-01", LAYOUT, State.OPEN, NOW)
 
 
@@ -97,7 +97,7 @@ class FakeLetters:
 
 
 def record(number: int, id: str, *, kind: Any = "insert", created: datetime = NOW) -> Record:
-    item = LAYOUT.item_of(Event("a", NOW, id, {"n": number}), at=number)
+    item = LAYOUT.make_item(Event("a", NOW, id, {"n": number}), at=number)
     return Record(str(number), kind, ENTRY.table, item, created)
 
 
@@ -163,7 +163,7 @@ def test_a_request_has_as_many_bytes_as_the_target_takes_together() -> None:
 def test_a_change_that_is_too_large_goes_without_its_data() -> None:
     """Its ref names the event, which a query answers whole."""
     event = Event("a", NOW, "x", {"text": "x" * 2_000})
-    big = Record("1", "insert", ENTRY.table, LAYOUT.item_of(event, at=1), NOW)
+    big = Record("1", "insert", ENTRY.table, LAYOUT.make_item(event, at=1), NOW)
     bodies: list[Any] = []
 
     class Keeping(FakeTarget):

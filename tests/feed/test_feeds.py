@@ -26,7 +26,7 @@ from tidetable.feed.deliver import Message
 from tidetable.feed.feeds import Feeds
 from tidetable.keys import Layout, Packing
 from tidetable.packs import make_packs
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from wiring_upkeep import Upkeep
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -78,7 +78,7 @@ class Stage:
         self.targets = {arn: Target(arn) for arn in (ONE, TWO)}
         self.catalog = FakeCatalog()
         for name in ("orders", "plain"):
-            period = containing(NOW, Kind.DAY)
+            period = find_containing(NOW, Kind.DAY)
             entry = Entry(name, period, f"tidetable-t.{name}.2026-03-01", LAYOUT, State.OPEN, NOW)
             self.catalog.add(entry)
         self.whole = unpacker(FakeStore(self.catalog), FakeValues())
@@ -132,10 +132,10 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_become_changes_of_the_kinds_and_conditions_of_the_configuration() -> None:
     stage = Stage()
     sent = [event("a"), event("b", 9), event("c", 11, "open"), event("d", 12)]
-    items = [LAYOUT.item_of(some, at=1) for some in sent]
+    items = [LAYOUT.make_item(some, at=1) for some in sent]
     (pack,) = make_packs(items, LAYOUT, Zstd()).packs
-    other = LAYOUT.item_of(event("e", Decimal("10.000000000000000000000000000000001")), at=1)
-    again = LAYOUT.item_of(event("f"), at=1)
+    other = LAYOUT.make_item(event("e", Decimal("10.000000000000000000000000000000001")), at=1)
+    again = LAYOUT.make_item(event("f"), at=1)
     records = [as_sent(pack.item), as_sent(other, sequence="2"), as_sent(again, "MODIFY", "3")]
     assert call(stage, {"Records": records}) == {"batchItemFailures": []}
     assert stage.taken(ONE) == stage.taken(TWO) == ["a", "d", "e"]
@@ -146,7 +146,7 @@ def test_records_become_changes_of_the_kinds_and_conditions_of_the_configuration
 def test_the_first_record_that_fails_is_answered() -> None:
     stage = Stage()
     stage.targets[TWO].shut = True
-    records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]
+    records = [as_sent(LAYOUT.make_item(event(id), at=1), sequence=id) for id in "ab"]
     assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "a"}]}
     assert stage.taken(ONE) == ["a", "b"]
 
@@ -154,7 +154,7 @@ def test_the_first_record_that_fails_is_answered() -> None:
 def test_a_batch_that_comes_again_goes_to_the_target_alone_that_did_not_take_it() -> None:
     stage = Stage()
     stage.targets[TWO].shut = True
-    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    records = [as_sent(LAYOUT.make_item(event("a"), at=1))]
     for _ in range(2):
         assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
     assert stage.taken(ONE) == ["a"]
@@ -168,7 +168,7 @@ def test_a_run_is_counted_and_its_lag_is_that_of_its_oldest_record(monkeypatch: 
         lambda name, unit, value: counted.update({name: (unit.value, value)}),
     )
     stage = Stage()
-    records = [as_sent(LAYOUT.item_of(event(id), at=1), sequence=id) for id in "ab"]
+    records = [as_sent(LAYOUT.make_item(event(id), at=1), sequence=id) for id in "ab"]
     records[1]["dynamodb"]["ApproximateCreationDateTime"] += 30
     stage.clock.sleep(90)
     call(stage, {"Records": records})
@@ -191,7 +191,7 @@ def test_five_seconds_of_an_invocation_are_kept_for_its_answer(monkeypatch: pyte
     monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda _: 9_999)
     stage = Stage()
     stage.targets[TWO].shut = True
-    call(stage, {"Records": [as_sent(LAYOUT.item_of(event("a"), at=1))]})
+    call(stage, {"Records": [as_sent(LAYOUT.make_item(event("a"), at=1))]})
     assert stage.targets[TWO].requests == [1]
 
 
@@ -208,7 +208,7 @@ def test_a_change_is_buried_when_it_is_older_than_the_configured_max_age() -> No
     stage.feeds = Feeds(config, "t", stage.catalog, stage.whole, Cemetery(), stage.clock, stage.make_target)
     stage.pipeline = Upkeep(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
     stage.targets[TWO].shut = True
-    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    records = [as_sent(LAYOUT.make_item(event("a"), at=1))]
     stage.clock.sleep(90 * 60)
     assert call(stage, {"Records": records}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
     assert buried == []
@@ -221,7 +221,8 @@ def test_records_of_a_stream_without_a_feed_go_nowhere() -> None:
     """Its mappings are about to be removed."""
     stage = Stage()
     records = [
-        as_sent(LAYOUT.item_of(event("a"), at=1), table=f"tidetable-t.{name}.2026-03-01") for name in ("plain", "gone")
+        as_sent(LAYOUT.make_item(event("a"), at=1), table=f"tidetable-t.{name}.2026-03-01")
+        for name in ("plain", "gone")
     ]
     for record in records:
         assert call(stage, {"Records": [record]}) == {"batchItemFailures": []}
@@ -234,7 +235,7 @@ def test_an_empty_batch_is_no_failure() -> None:
 
 def test_a_table_is_looked_up_once() -> None:
     stage = Stage()
-    records = [as_sent(LAYOUT.item_of(event("a"), at=1))]
+    records = [as_sent(LAYOUT.make_item(event("a"), at=1))]
     call(stage, {"Records": records})
     stage.catalog.entries = None  # type: ignore[method-assign, assignment]
     call(stage, {"Records": records})
@@ -245,7 +246,7 @@ def test_a_target_is_made_once() -> None:
     """Its client, and the URL of a queue, serve every batch of the process."""
     stage = Stage()
     for _ in range(2):
-        call(stage, {"Records": [as_sent(LAYOUT.item_of(event("a"), at=1))]})
+        call(stage, {"Records": [as_sent(LAYOUT.make_item(event("a"), at=1))]})
     assert stage.made == [f"orders {ONE}", f"orders {TWO}"]
 
 
@@ -283,7 +284,7 @@ def test_a_dead_letter_that_cannot_be_sent_says_why(payload: Any, message: str) 
 
 
 def test_a_record_says_kind_table_and_time() -> None:
-    item = LAYOUT.item_of(event("a"), at=1)
+    item = LAYOUT.make_item(event("a"), at=1)
     removal = as_sent(item, "REMOVE", "2")
     del removal["dynamodb"]["NewImage"]
     first, second = read_records({"Records": [as_sent(item), removal]})

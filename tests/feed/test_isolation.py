@@ -15,11 +15,11 @@ from tidetable.feed import ChangeReader, Delivered, Feed, Record, deliver
 from tidetable.feed.deliver import Message
 from tidetable.feed.memory import Memory
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LAYOUT = Layout("time", 2, "id", 3_600)
-ENTRY = Entry("s", containing(NOW, Kind.DAY), "tidetable-t.s.2026-03-01", LAYOUT, State.OPEN, NOW)
+ENTRY = Entry("s", find_containing(NOW, Kind.DAY), "tidetable-t.s.2026-03-01", LAYOUT, State.OPEN, NOW)
 
 
 @dataclass
@@ -76,7 +76,7 @@ class World:
 
     @staticmethod
     def record(number: int, created: Any) -> Record:
-        item = LAYOUT.item_of(Event("a", NOW, f"event {number}", {"n": number}), at=number)
+        item = LAYOUT.make_item(Event("a", NOW, f"event {number}", {"n": number}), at=number)
         return Record(str(number), "insert", ENTRY.table, item, created)
 
     @property

@@ -13,13 +13,13 @@ from tidetable.catalog import State
 from tidetable.config import TableClass
 from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.ladder import Level
-from tidetable.lifecycle.specs import filling_spec, table_spec
+from tidetable.lifecycle.specs import make_filling_spec, make_table_spec
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:changes"
 FEED = f'feed = {{ targets = ["{QUEUE}"] }}'
 
 
-def tables_of(world: World) -> set[str]:
+def find_tables(world: World) -> set[str]:
     return {mapping.table for mapping in world.mappings.list()}
 
 
@@ -30,10 +30,10 @@ def open_tables(world: World) -> set[str]:
 def test_a_table_is_mapped_by_the_run_that_makes_it() -> None:
     world = World(more=FEED)
     report = world.run()
-    assert tables_of(world) == open_tables(world) == world.tables.names
+    assert find_tables(world) == open_tables(world) == world.tables.names
     assert [step.document() for step in report.feeds] == [
         {"action": "map", "table": table, "reason": "its stream has a feed", "outcome": "done", "detail": ""}
-        for table in sorted(tables_of(world))
+        for table in sorted(find_tables(world))
     ]
     assert report.document()["feeds"] == [step.document() for step in report.feeds]
     assert report.healthy
@@ -70,21 +70,21 @@ def test_over_a_month_the_mappings_are_those_of_the_tables() -> None:
     seen: set[str] = set()
     for hours in range(0, 31 * 24, 6):
         world.at(NOON + timedelta(hours=hours))
-        assert open_tables(world) <= tables_of(world)
-        assert tables_of(world) <= {
+        assert open_tables(world) <= find_tables(world)
+        assert find_tables(world) <= {
             entry.table for entry in world.catalog.entries("s") if entry.state is not State.DELETED
         } | {mapping.table for mapping in world.mappings.list() if mapping.state == "Deleting"}
-        seen |= tables_of(world)
+        seen |= find_tables(world)
     assert len(seen) >= 31
-    assert len(tables_of(world)) <= 12
+    assert len(find_tables(world)) <= 12
 
 
 def test_a_run_for_one_stream_leaves_the_mappings_to_the_next() -> None:
     world = World(more=FEED)
     assert reconcile(world.reconciler(), "owner", lambda: 1000.0, only="s").feeds == []
-    assert tables_of(world) == set()
+    assert find_tables(world) == set()
     world.run()
-    assert tables_of(world) == open_tables(world)
+    assert find_tables(world) == open_tables(world)
 
 
 def test_feeds_that_cannot_be_looked_at_are_told_and_stop_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_feed_that_leaves_the_configuration_takes_its_mappings_along() -> None
     world.config = msgspec.structs.replace(world.config, streams={"s": stream})
     world.at(NOON + timedelta(minutes=5))
     world.at(NOON + timedelta(minutes=10))
-    assert tables_of(world) == set()
+    assert find_tables(world) == set()
     assert world.tables.names
 
 
@@ -117,10 +117,10 @@ def test_a_restored_table_shows_no_changes() -> None:
     world.run()
     entry = world.catalog.entries("s")[0]
     level = Level(None, None, TableClass.STANDARD, "")
-    assert table_spec(entry, stream, level, {}, young=False).stream == "new-image"
-    assert filling_spec(entry, stream, level, {}).stream == "none"
+    assert make_table_spec(entry, stream, level, {}, young=False).stream == "new-image"
+    assert make_filling_spec(entry, stream, level, {}).stream == "none"
     shows = msgspec.structs.replace(stream.table, stream="new-image")
-    assert filling_spec(entry, msgspec.structs.replace(stream, table=shows), level, {}).stream == "new-image"
+    assert make_filling_spec(entry, msgspec.structs.replace(stream, table=shows), level, {}).stream == "new-image"
 
 
 @pytest.mark.parametrize("removal", ["keep", "delete"])
@@ -130,7 +130,7 @@ def test_a_stage_that_goes_leaves_no_mapping_behind(removal: str, monkeypatch: p
     world = World(more=f'{FEED}\nremoval = "{removal}"')
     world.run()
     world.clock.sleep(60)
-    assert tables_of(world)
+    assert find_tables(world)
     with wiring.serving(world.pipeline(event_bus=None)):
         call("Delete")
     assert {mapping.state for mapping in world.mappings.list()} == {"Deleting"}
@@ -147,7 +147,7 @@ def test_a_table_that_is_deleted_soon_after_it_closed_keeps_its_mapping_while_it
     # It closed at 14:00, and the last write into it ended by 14:15.
     for hours in range(5, 26):
         world.at(NOON + timedelta(hours=hours))
-        assert table in tables_of(world), hours
+        assert table in find_tables(world), hours
     world.at(NOON + timedelta(hours=26, minutes=15))
     world.after(minutes=5)
-    assert table not in tables_of(world)
+    assert table not in find_tables(world)

@@ -16,7 +16,7 @@ from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.errors import TableMissing, TableRefused
 from tidetable.feed.mappings import FeedTables
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import TableSpec
 from tidetable.ports.feeds import FeedSettings, StreamMapping
 
@@ -50,7 +50,7 @@ class World:
         self.clock.sleep(60)
 
     def add(self, name: str, day: int, shows: str) -> Entry:
-        period = containing(NOW + timedelta(days=day), Kind.DAY)
+        period = find_containing(NOW + timedelta(days=day), Kind.DAY)
         table = f"tidetable-t.{name}.{period.label}"
         entry = Entry(name, period, table, self.config_layout, State.OPEN, NOW)
         self.tables.create(TableSpec(table, None, None, TableClass.STANDARD, {}, stream=shows))

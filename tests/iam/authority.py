@@ -106,7 +106,7 @@ def describe_request(body: bytes) -> dict[str, Any]:
     request = json.loads(body or b"{}")
     key = (request.get("SSESpecification") or {}).get("KMSMasterKeyId")
     name = request.get("TableName") or next(iter(request.get("RequestItems") or ()), "")
-    seen = conditions.describe_request(request, conditions.partition_keys_of(dynamodb._tables.get(name) or {}))
+    seen = conditions.describe_request(request, conditions.find_partition_keys(dynamodb._tables.get(name) or {}))
     return {**seen, **({_REQUESTED_KEY: key} if key else {})}
 
 

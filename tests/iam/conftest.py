@@ -14,7 +14,7 @@ import pytest
 from local import Deployed, Emulator, deploy
 from local.emulator import REGION, ROOT, clock_can_move
 from local.http import Api
-from local.stack import _cdk, aws_client
+from local.stack import _run_cdk, make_aws_client
 from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
 
@@ -98,7 +98,7 @@ class Stage:
     def reconfigure(self, changes: tuple[tuple[str, str], ...]) -> None:
         """Deploy again with another configuration."""
         file = configuration(self.emulator.folder / "later.toml", changes, self.keys)
-        _cdk(self.emulator, "deploy", "--require-approval", "never", "-c", f"config={file}")
+        _run_cdk(self.emulator, "deploy", "--require-approval", "never", "-c", f"config={file}")
 
 
 def configuration(file: Path, changes: tuple[tuple[str, str], ...], keys: dict[str, str]) -> Path:
@@ -113,14 +113,14 @@ def configuration(file: Path, changes: tuple[tuple[str, str], ...], keys: dict[s
 
 def make_targets(endpoint: str) -> None:
     """The queue and the function of the feed, which are not the stage's."""
-    aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
+    make_aws_client(endpoint, "sqs").create_queue(QueueName=CHANGES)
     trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    role = aws_client(endpoint, "iam").create_role(RoleName=CHANGES, AssumeRolePolicyDocument=document)["Role"]
+    role = make_aws_client(endpoint, "iam").create_role(RoleName=CHANGES, AssumeRolePolicyDocument=document)["Role"]
     code = BytesIO()
     with ZipFile(code, "w") as archive:
         archive.writestr("target.py", _PRINTER)
-    aws_client(endpoint, "lambda").create_function(
+    make_aws_client(endpoint, "lambda").create_function(
         FunctionName=CHANGES,
         Runtime="python3.13",
         Role=role["Arn"],
@@ -136,7 +136,7 @@ def stage() -> Iterator[Stage]:
         # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
         if clock_can_move():
             emulator.move_clock(OFFSET)
-        kms = aws_client(emulator.endpoint, "kms")
+        kms = make_aws_client(emulator.endpoint, "kms")
         keys = {name: kms.create_key()["KeyMetadata"]["Arn"] for name in ("first", "second")}
         assert all(f":kms:{REGION}:" in arn for arn in keys.values())
         make_targets(emulator.endpoint)

@@ -61,11 +61,11 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
 def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
     tables = stage.deployed.client("dynamodb")
 
-    def key_of(period: str) -> str:
+    def make_key(period: str) -> str:
         described = tables.describe_table(TableName=f"tidetable-local.quakes.{period}")["Table"]
         return str(described["SSEDescription"]["KMSMasterKeyArn"])
 
-    assert key_of(TODAY) == stage.keys["first"]
+    assert make_key(TODAY) == stage.keys["first"]
     stage.reconfigure(PLAIN)
     flows.write_and_read(api, "off")
     flows.write_where_versions_are_kept(api, "off")
@@ -83,7 +83,7 @@ def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
         }
 
     eventually(states, lambda found: found.get(TODAY) == "deleted" and str(later) in found)
-    assert key_of(str(later)) == stage.keys["second"]
+    assert make_key(str(later)) == stage.keys["second"]
 
     def sealed() -> str | None:
         rollup = invoke_refresher(stage.deployed, status="quakes")["rollups"][0]

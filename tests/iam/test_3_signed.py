@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from local.emulator import REGION, ROOT
-from local.stack import _api
+from local.stack import _find_api
 from tests.iam.conftest import Stage
 
 ACCOUNT = "000000000000"
@@ -40,7 +40,7 @@ def policies() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def address(stage: Stage) -> str:
-    return _api(stage.deployed.endpoint, stage.deployed.outputs["IamApiUrl"])
+    return _find_api(stage.deployed.endpoint, stage.deployed.outputs["IamApiUrl"])
 
 
 @pytest.fixture(params=policies())

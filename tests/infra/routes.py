@@ -47,7 +47,7 @@ def methods_of(template: Template) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def settings_of(template: Template) -> list[dict[str, Any]]:
+def make_settings(template: Template) -> list[dict[str, Any]]:
     (stage,) = template.all("AWS::ApiGateway::Stage").values()
     settings: list[dict[str, Any]] = stage["MethodSettings"]
     return settings

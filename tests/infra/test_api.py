@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.infra.routes import OPEN, ROUTES, answers_of, methods_of, path_of, settings_of
+from tests.infra.routes import OPEN, ROUTES, answers_of, make_settings, methods_of, path_of
 from tests.infra.synth import BOTH, Template, template
 
 RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
@@ -145,7 +145,7 @@ def test_every_route_but_health_asks_for_a_signature(signed: Template) -> None:
 
 
 def test_the_stage_throttles_as_configured(dev: Template) -> None:
-    every, health, page, assets = settings_of(dev)
+    every, health, page, assets = make_settings(dev)
     assert (every["ResourcePath"], every["HttpMethod"]) == ("/*", "*")
     assert (every["ThrottlingRateLimit"], every["ThrottlingBurstLimit"]) == (200, 400)
     # Every call runs a function, so the rate is low.
@@ -158,7 +158,7 @@ def test_the_stage_throttles_as_configured(dev: Template) -> None:
 
 
 def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) -> None:
-    for setting in settings_of(dev):
+    for setting in make_settings(dev):
         assert setting["DataTraceEnabled"] is False
         assert setting["MetricsEnabled"] is False
         assert setting["LoggingLevel"] == "ERROR"

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from tests.infra.routes import OPEN, methods_of, open_routes, settings_of
+from tests.infra.routes import OPEN, make_settings, methods_of, open_routes
 from tests.infra.synth import DOORS, ROOT, SIGNED, TRACED, Template, template
 
 DOOR_ROUTES = {
@@ -68,7 +68,7 @@ def test_a_door_asks_for_what_every_route_asks_for(changes: tuple[tuple[str, str
         assert methods[route].get("ApiKeyRequired") == like.get("ApiKeyRequired")
     slow = {
         setting["ResourcePath"].replace("~1", "/")[1:] + " " + setting["HttpMethod"]
-        for setting in settings_of(made)
+        for setting in make_settings(made)
         if setting["ThrottlingRateLimit"] == 2
     }
     probes = {route for route in OPEN if not route[1].startswith("/console")}

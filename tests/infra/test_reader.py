@@ -12,7 +12,7 @@ import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from app import stack_name
+from app import name_stack
 from infra import Config, Tidetable, UsageError
 from infra.stack import TidetableStack
 from tests.cdk.apps import ACCOUNT, add, new_app, new_stack, synthesise
@@ -53,7 +53,7 @@ def reader_app(*changes: tuple[str, str]) -> tuple[cdk.App, TidetableStack]:
     made = cdk.App(context=context, outdir=temporary_folder("reader"))
     stack = TidetableStack(
         made,
-        stack_name("prod", "reader"),
+        name_stack("prod", "reader"),
         stage="prod",
         config=parse(configured(*changes)),
         assets=EmptyAssets(ROOT, CONFIG, "prod"),
@@ -180,7 +180,7 @@ def test_no_name_of_the_account_is_taken_that_the_stage_has() -> None:
     for kind, name in (("AWS::IAM::Role", "RoleName"), ("AWS::IAM::ManagedPolicy", "ManagedPolicyName")):
         assert not [made for made in reader().all(kind).values() if name in made]
     assert not reader().all("AWS::CloudWatch::Dashboard")
-    assert {stack_name("prod", "reader"), stack_name("prod", "origin")} == {"Tidetable-Reader-prod", "Tidetable-prod"}
+    assert {name_stack("prod", "reader"), name_stack("prod", "origin")} == {"Tidetable-Reader-prod", "Tidetable-prod"}
 
 
 def test_keys_of_the_stage_are_checked_and_none_is_counted_by_the_gateway() -> None:

@@ -18,7 +18,7 @@ from tidetable.errors import NotDrained, StoreUnavailable, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.overflow import encode_message
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.times import from_text
 
 
@@ -88,7 +88,7 @@ def test_the_drain_reads_the_catalog_consistently() -> None:
     """It sees a period that was recorded a moment ago, and does not write to a period that was archived a moment ago."""
     world = World()
     body = message(world, event(1))
-    today = ("quakes", containing(NOW, Kind.DAY))
+    today = ("quakes", find_containing(NOW, Kind.DAY))
     world.catalog.stale = {key: entry for key, entry in world.catalog.items.items() if key != today}
     assert world.drain(body) == 1
     world.catalog.stale = dict(world.catalog.items)
@@ -165,7 +165,7 @@ def test_what_cannot_be_written_yet_keeps_no_other_events_of_its_message_waiting
 def test_events_of_a_period_without_a_record_keep_no_other_events_of_their_message_waiting() -> None:
     world = World()
     body = message(world, event(1, days=1), event(2))
-    key = ("quakes", containing(NOW - timedelta(days=1), Kind.DAY))
+    key = ("quakes", find_containing(NOW - timedelta(days=1), Kind.DAY))
     recorded = world.catalog.items.pop(key)
     with pytest.raises(NotDrained, match="no period table of quakes is recorded"):
         world.drain(body)

@@ -22,7 +22,7 @@ from tidetable.events import Event
 from tidetable.ingest.drain import Pace, drain_message
 from tidetable.ingest.overflow import decode_message, encode_message
 from tidetable.keys import ATTRIBUTES, Index
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 
 PAST = datetime(2026, 2, 20, 12, tzinfo=UTC)
@@ -35,7 +35,7 @@ def backfilled(state: State, opened: Opened | None) -> World:
     until = Opened(NOW + timedelta(hours=1), None, None)
     stage.catalog.put_backfill(Backfill("quakes", PAST - timedelta(days=1), PAST + timedelta(days=1), until))
     layout = stage.config.streams["quakes"].layout
-    period = containing(PAST, Kind.DAY)
+    period = find_containing(PAST, Kind.DAY)
     stage.catalog.add(Entry("quakes", period, PAST_TABLE, layout, state, NOW, opened=opened))
     stage.store.tables[PAST_TABLE] = {}
     return stage

@@ -8,7 +8,7 @@ from tests.worlds.intake import LABEL, MINUTE, Process, event
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.ingest.known import KEPT
 from tidetable.ingest.overflow import encode_message
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -58,7 +58,7 @@ def test_streams_are_kept_apart() -> None:
     process = Process()
     process.serve(MINUTE)
     process.reads()
-    entries = process.known.covering(process.catalog, "devices", NOW, NOW, NOW)
+    entries = process.known.find_covering(process.catalog, "devices", NOW, NOW, NOW)
     assert entries == []
     assert len(process.reads()) == 1
 
@@ -74,7 +74,7 @@ def test_a_clock_that_is_set_back_makes_nothing_young_again() -> None:
 
 def test_a_table_that_is_recorded_after_an_event_was_queued_for_it_takes_the_next() -> None:
     process = Process()
-    today = process.catalog.items.pop(("quakes", containing(NOW, Kind.DAY)))
+    today = process.catalog.items.pop(("quakes", find_containing(NOW, Kind.DAY)))
     assert process.serve(MINUTE).queued == 1
     process.catalog.add(today)
     assert process.serve(MINUTE).queued == 0
@@ -104,7 +104,7 @@ def test_what_leaves_the_window_is_refused_though_its_open_entry_is_kept() -> No
 def backfilled(process: Process) -> Entry:
     """A past day that is open for a backfill."""
     opened = Opened(NOW + HOUR, None, None)
-    period = containing(NOW - 5 * DAY, Kind.DAY)
+    period = find_containing(NOW - 5 * DAY, Kind.DAY)
     table = f"tidetable-t.quakes.{period.label}"
     entry = Entry("quakes", period, table, CONFIG.streams["quakes"].layout, State.OPEN, NOW, opened=opened)
     process.catalog.add(entry)

@@ -24,7 +24,7 @@ from tidetable.keys import Key, Layout
 from tidetable.keys.pack import is_pack, parse_address
 from tidetable.keys.ref import Ref
 from tidetable.packs import open_item, walk
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Put, Written
 from tidetable.times import from_text
 
@@ -165,7 +165,7 @@ def test_events_of_a_table_that_is_missing_or_not_recorded_are_queued_once_and_a
         world = packed()
         del world.store.tables[f"tidetable-t.quakes.{LABEL}"]
         if not recorded:
-            del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
+            del world.catalog.items["quakes", find_containing(NOW, Kind.DAY)]
         outcome = world.send(event(1), event(2), event(1) | {"data": {"n": 9}}, *burst(3, days=1))
         assert (outcome.status, outcome.accepted, outcome.queued) == (202, 3, 3)
         assert sorted((message.id, message.data["n"]) for message in world.overflow.queued) == [("1", 9), ("2", 2)]

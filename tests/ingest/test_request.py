@@ -16,7 +16,7 @@ from tidetable.config.model import IndexPolicy, LargePolicy
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.request import ingest_values
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 
 
@@ -200,7 +200,7 @@ def test_events_of_a_missing_table_are_queued_without_waiting_and_the_others_sto
 
 def test_events_of_a_period_that_is_not_recorded_are_queued_without_a_ref() -> None:
     world = World()
-    del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
+    del world.catalog.items["quakes", find_containing(NOW, Kind.DAY)]
     outcome = world.send(event(1), event(2, minutes=10))
     assert (outcome.accepted, outcome.queued, outcome.refs[0]) == (1, 1, None)
 
@@ -212,7 +212,7 @@ def test_of_events_with_one_key_that_wait_for_their_table_the_last_alone_is_queu
     if recorded:
         world.move("2026-03-01", State.CLOSED)
     else:
-        del world.catalog.items["quakes", containing(NOW, Kind.DAY)]
+        del world.catalog.items["quakes", find_containing(NOW, Kind.DAY)]
     outcome = world.send(event(1) | {"data": {"n": "first"}}, event(2), event(1) | {"data": {"n": "last"}})
     assert (outcome.accepted, outcome.queued) == (0, 3)
     assert {event.id: event.data for event in world.overflow.queued} == {"1": {"n": "last"}, "2": {"n": 2}}
@@ -221,7 +221,7 @@ def test_of_events_with_one_key_that_wait_for_their_table_the_last_alone_is_queu
 
 def test_of_a_stream_that_keeps_versions_every_version_is_queued_that_waits_for_its_table() -> None:
     stage = world(versions="keep")
-    del stage.catalog.items["quakes", containing(NOW, Kind.DAY)]
+    del stage.catalog.items["quakes", find_containing(NOW, Kind.DAY)]
     assert stage.send(numbered(1), numbered(2)).queued == 2
     assert [event.data for event in stage.overflow.queued] == [{"n": 1}, {"n": 2}]
 

@@ -19,7 +19,7 @@ from tidetable.ingest.unreadable import read_line
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.keys import Index
 from tidetable.times import to_text
-from tidetable.values import MAX_ITEM_BYTES, item_bytes
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 WINDOW = Window.of(QUAKES, NOW)
 
@@ -121,7 +121,9 @@ def test_data_nested_deeper_than_dynamodb_holds_is_invalid() -> None:
 
 
 def test_an_event_beyond_an_items_size_is_too_large() -> None:
-    room = MAX_ITEM_BYTES - item_bytes(QUAKES.layout.item_of(taken({"series": "a", "id": "x", "data": {"t": ""}})))
+    room = MAX_ITEM_BYTES - count_item_bytes(
+        QUAKES.layout.make_item(taken({"series": "a", "id": "x", "data": {"t": ""}}))
+    )
     assert isinstance(verdict({"series": "a", "id": "x", "data": {"t": "x" * room}}), Event)
     outcome = verdict({"series": "a", "id": "x", "data": {"t": "x" * (room + 1)}})
     assert isinstance(outcome, Rejection)
@@ -195,7 +197,7 @@ def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
 def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
     layout = replace(QUAKES.layout, indexes=(Index("by_kind", "kind", 1),))
     bare = {"series": "a", "id": "x", "data": {"t": ""}}
-    room = MAX_ITEM_BYTES - item_bytes(layout.item_of(taken(bare)))
+    room = MAX_ITEM_BYTES - count_item_bytes(layout.make_item(taken(bare)))
     judge = Judge(QUAKES, layout, WINDOW, NOW)
     exact, beyond = judge.judge_all([bare | {"data": {"t": "x" * (room + more)}} for more in (0, 1)])
     assert isinstance(exact, Submission)

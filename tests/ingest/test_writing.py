@@ -14,7 +14,7 @@ from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
 from tidetable.keys import Key
-from tidetable.names import parts_table
+from tidetable.names import name_parts_table
 from tidetable.ports import Guarded, Put, Transacted
 
 TABLE = "tidetable-t.quakes.2026-03-01"
@@ -23,7 +23,7 @@ TABLE = "tidetable-t.quakes.2026-03-01"
 def test_an_item_is_not_written_while_its_parts_are_not() -> None:
     """The table of parts is throttled, the item's is not: otherwise the event would be seen without its data."""
     stage = world(large=LargePolicy(beyond="chunks"))
-    stage.store.throttles = {parts_table(TABLE)}
+    stage.store.throttles = {name_parts_table(TABLE)}
     outcome = stage.send(event(1) | {"data": {"text": noise(950_000)}}, event(2))
     assert (outcome.accepted, outcome.queued) == (1, 1)
     assert [item["sk"][-1] for item in stage.table(LABEL)] == ["2"]
@@ -34,7 +34,7 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
     stage = world(large=LargePolicy(beyond="chunks"))
     stage.clock.time += timedelta(days=5)
     stage.move(LABEL, State.CLOSED)
-    stage.store.throttles = {parts_table(TABLE)}
+    stage.store.throttles = {name_parts_table(TABLE)}
     body = encode_message("quakes", [Event("a", NOW, "1", {"text": noise(950_000)})], 1)
     with pytest.raises(NotDrained, match="the chunks or the object of an event"):
         stage.drain(body)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from strict.units import item_size, read_units
+from strict.units import measure_item, read_units
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, DAY, NOON, built, event, ready, send
-from tidetable.names import parts_table
+from tidetable.names import name_parts_table
 from tidetable.query import Cost, find_latest, parse_query, run_query
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -58,7 +58,7 @@ def units_of_all(stage: Stage, table: str) -> float:
     """The units of all items of a table, if each is read by its key and strongly consistent."""
     items: list[Mapping[str, Any]] = stage.dynamo.call("Scan", {"TableName": table})["Items"]
     assert items
-    return sum(read_units(item_size(item), consistent=True) for item in items)
+    return sum(read_units(measure_item(item), consistent=True) for item in items)
 
 
 def send_large(stage: Stage, stream: str, *numbers: int) -> float:
@@ -67,7 +67,7 @@ def send_large(stage: Stage, stream: str, *numbers: int) -> float:
         data = {"n": number, "kind": "large", "text": noise(900_000, number)}
         assert send(stage, stream, event(number, data)).accepted == 1
     stage.settle()
-    return units_of_all(stage, parts_table(table_of(stage, stream)))
+    return units_of_all(stage, name_parts_table(table_of(stage, stream)))
 
 
 @pytest.mark.parametrize(("count", "requests"), [(3, 1), (102, 2)])

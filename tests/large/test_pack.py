@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aws.archive.whole import PageCompleter
-from aws.wire import item_of, item_text
+from aws.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.items import read_event
 from tests.fakes.noise import noise
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.ingest.versions import first_version
+from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Layout
-from tidetable.large.forms import MAX_EVENT_BYTES, chunk_keys, version_of
+from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.pack import Packer, Place
-from tidetable.large.whole import grouped
-from tidetable.names import parts_table
+from tidetable.large.whole import group_items
+from tidetable.names import name_parts_table
 from tidetable.ports import Put
-from tidetable.values import MAX_ITEM_BYTES, item_bytes
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.s.2026-03-01"
@@ -49,7 +49,7 @@ class World:
         self.layout = layout
         self.place = Place("s", "2026-03-01", TABLE, layout)
         self.store = FakeStore(FakeCatalog())
-        self.store.tables = {TABLE: {}, parts_table(TABLE): {}}
+        self.store.tables = {TABLE: {}, name_parts_table(TABLE): {}}
         self.values = FakeValues()
         self.unpacker = unpacker(self.store, self.values)
         self.numbers = count()
@@ -58,15 +58,15 @@ class World:
         return Packer(above, beyond, cold, Zstd(), lambda: str(next(self.numbers)))
 
     def item(self, data: dict[str, Any]) -> Item:
-        item = self.layout.item_of(Event("se#ries", TIME, "id", data), at=7)
-        return first_version(item, data) if self.layout.versioned else item
+        item = self.layout.make_item(Event("se#ries", TIME, "id", data), at=7)
+        return make_first_version(item, data) if self.layout.versioned else item
 
     def write(self, put: Put) -> Item:
         """Write a put, and read its item as DynamoDB gives it."""
         assert not self.store.write(put.parts).unwritten
         assert put.blob is None or self.values.put(put.blob)
         self.store.write([put])
-        return item_of(decode_json(item_text(self.store.tables[TABLE][put.key])))
+        return decode_item(decode_json(encode_item(self.store.tables[TABLE][put.key])))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -91,7 +91,7 @@ def test_what_is_packed_is_whole_again(
     plain = world.unpacker.whole([read], TABLE, cold=False).items[0]["data"]
     hidden = {"raw"} if cold and layout.parts else set()
     assert plain == {name: value for name, value in data.items() if name not in hidden}
-    assert "z" not in put.item or -(-item_bytes(put.item) // 1024) < -(-item_bytes(item) // 1024)
+    assert "z" not in put.item or -(-count_item_bytes(put.item) // 1024) < -(-count_item_bytes(item) // 1024)
 
 
 @settings(max_examples=100, deadline=None)
@@ -110,13 +110,13 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     world.write(put)
 
     def scanned() -> bytes:
-        page = f"[{','.join(item_text(item) for item in world.store.tables[TABLE].values())}]".encode()
+        page = f"[{','.join(encode_item(item) for item in world.store.tables[TABLE].values())}]".encode()
         return PageCompleter(world.unpacker).whole(page, TABLE)
 
     before = scanned()
-    (whole,) = map(item_of, decode_json(before))
+    (whole,) = map(decode_item, decode_json(before))
     assert whole["data"] == data
-    world.store.tables = {TABLE: {}, parts_table(TABLE): {}}
+    world.store.tables = {TABLE: {}, name_parts_table(TABLE): {}}
     world.values.blobs.clear()
     world.write(world.packer(None, "refuse").put_again(whole, world.place))
     assert decode_json(scanned()) == decode_json(before)
@@ -129,8 +129,8 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
     data = {"text": noise(length), "n": Decimal("1.50")}
     put = world.packer(None, beyond).put(world.item(data), world.place)
     assert put is not None
-    assert item_bytes(put.item) <= MAX_ITEM_BYTES
-    assert all(item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.parts)
+    assert count_item_bytes(put.item) <= MAX_ITEM_BYTES
+    assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.parts)
     read = world.write(put)
     assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
 
@@ -179,13 +179,13 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
     for seed in range(3):
         data = {"text": noise(900_000, seed)}
         event = Event("s", TIME, f"id{seed}", data)
-        put = world.packer(None, "chunks").put(world.layout.item_of(event), world.place)
+        put = world.packer(None, "chunks").put(world.layout.make_item(event), world.place)
         assert put is not None
         read.append(world.write(put))
-    keys = chunk_keys(read[0], read[0]["out"])
-    parts = world.store.tables[parts_table(TABLE)]
+    keys = list_chunk_keys(read[0], read[0]["out"])
+    parts = world.store.tables[name_parts_table(TABLE)]
     del parts[next(key for key in parts if key.pk == keys[1])]
-    damaged = next(key for key in parts if key.pk == chunk_keys(read[2], read[2]["out"])[0])
+    damaged = next(key for key in parts if key.pk == list_chunk_keys(read[2], read[2]["out"])[0])
     parts[damaged] = {**parts[damaged], "b": b"x" + parts[damaged]["b"][1:]}
     wholes = world.unpacker.whole(read, TABLE, cold=False)
     assert wholes.missing.keys() == {0, 2}
@@ -205,7 +205,7 @@ def test_a_version_beyond_100_kb_keeps_its_data_outside_of_the_item(
     data = {"text": noise(length)}
     put = world.packer(None, beyond).put(world.item(data), world.place)
     assert put is not None
-    assert item_bytes(put.item) <= 100_000
+    assert count_item_bytes(put.item) <= 100_000
     if length > 200_000:
         # A shorter text is small enough once it is compressed.
         assert marker in put.item["out"]
@@ -227,14 +227,14 @@ def test_a_version_whose_copies_in_indexes_are_too_large_to_be_superseded_is_ref
 
 def test_the_versions_of_payloads_are_told_apart_and_are_the_same_for_the_same_bytes() -> None:
     """FIPS 180: SHA-256 of "abc"; its first 96 bits."""
-    assert version_of(b"abc") == "ba7816bf8f01cfea414140de"
-    assert len({version_of(str(number).encode()) for number in range(2_000)}) == 2_000
+    assert derive_version(b"abc") == "ba7816bf8f01cfea414140de"
+    assert len({derive_version(str(number).encode()) for number in range(2_000)}) == 2_000
 
 
 def test_data_is_fetched_in_groups_of_16_megabytes() -> None:
     sizes = (8_000_000, 8_000_000, 1, 20_000_000, 15_999_999)
     items: list[Item] = [{"pk": "a#0", "sk": str(size), "out": {"o": "x", "b": size}} for size in sizes]
-    assert [[item["out"]["b"] for item in group] for group in grouped(items, cold=False)] == [
+    assert [[item["out"]["b"] for item in group] for group in group_items(items, cold=False)] == [
         [8_000_000, 8_000_000],
         [1],
         [20_000_000],

@@ -12,12 +12,12 @@ from tests.fakes.noise import noise
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
-from tidetable.ingest.versions import first_version
+from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
-from tidetable.large.forms import blob_prefix, chunk_key
+from tidetable.large.forms import make_blob_prefix, make_chunk_key
 from tidetable.large.pack import Packer, Place
 from tidetable.ports import Blob, Compressor, Put
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TABLE = "tidetable-t.s.2026-03-01"
@@ -36,8 +36,8 @@ class Doubling:
 
 
 def item_of(layout: Layout, data: dict[str, Any]) -> Item:
-    item = layout.item_of(Event("a", TIME, "id", data), at=7)
-    return first_version(item, data) if layout.versioned else item
+    item = layout.make_item(Event("a", TIME, "id", data), at=7)
+    return make_first_version(item, data) if layout.versioned else item
 
 
 def pack(
@@ -53,7 +53,9 @@ def sized(layout: Layout, size: int, *, without_data: bool = False) -> Item:
 
     def measure(length: int) -> int:
         item = item_of(layout, {"text": "x" * length})
-        return item_bytes({name: value for name, value in item.items() if name != "data"} if without_data else item)
+        return count_item_bytes(
+            {name: value for name, value in item.items() if name != "data"} if without_data else item
+        )
 
     # A text of some length has as many bytes in each of its copies.
     each = measure(2_001) - measure(2_000)
@@ -62,7 +64,7 @@ def sized(layout: Layout, size: int, *, without_data: bool = False) -> Item:
     return item_of(layout, {"text": "x" * length})
 
 
-def form_of(put: Put | None) -> str:
+def choose_form(put: Put | None) -> str:
     """How a put keeps its data: data, z, chunks or s3; refused if there is none."""
     if put is None:
         return "refused"
@@ -75,41 +77,41 @@ def form_of(put: Put | None) -> str:
 def test_an_event_has_2_500_000_bytes_of_json_at_the_most(length: int, form: str) -> None:
     item = item_of(PLAIN, {"text": "x" * (length - 11)})
     assert len(encode_json(item["data"])) == length
-    assert form_of(pack(item, PLAIN, None, "s3")) == form
+    assert choose_form(pack(item, PLAIN, None, "s3")) == form
 
 
 @pytest.mark.parametrize(("length", "form"), [(2_048, "data"), (2_049, "z")])
 def test_json_of_exactly_compress_above_stays_as_it_is(length: int, form: str) -> None:
     item = item_of(PLAIN, {"text": "x" * (length - 11)})
-    assert form_of(pack(item, PLAIN, 2_048, "refuse")) == form
+    assert choose_form(pack(item, PLAIN, 2_048, "refuse")) == form
 
 
 def test_an_item_below_compress_above_stays_though_its_json_is_longer() -> None:
     """DynamoDB keeps a number of 37 digits in 20 bytes, and JSON takes 37."""
     item = item_of(PLAIN, {"numbers": [int("1234567" * 5 + "89")] * 100})
-    assert item_bytes(item) < 3_000 < 3_700 < len(encode_json(item["data"]))
-    assert form_of(pack(item, PLAIN, 3_000, "refuse")) == "data"
+    assert count_item_bytes(item) < 3_000 < 3_700 < len(encode_json(item["data"]))
+    assert choose_form(pack(item, PLAIN, 3_000, "refuse")) == "data"
 
 
 @pytest.mark.parametrize(("size", "form"), [(100_000, "data"), (100_001, "s3")])
 def test_a_version_of_100_000_bytes_stays_in_its_item(size: int, form: str) -> None:
     layout = Layout("series", 2, "id", versioned=True)
-    assert form_of(pack(sized(layout, size), layout, None, "refuse", Doubling())) == form
+    assert choose_form(pack(sized(layout, size), layout, None, "refuse", Doubling())) == form
 
 
 # An item has 409,600 bytes, and a version may gain 1,024.
 @pytest.mark.parametrize(("size", "form"), [(408_576, "s3"), (408_577, "refused")])
 def test_a_version_that_may_grow_out_of_an_item_is_refused_where_the_policy_says_so(size: int, form: str) -> None:
     layout = Layout("series", 2, "id", versioned=True)
-    assert form_of(pack(sized(layout, size), layout, None, "refuse", Doubling())) == form
+    assert choose_form(pack(sized(layout, size), layout, None, "refuse", Doubling())) == form
 
 
 @pytest.mark.parametrize("parts", [False, True])
 def test_a_version_that_fits_an_item_once_it_is_compressed_is_not_refused(parts: bool) -> None:
     layout = Layout("series", 2, "id", versioned=True, parts=parts)
     item = item_of(layout, {"text": noise(250_000) + "x" * 300_000})
-    assert item_bytes(item) > 409_600
-    assert form_of(pack(item, layout, 1_024, "refuse")) == ("chunks" if parts else "s3")
+    assert count_item_bytes(item) > 409_600
+    assert choose_form(pack(item, layout, 1_024, "refuse")) == ("chunks" if parts else "s3")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_version_that_fits_an_item_once_it_is_compressed_is_not_refused(parts:
 def test_an_item_whose_copies_for_indexes_leave_no_unit_free_is_refused(layout: Layout, bare: int) -> None:
     for more, form in ((0, "s3"), (1, "refused")):
         item = sized(layout, bare + more, without_data=True)
-        assert form_of(pack(item, layout, None, "s3", Doubling())) == form
+        assert choose_form(pack(item, layout, None, "s3", Doubling())) == form
 
 
 @pytest.mark.parametrize(
@@ -144,13 +146,13 @@ def test_a_policy_says_whether_it_packs_and_which_items_need_no_packing(
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:
     place = "2026-03-01T12:00:00.000000Z#id"
-    assert chunk_key(Key("a#0", place), "ab", 3) == f"a#0#{place}#ab#3"
-    assert chunk_key(Key("a#0", f"v2#{place}"), "ab", 3) == f"a#0#{place}#ab#3"
+    assert make_chunk_key(Key("a#0", place), "ab", 3) == f"a#0#{place}#ab#3"
+    assert make_chunk_key(Key("a#0", f"v2#{place}"), "ab", 3) == f"a#0#{place}#ab#3"
 
 
 def test_the_prefix_of_a_period_is_not_that_of_a_longer_label() -> None:
-    assert blob_prefix("s", "2026-03") == "large/stream=s/period=2026-03/"
-    assert blob_prefix("s") == "large/stream=s/"
+    assert make_blob_prefix("s", "2026-03") == "large/stream=s/period=2026-03/"
+    assert make_blob_prefix("s") == "large/stream=s/"
 
 
 def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group() -> None:
@@ -164,7 +166,7 @@ def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_c
     packer = Packer(None, "refuse", (), Zstd(), lambda: "1")
     for layout, form in ((PLAIN, "s3"), (Layout("time", 4, "id", 21_600, parts=True), "chunks")):
         item = {**item_of(layout, {"text": "x"}), "packed": {"data": "chunks"}}
-        assert form_of(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
+        assert choose_form(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
 
 
 def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:

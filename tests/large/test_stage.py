@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.killed import killed_after_every_change
-from tests.worlds.large import CONFIG, DAY, NOON, SENT, STREAMS, age, ask, built, entry_of, event, ready, send
+from tests.worlds.large import CONFIG, DAY, NOON, SENT, STREAMS, age, ask, built, event, read_entry, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveFailed
@@ -162,7 +162,7 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     stage.clock.sleep(7 * 86_400)
     age(stage)
     assert plain(ask(stage, "stored")) == plain(SENT[:1])
-    archived = entry_of(stage).archive
+    archived = read_entry(stage).archive
     assert archived is not None
     # The query waits two seconds before it reads.
     stage.clock.time = archived.at + timedelta(days=30) - timedelta(seconds=3)
@@ -182,15 +182,15 @@ def test_an_archive_that_has_expired_is_a_gap_with_a_reason_and_the_catalog_is_t
     with pytest.raises(ArchiveFailed, match="expired at 2026-04-2"):
         stage.restore("stored", DAY)
     assert stage.sweep().lapsed == 0, "the bucket has not deleted it yet"
-    assert entry_of(stage).archived is not None
+    assert read_entry(stage).archived is not None
     stage.bucket.objects = {key: body for key, body in stage.bucket.objects.items() if "stored" not in key}
     assert stage.sweep(dry_run=True).lapsed >= 1
-    assert entry_of(stage).archived is not None
+    assert read_entry(stage).archived is not None
     assert stage.sweep().lapsed >= 1
     stage.settle()
     # A longer expiry from now on does not bring it back.
     stage.config = parse(CONFIG)
-    archive = entry_of(stage).archive
+    archive = read_entry(stage).archive
     assert archive is not None
     assert archive.expired_at == archived.at + timedelta(days=30)
     assert gaps() == ["archive expired"]

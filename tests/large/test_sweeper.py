@@ -11,7 +11,7 @@ import settings
 import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
-from tests.worlds.large import CONFIG, entry_of, orphan
+from tests.worlds.large import CONFIG, orphan, read_entry
 from tidetable.catalog import State
 from tidetable.errors import BadInvocation
 from tidetable.ports import Blob
@@ -104,7 +104,7 @@ def test_objects_of_deleted_periods_count_as_swept_and_bytes_as_bytes(
     lost = orphan(stage, "stored", 0)
     stage.values.put(Blob(lost.key, b"x" * 100, lost.owner))
     stage.clock.sleep(86_400)
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     stage.catalog.move(entry, State.DELETED, expected=(entry.state,))
     report = invoke(sweeper, source="schedule")
     assert (report["expired"], report["orphans"]) == (3, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
-from tests.worlds.large import CONFIG, DAY, SENT, STREAMS, age, ask, built, entry_of, event, orphan, ready, send
+from tests.worlds.large import CONFIG, DAY, SENT, STREAMS, age, ask, built, event, orphan, read_entry, ready, send
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import StoreUnavailable
@@ -149,7 +149,7 @@ def test_objects_of_a_table_that_is_archived_while_they_are_swept_are_kept(monke
     owner = stage.values.owner
 
     def archived_meanwhile(key: str) -> Key | None:
-        entry = entry_of(stage)
+        entry = read_entry(stage)
         stage.catalog.move(entry, State.ARCHIVED, expected=(entry.state,))
         return owner(key)
 
@@ -160,7 +160,7 @@ def test_objects_of_a_table_that_is_archived_while_they_are_swept_are_kept(monke
 
 def test_objects_of_a_deleted_period_stay_for_a_day_and_those_of_an_unknown_period_stay() -> None:
     stage = built()
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     stage.catalog.move(entry, State.DELETED, expected=(entry.state,))
     stage.values.put(orphan(stage, "stored", 0))
     for label in ("1999-01-01", "no-period"):

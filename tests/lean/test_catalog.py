@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aws.catalog_items import attributes, period_key
+from aws.catalog_items import make_attributes, make_period_key
 from aws.codec import to_wire
 from aws.lean.catalog import LeanCatalog
 from aws.lean.keys import LeanKeys
@@ -21,7 +21,7 @@ NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 def stored(label: str) -> dict[str, Any]:
     """A day's entry as the service answers it."""
     entry = Entry("quakes", from_label(label), f"t.{label}", QUAKES.layout, State.OPEN, NOON)
-    return to_wire({**period_key("quakes", entry.period), **attributes(entry)})
+    return to_wire({**make_period_key("quakes", entry.period), **make_attributes(entry)})
 
 
 def test_the_entry_before_a_range_is_the_last_before_it_and_counts_if_it_reaches_into_the_range() -> None:
@@ -106,7 +106,7 @@ def test_a_list_of_copies_that_is_none_names_no_region(value: Any, regions: tupl
     script = Script(lambda *_: {"Items": [{**stored("2026-03-04"), "copies": to_wire({"value": value})["value"]}]})
     (entry,) = LeanCatalog(script.client, "catalog").entries("quakes")
     assert entry.copies == regions
-    assert "copies" not in attributes(replace(entry, copies=()))
+    assert "copies" not in make_attributes(replace(entry, copies=()))
 
 
 def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:

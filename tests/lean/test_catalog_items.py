@@ -8,22 +8,22 @@ from msgspec.structs import replace
 
 from aws.catalog import DynamoCatalog
 from aws.catalog_items import (
-    attributes,
     backfill_key,
     backfill_of,
-    before,
-    entry_of,
-    horizon_item,
-    lease_item,
-    opened_item,
-    period_key,
-    policy_item,
-    policy_of,
-    ranges,
-    secret_of,
+    bound_entries,
+    bound_entries_before,
+    make_attributes,
+    make_horizon_item,
+    make_lease_item,
+    make_opened_item,
+    make_period_key,
+    make_policy_item,
+    read_entry,
+    read_policy,
+    read_secret,
 )
 from aws.codec import to_wire
-from aws.wire import item_of
+from aws.wire import decode_item
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
@@ -60,7 +60,7 @@ FULL = replace(
 
 def stored(item: Item) -> Item:
     """An item as it comes back: every number is a Decimal."""
-    return item_of(to_wire(item))
+    return decode_item(to_wire(item))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def stored(item: Item) -> Item:
     ],
 )
 def test_an_entry_is_read_as_it_was_recorded(entry: Entry) -> None:
-    found = entry_of(stored(period_key("quakes", entry.period) | attributes(entry)))
+    found = read_entry(stored(make_period_key("quakes", entry.period) | make_attributes(entry)))
     assert found == entry
     # Its counts are whole numbers again.
     assert repr(found) == repr(entry)
@@ -82,40 +82,40 @@ def test_an_entry_is_read_as_it_was_recorded(entry: Entry) -> None:
 
 def test_an_entry_of_an_older_release_is_read() -> None:
     """It had fewer attributes, and its indexes were all sorted by time; a release that knows no more can read them."""
-    item = stored(attributes(PLAIN))
+    item = stored(make_attributes(PLAIN))
     item["layout"] = {"partition_by": "time", "shards": 4, "shard_by": "series", "bucket": 21_600}
-    assert entry_of(item) == PLAIN
+    assert read_entry(item) == PLAIN
     item["layout"] |= {"indexes": [["by_status", "status", 4]], "pack": None}
     item["seen"] = {"write": 5, "read": 6, "class": "standard"}
-    found = entry_of(item)
+    found = read_entry(item)
     assert found.layout.indexes == (Index("by_status", "status", 4),)
     assert (found.layout.pack, found.scaled, found.scaling) == (None, False, "")
     assert found.seen == Seen(5, 6, TableClass.STANDARD)
-    written = attributes(FULL)["layout"]["indexes"]
+    written = make_attributes(FULL)["layout"]["indexes"]
     assert [len(index) for index in written] == [8, 8, 8, 8, 8, 10, 10]
     assert written[0] == ["by_status", "status", 4, "time", None, "", [], False]
     assert written[6] == ["near", "", 1, "mag", None, "", [], False, [], True]
 
 
 def test_what_is_not_known_has_no_attribute() -> None:
-    assert set(attributes(PLAIN)) == {"stream", "label", "table", "state", "created_at", "layout"}
-    assert "pack" not in attributes(PLAIN)["layout"]
+    assert set(make_attributes(PLAIN)) == {"stream", "label", "table", "state", "created_at", "layout"}
+    assert "pack" not in make_attributes(PLAIN)["layout"]
 
 
 def test_every_key_of_the_catalog_is_written_out() -> None:
     start = "2026-03-05T12:00:00.000000Z"
     midnight = "2026-03-05T00:00:00.000000Z"
-    assert period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
-    assert lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
-    assert horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
+    assert make_period_key("quakes", PLAIN.period) == {"pk": "stream#quakes", "sk": f"{midnight}#2026-03-05"}
+    assert make_lease_item("lifecycle") == {"pk": "lease#lifecycle", "sk": "lease"}
+    assert make_horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
     backfill = Backfill("quakes", NOON, NOON + DAY, Opened(NOON + DAY, 5, 6))
     key = {"pk": "backfill#quakes", "sk": f"{start}#2026-03-06T12:00:00.000000Z"}
     assert backfill_key(backfill) == key
-    assert backfill_of(stored(key | {"opened": opened_item(backfill.opened)})) == backfill
+    assert backfill_of(stored(key | {"opened": make_opened_item(backfill.opened)})) == backfill
     for recorded in (RecordedPolicy("quakes", "{}"), RecordedPolicy("quakes", "{}", NOON)):
-        item = policy_item(recorded)
+        item = make_policy_item(recorded)
         assert (item["pk"], item["sk"]) == ("policies", "quakes")
-        assert policy_of(stored(item)) == recorded
+        assert read_policy(stored(item)) == recorded
 
 
 @pytest.mark.parametrize(
@@ -130,19 +130,19 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
 def test_a_range_of_entries_lies_between_keys_that_dynamodb_takes(
     start: Any, end: Any, bounds: tuple[str, ...]
 ) -> None:
-    assert ranges(start, end) == bounds
+    assert bound_entries(start, end) == bounds
 
 
 def test_the_entries_before_an_instant_lie_below_a_key() -> None:
-    assert before(NOON) == "2026-03-05T12:00:00.000000Z"
-    assert before(datetime(1969, 1, 1, tzinfo=UTC)) == EPOCH
-    assert before(None) > "9999-12-31T00:00:00.000000Z#9999-12-31"
+    assert bound_entries_before(NOON) == "2026-03-05T12:00:00.000000Z"
+    assert bound_entries_before(datetime(1969, 1, 1, tzinfo=UTC)) == EPOCH
+    assert bound_entries_before(None) > "9999-12-31T00:00:00.000000Z#9999-12-31"
 
 
 def test_without_a_secret_the_store_is_not_available() -> None:
-    assert secret_of([{"secret": "00ff"}]) == b"\x00\xff"
+    assert read_secret([{"secret": "00ff"}]) == b"\x00\xff"
     with pytest.raises(StoreUnavailable, match=r"^no secret: the lifecycle has not made the secret"):
-        secret_of([])
+        read_secret([])
 
 
 class Recorder:

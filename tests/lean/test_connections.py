@@ -222,9 +222,9 @@ def partitions() -> list[tuple[str, str]]:
 def test_an_endpoint_is_in_the_domain_of_its_regions_partition() -> None:
     regions = partitions()
     assert len(regions) > 30
-    assert {region: lean.domain_of(region) for region, _ in regions} == dict(regions)
-    assert lean.domain_of("eusc-de-east-1") == "amazonaws.eu"
-    assert lean.domain_of("eu-west-1") == "amazonaws.com"
+    assert {region: lean.find_domain(region) for region, _ in regions} == dict(regions)
+    assert lean.find_domain("eusc-de-east-1") == "amazonaws.eu"
+    assert lean.find_domain("eu-west-1") == "amazonaws.com"
 
 
 # https://www.amazontrust.com/repository/: SHA-256 of each root's certificate.

@@ -8,7 +8,7 @@ from aws.lean.client import NoAnswer, Refused
 from aws.lean.rollups import LeanRollups
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.keys import suffix_of
+from tidetable.keys import compute_suffix
 
 DAY = "2026-03-01"
 THROTTLED = Refused("ThrottlingException", "slow down", b"{}")
@@ -39,12 +39,12 @@ def test_notes_are_put_25_at_a_time_spread_over_16_partitions() -> None:
     assert [len(batch) for batch in batches] == [25, 25, 10]
     # A suffix is calculated as that of an event: the first four bytes of SHA-256, here modulo 16.
     assert batches[0][0] == put("device-0", 2)
-    assert batches[0][:2] == [put(name, suffix_of(name, 16)) for name in names[:2]]
+    assert batches[0][:2] == [put(name, compute_suffix(name, 16)) for name in names[:2]]
     assert len({batch["PutRequest"]["Item"]["pk"]["S"] for some in batches for batch in some}) == 16
 
 
 def test_only_what_is_throttled_is_put_again(pauses: list[float]) -> None:
-    left = {"UnprocessedItems": {"rollups": [put("b", suffix_of("b", 16))]}}
+    left = {"UnprocessedItems": {"rollups": [put("b", compute_suffix("b", 16))]}}
     rollups, script = scripted(left, THROTTLED, {"UnprocessedItems": {}})
     rollups.put_notes("s", DAY, ["a", "b"], 7)
     sent = [
@@ -106,7 +106,7 @@ def test_a_note_that_was_put_again_meanwhile_stays() -> None:
 
 def cleared(reply: Any) -> tuple[int, Script]:
     """Clear the notes of a day that has one, of a; ``reply`` is the answer to its deletion."""
-    partition = f"s#series#{DAY}#{suffix_of('a', 16)}"
+    partition = f"s#series#{DAY}#{compute_suffix('a', 16)}"
 
     def answer(_: int, body: dict[str, Any]) -> Any:
         if "Key" in body:
@@ -125,7 +125,7 @@ def test_a_note_that_was_put_again_meanwhile_stays_and_counts_not() -> None:
         "DeleteItem",
         {
             "TableName": "rollups",
-            "Key": {"pk": {"S": f"s#series#{DAY}#{suffix_of('a', 16)}"}, "sk": {"S": "a"}},
+            "Key": {"pk": {"S": f"s#series#{DAY}#{compute_suffix('a', 16)}"}, "sk": {"S": "a"}},
             "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
             "ExpressionAttributeNames": {"#at": "at"},
             "ExpressionAttributeValues": {":before": {"N": "9"}},

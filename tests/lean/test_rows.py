@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.lean.rows import PlainItem, object_text, texts_of
+from aws.lean.rows import PlainItem, render_object, render_texts
 from aws.wire import NAMED, plain
 from tests.worlds.parts import awkward, names
 from tidetable.exact import decode_json
@@ -31,17 +31,17 @@ def item(data: dict[str, Any], **more: Any) -> dict[str, Any]:
 @settings(max_examples=300, deadline=None)
 @given(datas)
 def test_the_text_is_the_data(data: dict[str, Any]) -> None:
-    texts = texts_of(DECODE(msgspec.json.encode([item(data)])))
+    texts = render_texts(DECODE(msgspec.json.encode([item(data)])))
     assert texts is not None
     wanted = {name: plain(value) for name, value in data.items()}
     assert decode_json(texts[0]) == wanted
-    assert decode_json(object_text(data)) == wanted
+    assert decode_json(render_object(data)) == wanted
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.dictionaries(letters, flat, max_size=3), max_size=4))
 def test_the_texts_of_a_page_are_the_data_of_its_items(many: list[dict[str, Any]]) -> None:
-    texts = texts_of(DECODE(msgspec.json.encode([item(data) for data in many])))
+    texts = render_texts(DECODE(msgspec.json.encode([item(data) for data in many])))
     assert texts is not None
     wanted = [{name: plain(value) for name, value in data.items()} for data in many]
     assert [decode_json(text) for text in texts] == wanted
@@ -57,7 +57,7 @@ def test_braces_in_texts_and_names_are_no_ends_of_values() -> None:
         {"a": {"S": 'x"}y'}},
         {"a": {"S": '"}'}, "b": {"S": "z"}},
     ):
-        texts = texts_of(DECODE(msgspec.json.encode([item(data)])))
+        texts = render_texts(DECODE(msgspec.json.encode([item(data)])))
         assert texts is not None
         assert decode_json(texts[0]) == {name: plain(value) for name, value in data.items()}
 
@@ -70,10 +70,10 @@ def test_what_is_more_than_a_plain_event_is_left_to_the_long_way() -> None:
         {"version": {"N": "1"}},
     ]
     for attributes in more:
-        assert texts_of(DECODE(msgspec.json.encode([item({}), item({}, **attributes)]))) is None
+        assert render_texts(DECODE(msgspec.json.encode([item({}), item({}, **attributes)]))) is None
     without = item({})
     del without["data"]
-    assert texts_of(DECODE(msgspec.json.encode([without]))) is None
+    assert render_texts(DECODE(msgspec.json.encode([without]))) is None
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
@@ -85,7 +85,7 @@ def test_an_item_without_data_is_left_to_the_long_way_whatever_is_beside_it(
     items = [item(data), item({"n": {"N": "1"}})]
     without = item({})
     del without["data"]
-    assert texts_of(DECODE(msgspec.json.encode([*items[:position], without, *items[position:]]))) is None
+    assert render_texts(DECODE(msgspec.json.encode([*items[:position], without, *items[position:]]))) is None
 
 
 @pytest.mark.parametrize("data", [{"S": "text"}, {"S": "{{"}, {"N": "1"}, {"L": [{"L": []}]}, {"NULL": True}])
@@ -94,8 +94,8 @@ def test_an_item_whose_data_is_no_map_is_left_to_the_long_way(position: int, dat
     """Somebody else wrote it, and the events beside it are read."""
     items = [item({"a": {"M": {}}}), item({"n": {"N": "1"}})]
     other = item({}) | {"data": data}
-    assert texts_of(DECODE(msgspec.json.encode([*items[:position], other, *items[position:]]))) is None
-    assert texts_of(DECODE(msgspec.json.encode([other]))) is None
+    assert render_texts(DECODE(msgspec.json.encode([*items[:position], other, *items[position:]]))) is None
+    assert render_texts(DECODE(msgspec.json.encode([other]))) is None
 
 
 def test_names_that_are_data_do_not_fill_the_memory() -> None:

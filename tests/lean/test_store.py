@@ -16,7 +16,7 @@ from tests.ingest.streams import QUAKES
 from tidetable.catalog import Entry, State
 from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.keys import Key
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -219,7 +219,7 @@ def test_a_cancelled_transaction_says_which_condition_failed(
 ) -> None:
     body = json.dumps({"CancellationReasons": reasons}).encode()
     script = Script(lambda *_: Refused("TransactionCanceledException", "cancelled", body))
-    entry = Entry("quakes", containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
+    entry = Entry("quakes", find_containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
     assert script.store.transact([Guarded(puts(1)[0], "newer")], entry) is outcome
 
 
@@ -242,7 +242,7 @@ def test_the_catalog_is_read_consistently_where_that_is_wanted_only() -> None:
 def test_a_transaction_with_an_entry_is_fenced_by_the_entrys_state() -> None:
     """What the archive changes first: no put may land after that."""
     script = Script(lambda *_: {})
-    entry = Entry("quakes", containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
+    entry = Entry("quakes", find_containing(NOON, Kind.DAY), "t", QUAKES.layout, State.CLOSED, NOON)
     guarded = [Guarded(puts(1)[0], "newer")]
     assert script.store.transact(guarded, entry) is Transacted.DONE
     assert script.store.transact(guarded) is Transacted.DONE

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import Binary
 
-from aws.wire import batch_body, batches_of, item_of, item_text, plain, put_body, put_text, value_of, value_text
+from aws.wire import (
+    decode_item,
+    decode_value,
+    encode_batch,
+    encode_item,
+    encode_value,
+    plain,
+    put_body,
+    put_text,
+    split_batches,
+)
 from tidetable.ports import Guarded, Put
 
 TRICKY = 'é"\\\n\x00😀'
@@ -40,12 +50,12 @@ TRICKY = 'é"\\\n\x00😀'
     ],
 )
 def test_each_value_is_written_as_its_attribute_value(value: Any, written: dict[str, Any]) -> None:
-    assert json.loads(value_text(value)) == written
+    assert json.loads(encode_value(value)) == written
     # In the data of an event, and in an item with more attributes.
     event = {"pk": "p#0", "sk": TRICKY, "at": 7, "data": {"v": value, "w": "x"}}
     texts = {"pk": {"S": "p#0"}, "sk": {"S": TRICKY}, "at": {"N": "7"}, "data": {"M": {"v": written, "w": {"S": "x"}}}}
-    assert json.loads(item_text(event)) == texts
-    assert json.loads(item_text({**event, "in_x": value})) == texts | {"in_x": written}
+    assert json.loads(encode_item(event)) == texts
+    assert json.loads(encode_item({**event, "in_x": value})) == texts | {"in_x": written}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +76,7 @@ def test_each_value_is_written_as_its_attribute_value(value: Any, written: dict[
     ],
 )
 def test_an_item_of_four_attributes_need_not_be_an_event(item: dict[str, Any], written: dict[str, Any]) -> None:
-    assert json.loads(item_text(item)) == written
+    assert json.loads(encode_item(item)) == written
 
 
 @pytest.mark.parametrize(
@@ -88,8 +98,8 @@ def test_an_item_of_four_attributes_need_not_be_an_event(item: dict[str, Any], w
 def test_an_attribute_value_is_read_as_it_is_and_in_data_as_json_has_it(
     written: dict[str, Any], value: Any, in_data: Any
 ) -> None:
-    assert value_of(written) == value
-    assert item_of({"x": written}) == {"x": value}
+    assert decode_value(written) == value
+    assert decode_item({"x": written}) == {"x": value}
     found = plain(written)
     assert (found, type(found)) == (in_data, type(in_data))
     if "NS" in written:
@@ -97,8 +107,8 @@ def test_an_attribute_value_is_read_as_it_is_and_in_data_as_json_has_it(
 
 
 def test_binary_values_that_boto3_has_read_are_bytes_already() -> None:
-    assert value_of({"B": b"\x00\x01\x02"}) == b"\x00\x01\x02"
-    assert value_of({"BS": [b"AAEC"]}) == {b"AAEC"}
+    assert decode_value({"B": b"\x00\x01\x02"}) == b"\x00\x01\x02"
+    assert decode_value({"BS": [b"AAEC"]}) == {b"AAEC"}
 
 
 ITEM = {"pk": "p#0", "sk": "s", "at": 7, "data": {"v": 1}}
@@ -142,13 +152,13 @@ def test_a_put_has_its_condition_alone_and_in_a_transaction(guard: Any, members:
 def test_a_batch_is_of_one_table_and_says_what_it_took() -> None:
     puts = [Put("t", ITEM), Put("t", {**ITEM, "sk": "z"})]
     items = [{"PutRequest": {"Item": WRITTEN}}, {"PutRequest": {"Item": {**WRITTEN, "sk": {"S": "z"}}}}]
-    assert json.loads(batch_body(puts)) == {"RequestItems": {"t": items}, "ReturnConsumedCapacity": "TOTAL"}
+    assert json.loads(encode_batch(puts)) == {"RequestItems": {"t": items}, "ReturnConsumedCapacity": "TOTAL"}
 
 
 def batched(*puts: tuple[str, str, int]) -> list[list[str]]:
     """The batches of so many puts of each table and partition, in this order: a put is told by its three names."""
     many = [Put(table, {"pk": pk, "sk": str(number)}) for table, pk, count in puts for number in range(count)]
-    return [[f"{put.table}{put.item['pk']}{put.item['sk']}" for put in batch] for batch in batches_of(many)]
+    return [[f"{put.table}{put.item['pk']}{put.item['sk']}" for put in batch] for batch in split_batches(many)]
 
 
 def test_batches_take_tables_and_partitions_in_turn() -> None:

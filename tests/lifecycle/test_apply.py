@@ -15,7 +15,7 @@ from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapac
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.ladder import Level
-from tidetable.period_tables import PeriodTables, beside, table_tags
+from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
 from tidetable.ports import TableSpec
 
 TODAY = "2026-03-15"
@@ -201,19 +201,19 @@ def test_an_archive_may_take_what_is_left_of_the_run_and_no_more() -> None:
 
 def test_a_table_is_no_table_of_an_entry_that_does_not_name_it_whatever_its_tags() -> None:
     world = lived()
-    tags = table_tags("t", "s", TODAY)
+    tags = make_table_tags("t", "s", TODAY)
     for name in (f"{TABLE}.parts", "tidetable-t.s.2026-03-99"):
         world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, tags))
         world.clock.sleep(10)
         with pytest.raises(NotOurs, match=f"table {name} is not a table of period {TODAY} of s"):
-            period_tables(world).owned(entry(world), name)
-    assert period_tables(world).owned(entry(world)).name == TABLE
+            period_tables(world).find_owned(entry(world), name)
+    assert period_tables(world).find_owned(entry(world)).name == TABLE
 
 
 def test_a_table_of_another_stages_name_is_never_ours() -> None:
     world = lived()
     name = f"tidetable-other.s.{TODAY}"
-    world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, table_tags("t", "s", TODAY)))
+    world.tables.create(TableSpec(name, None, None, TableClass.STANDARD, make_table_tags("t", "s", TODAY)))
     world.clock.sleep(10)
     with pytest.raises(Exception, match="tidetable-other"):
         period_tables(world).delete(replace(entry(world), table=name))
@@ -282,11 +282,11 @@ def test_recovery_that_is_not_there_yet_is_waited_for() -> None:
 def test_the_table_of_parts_has_the_tags_and_the_key_of_its_period_table_and_nothing_that_costs_by_itself() -> None:
     world = lived()
     indexes = entry(world).layout.indexes
-    tags = {**table_tags("t", "s", TODAY), "team": "x"}
+    tags = {**make_table_tags("t", "s", TODAY), "team": "x"}
     spec = TableSpec(
         TABLE, 10, 20, TableClass.INFREQUENT, tags, indexes, True, {"i": (1, 1)}, (9000, 9000), (5, 5), "arn:key", "keys-only"
     )  # fmt: skip
-    assert beside(spec) == TableSpec(
+    assert make_parts_spec(spec) == TableSpec(
         f"{TABLE}.parts", None, None, TableClass.INFREQUENT, tags, (), True, {}, None, None, "arn:key", "none", False
     )
 

@@ -23,7 +23,7 @@ from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
 from tidetable.keys import Layout
-from tidetable.lifecycle.premake import opening, periods_to_exist
+from tidetable.lifecycle.premake import find_missing_periods, opening
 from tidetable.periods import from_label
 from tidetable.problems import ProblemError
 from tidetable.times import from_text
@@ -225,11 +225,11 @@ def test_what_an_import_writes_as_its_backfill_ends_is_not_left_out_of_an_archiv
 def test_a_backfill_that_is_over_makes_no_tables() -> None:
     config = parse(TWO).streams["s"]
     over = Backfill("s", *SECOND, Opened(NOON, None, None))
-    assert [period.label for period, _ in periods_to_exist(config, NOON, [], [over])] == [
+    assert [period.label for period, _ in find_missing_periods(config, NOON, [], [over])] == [
         "2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17",
     ]  # fmt: skip
     running = replace(over, opened=Opened(NOON + timedelta(seconds=1), None, None))
-    labels = [period.label for period, _ in periods_to_exist(config, NOON, [], [running])]
+    labels = [period.label for period, _ in find_missing_periods(config, NOON, [], [running])]
     assert labels[0] == "2026-02-20"
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidetable.config import TableClass
-from tidetable.lifecycle.budget import next_decrease
+from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.ports import Table
 
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -30,4 +30,4 @@ def test_a_decrease_is_allowed_or_says_from_when(
     if isinstance(last, str):
         # 23:50 of the day before, 25 minutes ago.
         last, now = datetime(2026, 3, 14, 23, 50, tzinfo=UTC), datetime(2026, 3, 15, 0, 15, tzinfo=UTC)
-    assert next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), now) == expected
+    assert find_next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), now) == expected

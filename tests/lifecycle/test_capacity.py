@@ -14,8 +14,8 @@ from aws.scaling import ApplicationScaling
 from tests.lifecycle.world import INDEXED, NOON, SCALED, World, configuration, outcomes
 from tidetable.config import Autoscaling, Range
 from tidetable.errors import ConfigError
-from tidetable.lifecycle.ladder import level_for
-from tidetable.periods import Kind, containing
+from tidetable.lifecycle.ladder import choose_level
+from tidetable.periods import Kind, find_containing
 
 TODAY = "tidetable-t.s.2026-03-15"
 MIXED = """
@@ -197,11 +197,13 @@ def test_tables_of_one_age_change_one_after_another_but_none_too_late_to_rise() 
     stagger = timedelta(minutes=30)
     steps, rises = set(), set()
     for number in range(50):
-        other_entry = replace(entry, table=f"tidetable-t.s{number}.2026-03-15", period=containing(NOON, Kind.DAY))
+        other_entry = replace(entry, table=f"tidetable-t.s{number}.2026-03-15", period=find_containing(NOON, Kind.DAY))
         edge = other_entry.period.end + stream.late
         steps.add(
             next(
-                m for m in range(60) if level_for(other_entry, stream, edge + timedelta(minutes=m), stagger).write == 2
+                m
+                for m in range(60)
+                if choose_level(other_entry, stream, edge + timedelta(minutes=m), stagger).write == 2
             )
         )
         early = other_entry.period.start - timedelta(hours=2)
@@ -209,7 +211,7 @@ def test_tables_of_one_age_change_one_after_another_but_none_too_late_to_rise() 
             next(
                 m
                 for m in range(120)
-                if level_for(other_entry, stream, early + timedelta(minutes=m), stagger).write == 10
+                if choose_level(other_entry, stream, early + timedelta(minutes=m), stagger).write == 10
             )
         )
     assert len(steps) > 15

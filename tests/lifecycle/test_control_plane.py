@@ -12,7 +12,7 @@ from tests.worlds.control_plane import INDEX_AFTER, KEY, LIFECYCLE, NOON, entry,
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import TableUnusable
-from tidetable.period_tables import PeriodTables, at_most
+from tidetable.period_tables import PeriodTables, limit_time
 
 # Point-in-time recovery
 
@@ -144,7 +144,7 @@ def test_a_state_that_does_not_pass_ends_the_wait_at_once() -> None:
     stage = Stage(NOON, LIFECYCLE + stream("s", table=f'encryption = "{KEY}"'))
     stage.run_lifecycle()
     stage.dynamo.account.lost_keys.add(KEY)
-    held = PeriodTables("lapse", stage.tables, stage.clock, at_most(60, stage.clock, lambda: 60.0))
+    held = PeriodTables("lapse", stage.tables, stage.clock, limit_time(60, stage.clock, lambda: 60.0))
     began = stage.clock.now()
     with pytest.raises(TableUnusable, match=r"2026-03-15 is INACCESSIBLE_ENCRYPTION_CREDENTIALS; see the runbook"):
         held.settled("tidetable-lapse.s.2026-03-15")

@@ -131,7 +131,7 @@ def test_a_copy_that_was_given_up_is_begun_again_and_reported_if_that_goes_on() 
         account = stage.others[IRELAND].account
         account.settle()
         for name in set(account.tables) - {CATALOG}:
-            account.remover(account.tables[name])()
+            account.make_remover(account.tables[name])()
 
     run(stage)
     for minutes in range(0, 115, 5):

@@ -16,7 +16,7 @@ from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCa
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
 from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.known import known_streams
+from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.ladder import Level
 from tidetable.lifecycle.observe import Observed, observe
 from tidetable.lifecycle.plan import plan
@@ -254,7 +254,7 @@ def test_a_removed_streams_tables_keep_their_units_for_a_day(after: timedelta, w
     world.run()
     removed = msgspec.structs.replace(world.config, streams={})
     world.catalog.recorded["s"] = world.catalog.recorded["s"]._replace(removed=NOON)
-    policy = known_streams(removed, world.catalog, NOON + after).config.streams["s"]
+    policy = find_known_streams(removed, world.catalog, NOON + after).config.streams["s"]
     assert policy.capacity.ladder[0].write == writes
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.lifecycle.world import World, configuration, outcomes
 from tidetable.catalog import Backfill, Opened, State
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
-from tidetable.lifecycle.known import at_lowest
-from tidetable.lifecycle.ladder import level_of
-from tidetable.periods import Kind, containing
+from tidetable.lifecycle.known import lower_fully
+from tidetable.lifecycle.ladder import compute_level
+from tidetable.periods import Kind, find_containing
 
 LATE = """
         mode = "provisioned"
@@ -195,7 +195,7 @@ def test_adding_and_removing_the_step_holds_from_the_next_run() -> None:
 
 def test_a_removed_stream_keeps_the_step_and_then_the_lowest_units() -> None:
     stream = configuration(late="2d", capacity=INDEXED).streams["s"]
-    steps = [(step.age, step.write, step.read, dict(step.index)) for step in at_lowest(stream).capacity.ladder]
+    steps = [(step.age, step.write, step.read, dict(step.index)) for step in lower_fully(stream).capacity.ladder]
     assert steps == [(0, 1, 1, {}), ("late", 1, 1, {}), (1, 1, 1, {})]
 
 
@@ -232,7 +232,7 @@ def test_the_step_in_force_is_the_last_that_an_instant_has_reached(
     text = ", ".join(f"{{ age = {SPELT[age]}, write = {HOLDS[age][0]}, read = {HOLDS[age][1]} }}" for age in steps)
     capacity = f'mode = "provisioned"\nladder = [{text}]'
     stream = configuration(period=kind.value, late=f"{late}m", retention=100, capacity=capacity).streams["s"]
-    period = containing(datetime(2026, 5, 20, 13, tzinfo=UTC), kind)
+    period = find_containing(datetime(2026, 5, 20, 13, tzinfo=UTC), kind)
     end = period.start + LENGTHS[kind]
     closes = end + timedelta(minutes=late)
     instants = {
@@ -255,7 +255,7 @@ def test_the_step_in_force_is_the_last_that_an_instant_has_reached(
     if then > closes and "late" not in reached:
         reached.append("late")
     last = max((age for age in steps if age in reached), key=steps.index)
-    level = level_of(period, stream, now, delay=timedelta(minutes=delay))
+    level = compute_level(period, stream, now, delay=timedelta(minutes=delay))
     assert (level.write, level.read) == HOLDS[last]
 
 
@@ -271,6 +271,6 @@ def test_a_window_shorter_than_the_settling_never_lowers_an_open_table(late: str
 
 def test_tables_are_lowered_for_late_events_as_staggered_as_for_any_step() -> None:
     """Many tables of one end are not changed in one moment: each has its own delay, here an hour."""
-    stream, period = World(capacity=LATE, late="2d").config.streams["s"], containing(at(15), Kind.DAY)
+    stream, period = World(capacity=LATE, late="2d").config.streams["s"], find_containing(at(15), Kind.DAY)
     for now, write in ((at(16, 0, 16), 10), (at(16, 1, 15), 10), (at(16, 1, 16), 3)):
-        assert level_of(period, stream, now, timedelta(hours=1)).write == write
+        assert compute_level(period, stream, now, timedelta(hours=1)).write == write

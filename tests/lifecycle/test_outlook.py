@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
-from tidetable.lifecycle.notices import notices_of
+from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.outlook import Outlook, lead, outlook
-from tidetable.periods import Kind, containing, from_label
+from tidetable.lifecycle.outlook import Outlook, measure_lead, outlook
+from tidetable.periods import Kind, find_containing, from_label
 from tidetable.ports import Table
 
 TODAY, TOMORROW = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-16"
@@ -63,7 +63,9 @@ def test_a_table_s_life_is_told_in_four_notices() -> None:
     world = World()
     notices = []
     for report in (world.run(), *(world.after(hours=12) for _ in range(14))):
-        notices += [(notice.kind, notice.detail["table"], notice.detail["stage"]) for notice in notices_of(report, "t")]
+        notices += [
+            (notice.kind, notice.detail["table"], notice.detail["stage"]) for notice in make_notices(report, "t")
+        ]
     mine = [(kind, stage) for kind, table, stage in notices if table == TODAY]
     assert mine == [(f"Period Table {kind}", "t") for kind in ("Created", "Closed", "Archived", "Deleted")]
 
@@ -71,8 +73,8 @@ def test_a_table_s_life_is_told_in_four_notices() -> None:
 def test_a_failure_is_not_told_as_done() -> None:
     world = World()
     world.tables.fails = {TOMORROW}
-    assert TOMORROW not in {notice.detail["table"] for notice in notices_of(world.run(), "t")}
-    assert notices_of(world.run(dry_run=True), "t") == []
+    assert TOMORROW not in {notice.detail["table"] for notice in make_notices(world.run(), "t")}
+    assert make_notices(world.run(dry_run=True), "t") == []
 
 
 def test_a_change_that_does_not_hold_yet_says_from_when_it_does() -> None:
@@ -101,7 +103,7 @@ def look_ahead(entries: Mapping[str, State], statuses: Mapping[str, str], now: d
 
 @pytest.mark.parametrize(("kind", "minutes"), [(Kind.HOUR, 15), (Kind.DAY, 60), (Kind.MONTH, 60)])
 def test_the_next_table_should_be_there_a_quarter_of_a_period_or_an_hour_before(kind: Kind, minutes: int) -> None:
-    assert lead(containing(datetime(2026, 3, 15, tzinfo=UTC), kind)) == timedelta(minutes=minutes)
+    assert measure_lead(find_containing(datetime(2026, 3, 15, tzinfo=UTC), kind)) == timedelta(minutes=minutes)
 
 
 @pytest.mark.parametrize(("status", "streams"), [("ACTIVE", ()), ("CREATING", ("s",))])

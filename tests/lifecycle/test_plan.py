@@ -16,7 +16,7 @@ from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle.actions import Action, Close, Create, Deferred, SetCapacity
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.known import Known
-from tidetable.lifecycle.ladder import level_for, level_of
+from tidetable.lifecycle.ladder import choose_level, compute_level
 from tidetable.lifecycle.observe import Observation, Observed, observe, remember_horizons
 from tidetable.lifecycle.plan import plan
 from tidetable.periods import from_label
@@ -351,12 +351,12 @@ def test_a_table_has_its_units_twenty_minutes_before_its_period() -> None:
     """Events may come five minutes before it, and a raise is begun a quarter of an hour before that."""
     stream, period = configuration().streams["s"], from_label(DAY)
     rises = START - timedelta(minutes=20)
-    assert level_of(period, stream, rises - timedelta(microseconds=1)).write == 1
-    assert level_of(period, stream, rises).write == 10
+    assert compute_level(period, stream, rises - timedelta(microseconds=1)).write == 1
+    assert compute_level(period, stream, rises).write == 10
 
 
 @pytest.mark.parametrize(("write", "most"), [(None, (500, 600)), (7, None)])
 def test_a_table_of_a_backfill_on_demand_has_the_maxima_of_its_stream(write: int | None, most: Any) -> None:
     config = configuration(capacity='mode = "on-demand"\nmax = { write = 500, read = 600 }')
     entry = recorded(config, State.OPEN, opened=Opened(CLOSES + 9 * HOUR, write, write))
-    assert level_for(entry, config.streams["s"], CLOSES + HOUR).most == most
+    assert choose_level(entry, config.streams["s"], CLOSES + HOUR).most == most

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.lifecycle.world import configuration
 from tidetable.catalog import Entry, State
-from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.periods import Kind
 
 KINDS = {Kind.HOUR: ("3h", 24), Kind.DAY: ("2d", 5), Kind.WEEK: ("7d", 3), Kind.MONTH: ("7d", 2)}
@@ -25,7 +25,7 @@ def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
         now += timedelta(hours=hours)
         late, retention = KINDS[kind]
         stream = configuration(period=kind.value, late=late, retention=retention).streams["s"]
-        missing = [period for period, _ in periods_to_exist(stream, now, entries)]
+        missing = [period for period, _ in find_missing_periods(stream, now, entries)]
         entries += [Entry("s", period, period.label, stream.layout, State.OPEN, now) for period in missing]
         periods = sorted(entry.period for entry in entries)
         for earlier, later in pairwise(periods):
@@ -35,4 +35,4 @@ def test_whatever_the_changes_of_period_no_instant_is_claimed_twice_or_left_out(
             held = [period for period in periods if at in period]
             assert len(held) == 1, f"{at} belongs to {held}"
             at = held[0].end
-        assert periods_to_exist(stream, now, entries) == []
+        assert find_missing_periods(stream, now, entries) == []

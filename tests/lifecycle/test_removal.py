@@ -13,7 +13,7 @@ from tidetable.catalog import State
 from tidetable.config import TableClass
 from tidetable.errors import NotReady, RemovalFailed
 from tidetable.lifecycle.removal import Removed, remove
-from tidetable.period_tables import table_tags
+from tidetable.period_tables import make_table_tags
 from tidetable.ports import TableSpec
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -225,7 +225,7 @@ def test_a_table_that_is_still_in_the_making_is_waited_for_and_deleted() -> None
     stage.clock.sleep(60)
     removing(stage)
     stage.catalog.move(entry, State.CREATING, expected=State)
-    tags = table_tags(STAGE, "s", entry.period.label)
+    tags = make_table_tags(STAGE, "s", entry.period.label)
     assert stage.tables.create(TableSpec(entry.table, 1, 1, TableClass.STANDARD, tags))
     assert removing(stage).tables == [entry.table]
     stage.dynamo.account.settle()

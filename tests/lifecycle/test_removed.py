@@ -11,8 +11,8 @@ from tests.lifecycle.world import NOON, World, configuration, outcomes
 from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
-from tidetable.config.record import policy_of, policy_text
-from tidetable.lifecycle.known import at_lowest
+from tidetable.config.record import parse_policy, render_policy
+from tidetable.lifecycle.known import lower_fully
 from tidetable.lifecycle.removal import remove
 
 OTHER = """
@@ -116,7 +116,7 @@ def test_a_stream_that_comes_back_is_itself_again() -> None:
     world.after(minutes=5)
     assert mine(world)["2026-03-23"] == (10, 10, "standard")
     (record,) = [policy for policy in world.catalog.policies() if policy.stream == "s"]
-    assert (record.removed, policy_of("s", record.policy)) == (None, config.streams["s"])
+    assert (record.removed, parse_policy("s", record.policy)) == (None, config.streams["s"])
 
 
 def test_the_last_policy_counts_and_not_the_first() -> None:
@@ -207,8 +207,8 @@ def test_a_policy_reads_back_as_it_was_written() -> None:
         ' { age = 2, write = 2, read = 7, class = "infrequent-access" }]\n'
     )
     stream = parse(text).streams["s"]
-    assert policy_of("s", policy_text(stream)) == stream
-    lowest = at_lowest(stream).capacity
+    assert parse_policy("s", render_policy(stream)) == stream
+    lowest = lower_fully(stream).capacity
     assert [(step.write, step.read, step.index, step.table_class.value) for step in lowest.ladder] == [
         (2, 4, {}, "standard"),
         (2, 4, {}, "infrequent-access"),

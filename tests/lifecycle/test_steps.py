@@ -15,14 +15,14 @@ from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
 from tidetable.lifecycle.actions import Copy, Create, Delete, DeleteCopy, Unscale
 from tidetable.lifecycle.apply import apply
-from tidetable.lifecycle.expiry import settled_at
+from tidetable.lifecycle.expiry import compute_settling
 from tidetable.lifecycle.known import Known
-from tidetable.lifecycle.ladder import level_of
+from tidetable.lifecycle.ladder import compute_level
 from tidetable.lifecycle.observe import Observation, Observed, remember_copies
 from tidetable.lifecycle.removal import remove
-from tidetable.lifecycle.specs import filling_spec, table_spec
+from tidetable.lifecycle.specs import make_filling_spec, make_table_spec
 from tidetable.lifecycle.standing import take_back
-from tidetable.period_tables import PeriodTables, table_tags
+from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 
 TODAY = "2026-03-15"
@@ -77,7 +77,7 @@ def note(world: World, method: str, what: Callable[[], Any]) -> list[Any]:
 
 def test_a_table_of_the_name_that_is_a_strangers_is_never_opened() -> None:
     world = World()
-    tags = {**table_tags("t", "s", TODAY), "tidetable:stage": "other"}
+    tags = {**make_table_tags("t", "s", TODAY), "tidetable:stage": "other"}
     period = next(action for action in world.run(dry_run=True).done if action.action.entry.period.label == TODAY)
     created = period.action
     assert isinstance(created, Create)
@@ -235,7 +235,7 @@ def test_a_tables_writes_have_settled_a_quarter_of_an_hour_after_window_and_back
     world = lived()
     held = entry(world)
     held = replace(held, opened=Opened(held.period.end + timedelta(hours=hours), None, None))
-    assert settled_at(held, timedelta(days=1)) == held.period.end + timedelta(hours=ends, minutes=15)
+    assert compute_settling(held, timedelta(days=1)) == held.period.end + timedelta(hours=ends, minutes=15)
 
 
 def test_copies_are_marked_only_once_the_tags_of_their_table_can_be_seen() -> None:
@@ -263,8 +263,8 @@ def test_a_streams_tags_never_replace_those_that_prove_a_table_ours() -> None:
     stream = world.config.streams["s"]
     tags = {"project": "mine", "team": "sea"}
     stream = msgspec.structs.replace(stream, table=msgspec.structs.replace(stream.table, tags=tags))
-    held, own = entry(world), table_tags("t", "s", TODAY)
-    spec = table_spec(held, stream, level_of(held.period, stream, NOON), own, young=True)
+    held, own = entry(world), make_table_tags("t", "s", TODAY)
+    spec = make_table_spec(held, stream, compute_level(held.period, stream, NOON), own, young=True)
     assert spec.tags == {**own, "team": "sea"}
 
 
@@ -272,7 +272,7 @@ def test_a_table_that_is_filled_from_its_archive_is_on_demand_with_no_units_of_i
     world = lived(capacity=INDEXED)
     stream = world.config.streams["s"]
     held = replace(entry(world), replicas=(IRELAND,))
-    spec = filling_spec(held, stream, level_of(held.period, stream, NOON), {})
+    spec = make_filling_spec(held, stream, compute_level(held.period, stream, NOON), {})
     assert (spec.write, spec.read, spec.index_units, spec.copied, spec.warm) == (None, None, {}, False, None)
 
 
@@ -293,7 +293,7 @@ def test_only_an_on_demand_table_is_made_with_maxima() -> None:
     world = lived()
     held = entry(world)
     made = [
-        table_spec(held, stream, level_of(held.period, stream, now), {}, young=False)
+        make_table_spec(held, stream, compute_level(held.period, stream, now), {}, young=False)
         for now in (NOON, held.period.end + timedelta(days=1, minutes=1))
     ]
     assert [(spec.write, spec.most) for spec in made] == [(None, (400, 500)), (10, None)]

@@ -18,7 +18,7 @@ from tidetable.lifecycle.actions import Delete
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.lifecycle.standing import take_back
-from tidetable.period_tables import PeriodTables, table_tags
+from tidetable.period_tables import PeriodTables, make_table_tags
 from tidetable.ports import TableSpec
 from tidetable.times import to_text
 
@@ -57,7 +57,7 @@ def removing(stage: Stage) -> Removed:
     return remove(stage.config, world(stage), stage.clock.now(), "destroy")
 
 
-def entry_of(stage: Stage, label: str = DAY) -> Entry:
+def read_entry(stage: Stage, label: str = DAY) -> Entry:
     return next(entry for entry in stage.catalog.entries("s", consistent=True) if entry.period.label == label)
 
 
@@ -96,31 +96,31 @@ def test_tables_that_cannot_be_seen_yet_go_with_the_stage(seed: int) -> None:
 def test_a_new_table_that_never_shows_our_tags_is_a_strangers() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     removing(stage)
     stage.tables.create(TableSpec(TABLE, None, None, TableClass.STANDARD, {"project": "another"}))
     began = stage.clock.now()
     tables = PeriodTables(STAGE, stage.tables, stage.clock, lambda: 500.0)
     with pytest.raises(NotOurs, match="not tagged as ours"):
-        tables.owned(entry)
+        tables.find_owned(entry)
     assert timedelta(seconds=50) < stage.clock.now() - began < timedelta(seconds=70)
     began = stage.clock.now()
     with pytest.raises(NotOurs, match="not tagged as ours"):
-        tables.owned(entry)
+        tables.find_owned(entry)
     assert stage.clock.now() == began, "of an older table the tags are known"
 
 
 def test_tags_that_come_after_the_time_is_up_are_left_to_a_later_run() -> None:
     stage = Stage(NOON, CONFIG)
     stage.run_lifecycle()
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     removing(stage)
     stage.dynamo.account.timings = Timings(seen=0, tagged=5000)
-    stage.tables.create(TableSpec(TABLE, None, None, TableClass.STANDARD, table_tags(STAGE, "s", DAY)))
+    stage.tables.create(TableSpec(TABLE, None, None, TableClass.STANDARD, make_table_tags(STAGE, "s", DAY)))
     end = stage.clock.now() + timedelta(seconds=10)
     tables = PeriodTables(STAGE, stage.tables, stage.clock, lambda: (end - stage.clock.now()).total_seconds())
     with pytest.raises(NotReady, match="its tags cannot be seen yet"):
-        tables.owned(entry)
+        tables.find_owned(entry)
 
 
 def archived(*, until: State = State.ARCHIVED) -> Stage:
@@ -134,7 +134,7 @@ def archived(*, until: State = State.ARCHIVED) -> Stage:
     stage.clock.sleep(1200)
     if until is State.ARCHIVED:
         stage.run_lifecycle()
-    assert entry_of(stage).state is until
+    assert read_entry(stage).state is until
     return stage
 
 
@@ -145,7 +145,7 @@ def manifests(stage: Stage) -> list[str]:
 def test_a_table_into_which_an_archive_is_being_restored_is_not_deleted() -> None:
     """The lifecycle planned its deletion a moment before the restore began."""
     stage = archived()
-    planned = Delete(entry_of(stage), "expired", unarchived=False)
+    planned = Delete(read_entry(stage), "expired", unarchived=False)
     stage.clock.sleep(60)
     stage.catalog.move(planned.entry, State.RESTORING, expected=(State.ARCHIVED,))
     with pytest.raises(NotReady, match="is restoring, not archived"):
@@ -155,7 +155,7 @@ def test_a_table_into_which_an_archive_is_being_restored_is_not_deleted() -> Non
 
 def test_an_archive_that_was_finished_a_moment_ago_is_not_cleared() -> None:
     stage = archived(until=State.CLOSED)
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     stage.archive("s", DAY, within=240)
     kept = dict(stage.bucket.objects)
     assert len(manifests(stage)) == 1
@@ -199,7 +199,7 @@ def test_what_was_written_a_moment_before_the_archive_is_in_it() -> None:
 
 def test_an_event_that_is_sent_back_a_moment_after_the_restore_is_taken() -> None:
     stage = archived()
-    entry = entry_of(stage)
+    entry = read_entry(stage)
     stage.client.delete_table(TableName=TABLE)
     stage.clock.sleep(60)
     stage.catalog.move(entry, State.DELETED, expected=(State.ARCHIVED,))

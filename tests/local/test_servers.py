@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from local import Emulator, emulator
-from local.processes import free_port, start_server
-from local.stack import aws_client
+from local.processes import find_free_port, start_server
+from local.stack import make_aws_client
 
 # Addresses of /proc/net/tcp and tcp6 that only this machine reaches: 127.0.0.1, the same mapped into IPv6, and ::1.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -31,7 +31,7 @@ def stage() -> Iterator[Emulator]:
 
 @pytest.fixture
 def dynamodb(stage: Emulator) -> Any:
-    return aws_client(stage.dynamodb, "dynamodb")
+    return make_aws_client(stage.dynamodb, "dynamodb")
 
 
 def inodes_of(groups: list[int]) -> Iterator[str]:
@@ -71,11 +71,11 @@ def test_a_port_that_another_process_took_meanwhile_costs_another_try(monkeypatc
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = other.getsockname()[1]
-        ports = iter([taken, free_port()])
-        monkeypatch.setattr(emulator, "free_port", lambda: next(ports))
+        ports = iter([taken, find_free_port()])
+        monkeypatch.setattr(emulator, "find_free_port", lambda: next(ports))
         with Emulator() as started:
             assert started.port != taken
-            assert aws_client(started.endpoint, "dynamodb").list_tables()["TableNames"] == []
+            assert make_aws_client(started.endpoint, "dynamodb").list_tables()["TableNames"] == []
 
 
 def test_a_server_that_ends_says_why_and_leaves_nothing(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_tags_class_protection_and_backups_of_a_table_are_kept(dynamodb: Any) ->
 
 
 def test_a_table_of_cloudformations_is_there_when_it_is_first_used(stage: Emulator, dynamodb: Any) -> None:
-    made_by = aws_client(stage.endpoint, "dynamodb")
+    made_by = make_aws_client(stage.endpoint, "dynamodb")
     made_by.create_table(TableName="catalog", **KEYS, BillingMode="PAY_PER_REQUEST")
     dynamodb.put_item(TableName="catalog", Item={"pk": {"S": "a"}})
     assert dynamodb.get_item(TableName="catalog", Key={"pk": {"S": "a"}})["Item"] == {"pk": {"S": "a"}}
@@ -142,4 +142,4 @@ def test_another_engine_is_taken_before_a_deployment() -> None:
         assert started.dynamodb == started.endpoint
         started.use("dynamodb-local")
         assert started.dynamodb != started.endpoint
-        assert aws_client(started.dynamodb, "dynamodb").list_tables()["TableNames"] == []
+        assert make_aws_client(started.dynamodb, "dynamodb").list_tables()["TableNames"] == []

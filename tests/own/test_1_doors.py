@@ -26,7 +26,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from local import Deployed
 from local.emulator import ROOT
 from local.http import Api
-from local.processes import clock_variables
+from local.processes import read_clock_variables
 
 PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "use" / "doors.md").read_text(), re.DOTALL)
 POINTS = 2500
@@ -66,7 +66,7 @@ def test_the_programs_of_the_documentation_run_as_they_are(own: Deployed, domain
     for number, program in enumerate(PROGRAMS):
         file = tmp_path / f"program_{number}.py"
         file.write_text(program)
-        environment = clock_variables() | {"URL": own.api, "KEY": own.key, "HOST": domain, "PATH": ""}
+        environment = read_clock_variables() | {"URL": own.api, "KEY": own.key, "HOST": domain, "PATH": ""}
         done = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False)  # noqa: S603
         assert (done.returncode, done.stderr) == (0, ""), program
     sensors = [(event["series"], event["data"]["celsius"]) for event in events(own, "sensors")]

@@ -16,7 +16,7 @@ from examples.python.send import send_events
 from local import Deployed
 from local.emulator import ROOT, clean_environment
 from local.http import Api, invoke_lifecycle
-from strict.units import item_size
+from strict.units import measure_item
 
 EVENTS = 1200
 STREAMS = {
@@ -210,7 +210,7 @@ def items_of(own: Deployed, stream: str) -> tuple[int]:
 
 def size_units(own: Deployed, stream: str) -> int:
     """The write units of the stream's items: each 1,024 bytes that begin."""
-    return sum(ceil(item_size(item) / 1024) for item in scanned(own, stream))
+    return sum(ceil(measure_item(item) / 1024) for item in scanned(own, stream))
 
 
 def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are_kept(own: Deployed) -> None:

@@ -33,7 +33,7 @@ class PackTable:
 
     def send(self, events: Sequence[Event], at: int) -> list[Item]:
         """Write the events of a request that was accepted at an instant; among equal keys the last accepted event stays."""
-        plain = [self.layout.item_of(event, at=at) for event in events]
+        plain = [self.layout.make_item(event, at=at) for event in events]
         made = make_packs(plain, self.layout, ZSTD)
         written = [pack.item for pack in made.packs] + [plain[number] for number in made.alone]
         for item in written:

@@ -14,7 +14,7 @@ from tidetable.exact import decode_json
 from tidetable.keys import Layout, Packing
 from tidetable.packs import make_packs, open_item
 from tidetable.packs.body import DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.numbers import encode_lines, sent_lines
+from tidetable.packs.numbers import encode_lines, encode_sent_lines
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TIME = "2026-03-01T12:00:00.000000Z"
@@ -71,7 +71,7 @@ def test_an_id_follows_from_series_time_and_data_and_from_null_without_a_time() 
 
 
 def test_a_pack_that_does_not_say_its_format_is_damaged() -> None:
-    (pack,) = make_packs([LAYOUT.item_of(Event("a", NOW, "id", {"n": 1}), at=1)], LAYOUT, Zstd()).packs
+    (pack,) = make_packs([LAYOUT.make_item(Event("a", NOW, "id", {"n": 1}), at=1)], LAYOUT, Zstd()).packs
     assert open_item(pack.item, LAYOUT, Zstd()).problem is None
     item = {name: value for name, value in pack.item.items() if name != "format"}
     opened = open_item(item, LAYOUT, Zstd())
@@ -80,7 +80,7 @@ def test_a_pack_that_does_not_say_its_format_is_damaged() -> None:
 
 
 def test_of_two_events_with_one_key_the_last_is_in_the_pack() -> None:
-    items = [LAYOUT.item_of(Event("a", NOW, "id", {"n": n}), at=1) for n in (1, 2)]
+    items = [LAYOUT.make_item(Event("a", NOW, "id", {"n": n}), at=1) for n in (1, 2)]
     (pack,) = make_packs(items, LAYOUT, Zstd()).packs
     assert (pack.members, list(open_item(pack.item, LAYOUT, Zstd()).values)) == ([1], ['{"n":2}'])
 
@@ -103,7 +103,7 @@ LINES: list[list[str]] = [
 @pytest.mark.parametrize("texts", LINES, ids=map(" ".join, LINES))
 def test_raw_json_is_written_as_its_values_are(texts: list[str]) -> None:
     raw, values = [Raw(text.encode()) for text in texts], [decode_json(text) for text in texts]
-    assert sent_lines(raw) == sent_lines(values)
+    assert encode_sent_lines(raw) == encode_sent_lines(values)
     assert encode_lines(raw) == encode_lines(values)
 
 
@@ -118,4 +118,4 @@ def test_numbers_are_written_as_dynamodb_answers_them() -> None:
 @pytest.mark.parametrize("text", ["1" * 39, '{"n":' + "1" * 39 + "}"])
 def test_raw_json_that_dynamodb_would_refuse_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="38"):
-        sent_lines([Raw(text.encode())])
+        encode_sent_lines([Raw(text.encode())])

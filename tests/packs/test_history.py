@@ -13,7 +13,7 @@ from tests.packs.table import NOON, PackTable
 from tests.worlds.places import stored_partition, stored_place
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
-from tidetable.keys.pack import key_range
+from tidetable.keys.pack import find_key_range
 from tidetable.times import to_text
 
 SPAN = 60
@@ -111,7 +111,7 @@ def _pages(
     answer: list[tuple[str, int, object]] = []
     low, high = to_text(start), to_text(end)
     while True:
-        keys = key_range(datetime.fromisoformat(low[:27]), datetime.fromisoformat(high[:27]) + _NEXT, SPAN)
+        keys = find_key_range(datetime.fromisoformat(low[:27]), datetime.fromisoformat(high[:27]) + _NEXT, SPAN)
         page = table.read(logical, ascending=ascending, low=low, high=high, keys=keys)[:limit]
         answer += [(place, copy.at, copy.value) for place, copy in page]
         if len(page) < limit:

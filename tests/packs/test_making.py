@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from aws.codec import to_wire
-from strict.units import item_size
+from strict.units import measure_item
 from tests.packs.table import NOON, SERIAL, SPREAD, TIMELY, ZSTD, PackTable, event
 from tidetable.events import Event
 from tidetable.keys import Layout, Packing
@@ -16,7 +16,7 @@ from tidetable.packs import PackSet, decode_body, make_packs, open_item
 
 
 def pack_up(*events: Event, layout: Layout = TIMELY, at: int = 5) -> PackSet:
-    return make_packs([layout.item_of(event, at=at) for event in events], layout, ZSTD)
+    return make_packs([layout.make_item(event, at=at) for event in events], layout, ZSTD)
 
 
 def counts(made_packs: PackSet) -> list[int]:
@@ -139,12 +139,12 @@ def test_the_largest_pack_is_an_item_that_dynamodb_takes() -> None:
     events = [event(n / 10, "é" * 240, f"{n}" + "x" * 400, v=noise(9_000, n)) for n in range(100)]
     result = pack_up(*events, layout=layout)
     assert sum(counts(result)) == 100
-    assert 250_000 < max(item_size(to_wire(pack.item)) for pack in result.packs) <= 400 * 1024
+    assert 250_000 < max(measure_item(to_wire(pack.item)) for pack in result.packs) <= 400 * 1024
 
 
 def test_what_was_accepted_at_different_times_stays_so() -> None:
     """A restore packs such events."""
-    plain = [TIMELY.item_of(event(n, id=str(n)), at=100 - n) for n in range(3)]
+    plain = [TIMELY.make_item(event(n, id=str(n)), at=100 - n) for n in range(3)]
     (pack,) = make_packs(plain, TIMELY, ZSTD).packs
     assert pack.item["at"] == 100
     assert open_item(pack.item, TIMELY, ZSTD).ats == [100, 99, 98]
@@ -155,9 +155,9 @@ def test_what_was_accepted_at_different_times_stays_so() -> None:
 def test_names_may_hold_every_character() -> None:
     events = [event(0, series, id, v=1) for series in ("a#b", "%23", "é\n") for id in ("#", "x%y", "\u2028")]
     for layout in (TIMELY, SERIAL):
-        result = make_packs([layout.item_of(event) for event in events], layout, ZSTD)
+        result = make_packs([layout.make_item(event) for event in events], layout, ZSTD)
         places = [place for pack in result.packs for place in open_item(pack.item, layout, ZSTD).places]
-        assert sorted(places) == sorted(layout.key_of(event).sk for event in events)
+        assert sorted(places) == sorted(layout.make_key(event).sk for event in events)
 
 
 def test_the_suffix_of_a_hash_is_the_published_one() -> None:

@@ -5,7 +5,7 @@ import pytest
 from tests.packs.table import SERIAL, event
 from tidetable.errors import InvalidRef
 from tidetable.keys import Key, Ref
-from tidetable.keys.pack import PackName, address, is_address, key_range, parse_address, parse_sort_key, shifted
+from tidetable.keys.pack import PackName, address, find_key_range, is_address, parse_address, parse_sort_key, shift_time
 from tidetable.periods import from_label
 
 NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")
@@ -52,8 +52,8 @@ def test_a_plain_items_key_is_no_packs() -> None:
 
 def test_a_range_at_the_ends_of_time_stays_within_what_a_time_can_be() -> None:
     first, last = event(0).time.replace(year=1970), event(0).time.replace(year=9998, month=12, day=31, hour=0)
-    assert key_range(first, last, 86_400)[1] == "9998-12-31T00:00:00.000000Z"
-    assert key_range(first.replace(year=1969), last, 60)[0] == "1970-01-01T00:00:00.000000Z"
+    assert find_key_range(first, last, 86_400)[1] == "9998-12-31T00:00:00.000000Z"
+    assert find_key_range(first.replace(year=1969), last, 60)[0] == "1970-01-01T00:00:00.000000Z"
 
 
 def test_the_address_of_a_pack_of_the_first_moment_has_a_number() -> None:
@@ -63,5 +63,5 @@ def test_the_address_of_a_pack_of_the_first_moment_has_a_number() -> None:
 
 
 def test_no_time_is_shifted_before_the_first_moment() -> None:
-    assert shifted("1970-01-01T00:00:10.000000Z", -10) == "1970-01-01T00:00:00.000000Z"
-    assert shifted("1970-01-01T00:00:10.000000Z", -11) == "1970-01-01T00:00:00.000000Z"
+    assert shift_time("1970-01-01T00:00:10.000000Z", -10) == "1970-01-01T00:00:00.000000Z"
+    assert shift_time("1970-01-01T00:00:10.000000Z", -11) == "1970-01-01T00:00:00.000000Z"

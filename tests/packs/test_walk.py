@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
-from tidetable.keys.pack import key_range
+from tidetable.keys.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk
 from tidetable.times import to_text
 
@@ -13,7 +13,7 @@ BUCKET = "2026-03-05T12:00:00.000000Z"
 
 
 def place(seconds: float, series: str = "s", id: str = "a") -> str:
-    return TIMELY.key_of(event(seconds, series, id)).sk
+    return TIMELY.make_key(event(seconds, series, id)).sk
 
 
 def values(table: PackTable, *, ascending: bool = False) -> list[tuple[str, object]]:
@@ -67,7 +67,7 @@ def test_of_copies_accepted_at_the_same_instant_the_greatest_hash_counts(ascendi
 
 def test_of_a_pack_and_a_plain_item_the_later_counts_and_of_one_instant_the_pack() -> None:
     table = PackTable(TIMELY)
-    plain = TIMELY.item_of(event(100, v="plain"), at=5)
+    plain = TIMELY.make_item(event(100, v="plain"), at=5)
     table.items[plain["pk"], plain["sk"]] = plain
     for at, expected in ((4, '{"v":"plain"}'), (5, '{"v":"packed"}'), (6, '{"v":"packed"}')):
         table.send([event(100, v="packed")], at=at)
@@ -112,7 +112,7 @@ def test_a_range_is_read_to_the_span_beyond_its_end(ascending: bool) -> None:
     table.send([event(100), event(159.999999, id="b")], at=1)
     table.send([event(160, id="c")], at=2)
     start, end = event(100).time, event(100.000001).time
-    keys = key_range(start, end, 60)
+    keys = find_key_range(start, end, 60)
     assert keys == ("2026-03-05T12:01:40.000000Z", "2026-03-05T12:02:40.000001Z")
     read_items = table.read(BUCKET, ascending=ascending, low=to_text(start), high=to_text(end), keys=keys)
     assert [row[0] for row in read_items] == [place(100)]
@@ -168,7 +168,7 @@ def test_a_damaged_pack_costs_itself_and_is_told(damage: dict[str, object], asce
 
 
 def test_a_flipped_bit_is_noticed() -> None:
-    (one,) = make_packs([TIMELY.item_of(event(0, v=1))], TIMELY, ZSTD).packs
+    (one,) = make_packs([TIMELY.make_item(event(0, v=1))], TIMELY, ZSTD).packs
     payload = bytearray(one.item["pack"])
     payload[len(payload) // 2] ^= 4
     opened = open_item(one.item | {"pack": bytes(payload)}, TIMELY, ZSTD)
@@ -184,7 +184,7 @@ def test_by_series_a_walk_is_of_one_series() -> None:
 
 
 def test_plain_items_of_other_forms_pass_through_as_they_are() -> None:
-    item = TIMELY.item_of(event(1)) | {"z": b"x"}
+    item = TIMELY.make_item(event(1)) | {"z": b"x"}
     del item["data"]
     opened = open_item(item, TIMELY, ZSTD)
     (run,) = walk([opened], span=60, ascending=True)
@@ -194,7 +194,7 @@ def test_plain_items_of_other_forms_pass_through_as_they_are() -> None:
 
 def test_a_plain_item_with_fields_elsewhere_keeps_them() -> None:
     """Some of its data is in the item, and the rest in the table beside it."""
-    item = TIMELY.item_of(event(1, v=1)) | {"cold": ["raw"]}
+    item = TIMELY.make_item(event(1, v=1)) | {"cold": ["raw"]}
     assert list(open_item(item, TIMELY, ZSTD).values) == [item]
 
 

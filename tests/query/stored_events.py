@@ -17,7 +17,7 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.query import Reader
 from tidetable.times import to_text
 
@@ -93,12 +93,14 @@ class StoredEvents:
         days = Days()
         self.store, self.reader = days.store, days.reader
         for day in range(DAYS):
-            period, layout = containing(START + timedelta(days=day), Kind.DAY), self.layouts[day]
+            period, layout = find_containing(START + timedelta(days=day), Kind.DAY), self.layouts[day]
             mine = [event for event in self.events if event.time in period]
             if day in ARCHIVED:
                 days.add_archive(period, layout, mine)
             else:
-                days.add_table(period, layout, [self._packed(layout.item_of(event), n) for n, event in enumerate(mine)])
+                days.add_table(
+                    period, layout, [self._packed(layout.make_item(event), n) for n, event in enumerate(mine)]
+                )
 
     def _packed(self, item: Item, number: int) -> Item:
         """Every tenth event's data is compressed."""

@@ -4,14 +4,14 @@ import pytest
 
 from tidetable.conditions import Condition, Names
 from tidetable.keys import Index, Layout
-from tidetable.query.access import access_to
+from tidetable.query.access import choose_access
 
 
 def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool = False, replica: bool = False):  # type: ignore[no-untyped-def]
     """The access path into a period that is partitioned by time, with an index over ``kind`` of ``shards`` suffixes."""
     indexes = (Index("by_kind", "kind", shards), *([Index("copy", replica=True)] if replica else []))
     layout = Layout("time", 4, "id", 3_600, indexes)
-    access = access_to(layout, Names(), conditions, consistent=consistent, low=low)
+    access = choose_access(layout, Names(), conditions, consistent=consistent, low=low)
     assert access is not None
     return (
         None if access.index is None else access.index.name,
@@ -67,7 +67,7 @@ def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() ->
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 2, levels=("state", "status")),))
     condition = Condition("state", "eq", ("CA",))
     for share, index in ((1.0, "places"), (0.15, "places"), (0.1, "places"), (0.09, None)):
-        access = access_to(layout, Names(), (condition,), consistent=False, low=False, share=share)
+        access = choose_access(layout, Names(), (condition,), consistent=False, low=False, share=share)
         assert access is not None
         assert (None if access.index is None else access.index.name) == index
 
@@ -76,7 +76,7 @@ def test_a_query_of_a_small_part_reads_the_table_rather_than_gather_a_value() ->
 def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: str, heads: int) -> None:
     """The text of a number stands for the number, too, which are two ranges for each shard."""
     layout = Layout("time", 4, "id", 3_600, (Index("places", "*", 150, levels=("state",)),))
-    access = access_to(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
+    access = choose_access(layout, Names(), (Condition("state", "eq", (value,)),), consistent=False, low=False)
     assert access is not None
     assert (None if access.index is None else access.index.name, len(access.heads)) == ("places", heads)
 
@@ -85,7 +85,7 @@ def test_a_value_is_looked_for_by_levels_whatever_the_number_of_shards(value: st
 def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: str | None) -> None:
     layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 1, levels=("state",)),))
     states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
-    access = access_to(layout, Names(), (states,), consistent=False, low=False)
+    access = choose_access(layout, Names(), (states,), consistent=False, low=False)
     assert access is not None
     assert (None if access.index is None else access.index.name) == index
 
@@ -93,8 +93,8 @@ def test_thirty_values_are_looked_for_by_levels_and_no_more(values: int, index: 
 def test_no_global_index_answers_a_consistent_query() -> None:
     """AWS: a global index is read eventually, and DynamoDB refuses ConsistentRead of it."""
     layout = Layout("series", 1, "id", 0, (Index("all", "*", 2),))
-    assert access_to(layout, Names(), (), consistent=True, low=False) is None
-    access = access_to(layout, Names(), (), consistent=False, low=False)
+    assert choose_access(layout, Names(), (), consistent=True, low=False) is None
+    access = choose_access(layout, Names(), (), consistent=False, low=False)
     assert access is not None
     assert access.index is not None
     assert (access.index.name, list(access.partitions)) == ("all", ["*"])

@@ -32,7 +32,7 @@ from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Form, Reader, form_of, parse_query, render, run_query
+from tidetable.query import Form, Reader, choose_form, parse_query, render, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -214,4 +214,4 @@ def test_a_ranking_has_its_ranks_and_numbers_before_its_events() -> None:
     ("parameter", "accept"), [("arrow", ""), (None, "application/vnd.apache.arrow.stream, application/json;q=0.1")]
 )
 def test_arrow_is_chosen_by_the_parameter_or_by_accept(parameter: str | None, accept: str) -> None:
-    assert form_of({} if parameter is None else {"format": parameter}, accept).kind == "arrow"
+    assert choose_form({} if parameter is None else {"format": parameter}, accept).kind == "arrow"

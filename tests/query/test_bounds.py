@@ -12,7 +12,7 @@ from tests.worlds.days import STREAM
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query
 from tidetable.query.aggregates import parse_aggregation
-from tidetable.query.page import fitting_rows
+from tidetable.query.page import count_fitting_rows
 from tidetable.query.periods import parse_periods
 from tidetable.times import to_text
 
@@ -77,4 +77,4 @@ def test_every_state_may_be_named_at_once() -> None:
 )
 def test_an_answer_holds_6_mb(body: str, rows: int) -> None:
     """AWS: a function's answer has 6 MB at the most, of which the gateway's own form takes a part."""
-    assert fitting_rows(body, 10) == rows
+    assert count_fitting_rows(body, 10) == rows

@@ -13,15 +13,15 @@ from tests.worlds.days import NOW, STREAM
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import parse_aggregation, unordered
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.stats import Cell, adder
+from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.scans import Gap
-from tidetable.query.settle import gap_of_damaged
+from tidetable.query.settle import make_damaged_gap
 from tidetable.times import to_text
 
 
 def cell_of(*numbers: int) -> Cell:
     sketches, cell = DDSketches(), Cell()
-    add = adder(["p50"], sketches)
+    add = make_adder(["p50"], sketches)
     for number in numbers:
         add(cell, number)
     return cell
@@ -59,7 +59,7 @@ def test_cells_are_joined_in_the_order_of_time() -> None:
 @pytest.mark.parametrize(("stat", "limit"), [("count", "MAX_CELLS"), ("p50", "MAX_SKETCHES")])
 def test_groups_of_all_steps_are_limited_together(stat: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unordered, limit, 5)
-    monkeypatch.setattr(unordered, "_events", lambda batch: batch)
+    monkeypatch.setattr(unordered, "_read_events", lambda batch: batch)
     parameters = {"step": ["1h"], "by": ["series"], "stat": [stat], "from": ["-1d"], "to": ["now"]}
     if stat != "count":
         parameters["field"] = ["mag"]
@@ -118,6 +118,6 @@ def test_a_damaged_pack_leaves_a_gap_where_it_and_the_range_overlap(
     """The pack has events from 11:00 to 12:00, both included."""
     item = {"pk": "p#0", "sk": f"{to_text(at(12))}#a#1", "oldest": to_text(at(11))}
     scan: Any = SimpleNamespace(start=start, end=end)
-    found = gap_of_damaged(scan, item)
+    found = make_damaged_gap(scan, item)
     assert (None if found is None else (found.start, found.end)) == gap
     assert found is None or isinstance(found, Gap)

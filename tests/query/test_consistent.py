@@ -119,7 +119,7 @@ def test_a_table_that_was_archived_while_it_was_read_is_read_from_its_archive() 
 def test_an_event_of_a_table_that_was_archived_just_now_is_found_by_its_ref() -> None:
     fixture = Fixture([Event("a", START, "1", {"n": 1})])
     ((key, entry),) = [(key, item) for key, item in fixture.catalog.items.items() if item.period.start == START]
-    ref = Ref("s", key[1], entry.layout.key_of(Event("a", START, "1", {}))).encode()
+    ref = Ref("s", key[1], entry.layout.make_key(Event("a", START, "1", {}))).encode()
     archived_meanwhile(fixture)
     assert get_event(STREAM, ref, fixture.reader, {})["data"] == {"n": 1}
 
@@ -135,7 +135,7 @@ def test_the_catalog_is_read_as_consistently_as_the_query_wants(consistent: str)
 def test_a_ref_of_another_stream_is_refused_and_names_its_own() -> None:
     fixture = Fixture(many(1))
     (entry,) = [item for item in fixture.catalog.items.values() if item.period.start == START]
-    ref = Ref("other", entry.period, entry.layout.key_of(many(1)[0])).encode()
+    ref = Ref("other", entry.period, entry.layout.make_key(many(1)[0])).encode()
     with pytest.raises(ProblemError, match="this ref belongs to stream 'other'") as refused:
         get_event(STREAM, ref, fixture.reader, {})
     assert (refused.value.problem.status, refused.value.problem.code) == (400, "bad_ref")

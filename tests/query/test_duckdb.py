@@ -218,7 +218,7 @@ def test_percentiles_lie_within_their_bound(stored: list[Event], span: Any, stat
     if not values:
         assert answer.rows == []
         return
-    assert answer.about()["approximate"] == {stat: {"relative_error": 0.01}}
+    assert answer.describe_rest()["approximate"] == {stat: {"relative_error": 0.01}}
     rank = float(stat[1:]) / 100 * (len(values) - 1)
     exact = [values[int(rank)], values[min(int(rank) + 1, len(values) - 1)]]
     estimate = float(answer.rows[0][stat])

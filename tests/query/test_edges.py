@@ -12,7 +12,7 @@ from tidetable.problems import ProblemError
 from tidetable.query import parse_query
 from tidetable.query.aggregates import parse_aggregation
 from tidetable.query.cursor import refuse_long
-from tidetable.query.latest import _series
+from tidetable.query.latest import _parse_series
 from tidetable.times import to_text
 
 BY_SERIES = parse(
@@ -94,9 +94,9 @@ def test_a_cursor_may_have_5000_bytes() -> None:
 
 def test_the_latest_of_a_hundred_series_are_found_at_once_and_of_no_more() -> None:
     names = [f"s{number}" for number in range(100)]
-    assert _series({"series": [*names, "s0"]}) == names
+    assert _parse_series({"series": [*names, "s0"]}) == names
     with pytest.raises(ProblemError, match=r"400 bad_parameter: .*1 to 100 series"):
-        _series({"series": [*names, "more"]})
+        _parse_series({"series": [*names, "more"]})
 
 
 @pytest.mark.parametrize(("repeated", "fits"), [("false", True), ("true", False)])

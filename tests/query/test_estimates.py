@@ -12,10 +12,10 @@ from tests.fakes import SEAL
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, TableClass, parse
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.query import parse_query
-from tidetable.query.estimate import Estimate, _density, _share_of, estimate, estimate_top
+from tidetable.query.estimate import Estimate, _estimate_density, _share_of, estimate, estimate_top
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import parse_ranking
 from tidetable.query.rankings.parse import plan_ranking
@@ -42,7 +42,7 @@ STREAMS = {by: policy(by) for by in ("time", "series")}
 
 
 def live(layout: Layout, day: int = 0, stream: str = "s") -> Entry:
-    return Entry(stream, containing(FIRST + day * DAY, Kind.DAY), f"t{day}", layout, State.OPEN, FIRST)
+    return Entry(stream, find_containing(FIRST + day * DAY, Kind.DAY), f"t{day}", layout, State.OPEN, FIRST)
 
 
 def archived(events: int, layout: Layout = TIMED, day: int = 0) -> Entry:
@@ -136,13 +136,13 @@ def test_only_what_has_passed_of_a_period_has_events() -> None:
     noon = FIRST + DAY / 2
     query = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(noon)]}, noon, SEAL)
     (scan,) = plan_query(query, [live(TIMED)]).scans
-    assert _density(scan, table(1000), noon) == (500, 1024)
-    assert _density(scan, table(1000), FIRST + DAY) == (250, 1024)
+    assert _estimate_density(scan, table(1000), noon) == (500, 1024)
+    assert _estimate_density(scan, table(1000), FIRST + DAY) == (250, 1024)
     late = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(FIRST + DAY)]}, noon, SEAL)
     (beyond,) = plan_query(late, [live(TIMED)]).scans
-    assert _density(beyond, table(1000), noon) == (500, 1024)
+    assert _estimate_density(beyond, table(1000), noon) == (500, 1024)
     # A period that has not begun is taken whole.
-    assert _density(scan, table(1000), FIRST) == (1000, 1024)
+    assert _estimate_density(scan, table(1000), FIRST) == (1000, 1024)
 
 
 def scan_of_kind(layout: Layout = TIMED) -> IndexScan:

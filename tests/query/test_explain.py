@@ -11,7 +11,7 @@ from tests.fakes import SEAL
 from tests.fakes.stage import Stage
 from tests.worlds.days import START, STREAM, Days
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.query import explain_query, parse_query, run_query
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.rankings import explain_top, find_top, parse_ranking
@@ -273,7 +273,7 @@ class NoTables:
 def test_a_plan_shows_five_hundred_scans_and_counts_the_others(hours: int, shown: int, left_out: int) -> None:
     days, layout = Days(), Layout("time", 1, "id", 3_600)
     for hour in range(hours):
-        days.add_table(containing(START + timedelta(hours=hour), Kind.HOUR), layout, ())
+        days.add_table(find_containing(START + timedelta(hours=hour), Kind.HOUR), layout, ())
     end = START + timedelta(hours=hours)
     query = parse_query(STREAM, {"from": [to_text(START)], "to": [to_text(end)], "order": ["asc"]}, end, SEAL)
     plan = explain_query(query, STREAM, days.reader, NoTables(), end)  # type: ignore[arg-type]

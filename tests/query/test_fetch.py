@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges, share
+from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges, share
 
 
 class Table:
@@ -57,7 +57,7 @@ def test_everything_comes_once_and_in_order(
     partitions = [[f"{number:02d}#{index}" for number in partition] for index, partition in enumerate(numbers)]
     table = Table(partitions, ascending=ascending, cuts=cuts)
     wanted = Demand(count, filtered)
-    reads = first_reads(ranges(len(partitions)), wanted.count)
+    reads = make_first_reads(ranges(len(partitions)), wanted.count)
     entries: list[Placed] = []
     for batch in merge_ranges(reads, table.fetch(reads), table.fetch, wanted, ascending=ascending):
         entries += batch.entries
@@ -74,7 +74,7 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
             partitions[chance.randrange(16)].append(f"{number:04d}")
         table = Table(partitions, ascending=False)
         wanted = Demand(101, filtered=False)
-        first = first_reads(ranges(16), wanted.count)
+        first = make_first_reads(ranges(16), wanted.count)
         count = 0
         for batch in merge_ranges(first, table.fetch(first), table.fetch, wanted, ascending=False):
             count += len(batch.entries)

@@ -17,9 +17,9 @@ from tests.worlds.days import NOW, START, STREAM, Fixture
 from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
-from tidetable.query import Answer, Form, form_of, parse_query, render, run_query
+from tidetable.query import Answer, Form, choose_form, parse_query, render, run_query
 from tidetable.query.model import Cost
-from tidetable.query.page import Table, body_bytes
+from tidetable.query.page import Table, count_body_bytes
 from tidetable.times import from_text, to_text
 
 EVENTS = [
@@ -91,13 +91,13 @@ def test_no_cell_of_csv_is_a_formula_and_numbers_stay_numbers(text: str, escape:
     ],
 )
 def test_the_parameter_comes_before_the_header(parameter: str | None, accept: str, kind: str) -> None:
-    assert form_of({} if parameter is None else {"format": parameter}, accept).kind == kind
+    assert choose_form({} if parameter is None else {"format": parameter}, accept).kind == kind
 
 
 @pytest.mark.parametrize("parameters", [{"format": "xml"}, {"flat": "yes"}, {"escape": "no"}])
 def test_an_unknown_form_is_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(ProblemError, match="bad_parameter"):
-        form_of(parameters, "")
+        choose_form(parameters, "")
 
 
 def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
@@ -115,7 +115,7 @@ def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
     ids=["text", "quotes", "lines", "backslashes", "two bytes each"],
 )
 def test_a_quote_and_the_end_of_a_line_take_two_bytes_on_the_way(body: str, size: int) -> None:
-    assert body_bytes(body) == size
+    assert count_body_bytes(body) == size
 
 
 def wide(count: int, **data: Any) -> Fixture:

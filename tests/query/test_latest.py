@@ -14,9 +14,9 @@ from tests.query.positions import position_of
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
-from tidetable.ingest.versions import first_version
+from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Key, Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.problems import ProblemError
 from tidetable.query import Reader, find_latest
 
@@ -53,13 +53,13 @@ def reader_of(events: list[Event], *, archived: int | None = None) -> Reader:
     catalog = FakeCatalog()
     store = FakeStore(catalog)
     for day in range(4):
-        period = containing(START + timedelta(days=day), Kind.DAY)
+        period = find_containing(START + timedelta(days=day), Kind.DAY)
         table, layout = f"tidetable-t.s.{period.label}", LAYOUTS[day % 3]
         facts = ArchiveFacts(table, 0, 0, NOW) if day == archived else None
         state = State.ARCHIVED if day == archived else State.OPEN
         catalog.add(Entry("s", period, table, layout, state, START, archive=facts))
-        items = [layout.item_of(event, at=1) for event in events if event.time in period]
-        items = [first_version(item, {}) if layout.versioned else item for item in items]
+        items = [layout.make_item(event, at=1) for event in events if event.time in period]
+        items = [make_first_version(item, {}) if layout.versioned else item for item in items]
         store.tables[table] = {Key(item["pk"], item["sk"]): item for item in items}
     return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
 
@@ -134,7 +134,7 @@ def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[s
 
 def one_table(layout: Layout, day: float, *events: Event) -> tuple[Entry, list[Event]]:
     """The entry of the day that begins ``day`` days after the first, with these events."""
-    period = containing(START + timedelta(days=day), Kind.DAY)
+    period = find_containing(START + timedelta(days=day), Kind.DAY)
     return Entry("s", period, f"tidetable-t.s.{period.label}", layout, State.OPEN, START), list(events)
 
 
@@ -143,7 +143,7 @@ def reader_of_tables(*tables: tuple[Entry, list[Event]]) -> Reader:
     store = FakeStore(catalog)
     for entry, events in tables:
         catalog.add(entry)
-        items = [entry.layout.item_of(event, at=1) for event in events]
+        items = [entry.layout.make_item(event, at=1) for event in events]
         store.tables[entry.table] = {Key(item["pk"], item["sk"]): item for item in items}
     return Reader(catalog, store, FakeArchive(), unpacker(store, FakeValues()), SEAL, DDSketches(), Serial)
 

@@ -17,7 +17,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event
 from tidetable.keys import Key
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchivePage, ArchiveRange, Version
 from tidetable.problems import ProblemError
 from tidetable.query import Form, parse_query, render, run_query
@@ -91,8 +91,8 @@ def test_an_event_that_was_sent_again_is_not_shown_with_its_old_value(
 ) -> None:
     """The index is behind the table."""
     base = timely([make_event(1, n, place={"state": "CA"}, type="order", customer="c1") for n in range(3)])
-    stale = TIMELY.layout.key_of(make_event(1, 1))
-    now = TIMELY.layout.item_of(make_event(1, 1, place={"state": "NV"}, type="order", customer="c2"))
+    stale = TIMELY.layout.make_key(make_event(1, 1))
+    now = TIMELY.layout.make_item(make_event(1, 1, place={"state": "NV"}, type="order", customer="c2"))
     real = base.store.get_many
 
     def ahead(name: str, keys: Sequence[Key], *, consistent: bool = True) -> Any:
@@ -125,7 +125,7 @@ def test_a_plan_of_many_buckets_is_made_as_it_is_read() -> None:
         '[streams.s]\nperiod = "month"\nlate = "1d"\nretention = 900\n'
         'key = { partition_by = "time", bucket = "1m", shards = 16 }\n'
     ).streams["s"]
-    period = containing(START, Kind.MONTH)
+    period = find_containing(START, Kind.MONTH)
     entry = Entry("s", period, "t", minutes.layout, State.OPEN, START)
     query = parse_query(minutes, {"from": [to_text(period.start)], "to": [to_text(period.end)]}, NOW, SEAL)
     tracemalloc.start()

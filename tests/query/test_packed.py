@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes import SEAL
 from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, show_event
 from tidetable.events import Event
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.get import get_event
@@ -176,7 +176,7 @@ def test_every_ref_and_every_other_route_say_the_same(by: str, requests: list[Re
     if by == "series":
         # latest searches tables alone, and the newest day is archived: so that day is removed from the catalog.
         edge = START + timedelta(days=3)
-        del base.days.catalog.items["s", containing(edge, Kind.DAY)]
+        del base.days.catalog.items["s", find_containing(edge, Kind.DAY)]
         latest = find_latest(policy, {"series": _SERIES}, reader, NOW, lambda: 100.0).document()["latest"]
         newest = {event.series: show_event(event) for event in counting if event.time < edge}
         answered = {row["series"]: row["event"] for row in latest}

@@ -14,7 +14,7 @@ from tidetable.periods import from_label
 from tidetable.query import Form, render
 from tidetable.query import page as pages
 from tidetable.query.model import EVERYTHING, Cost, Position, Projection
-from tidetable.query.page import Events, EventsPage, Room, body_bytes
+from tidetable.query.page import Events, EventsPage, Room, count_body_bytes
 from tidetable.query.rows import Row, Rows
 from tidetable.query.scans import Gap
 
@@ -99,7 +99,7 @@ def test_many_gaps_leave_room_for_fewer_events() -> None:
     whole = replace(answer(*page.rows), gaps=gaps)
     assert (whole.count, render(replace(whole, gaps=gaps[:5_000]), Form(), encode_stream).answer.next) == (50, None)
     rendered = render(whole, Form(), encode_stream)
-    assert body_bytes(rendered.body) <= 6_000_000
+    assert count_body_bytes(rendered.body) <= 6_000_000
     body = json.loads(rendered.body)
     assert len(body["gaps"]) == 17_520
     assert 30 < len(body["events"]) < 50

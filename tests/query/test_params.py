@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.worlds.days import NOW, STREAM
-from tidetable.conditions import Condition, Names, Operator, numbers_of
+from tidetable.conditions import Condition, Names, Operator, read_numbers
 from tidetable.config import parse
 from tidetable.problems import ProblemError
 from tidetable.query import Seal, parse_query, refuse_unwritable
@@ -332,7 +332,7 @@ def test_truth_is_equal_or_not_and_has_no_order(
 )
 def test_a_value_is_a_number_as_far_as_an_event_may_have_it(text: str, number: str | None) -> None:
     """AWS: 38 digits, 1E-130 to 9.9...E+125."""
-    assert numbers_of(text) == ([] if number is None else [Decimal(number)])
+    assert read_numbers(text) == ([] if number is None else [Decimal(number)])
 
 
 def test_an_id_is_compared_with_ids_alone() -> None:

@@ -14,7 +14,7 @@ from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.expired import PresentCatalog
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.problems import ProblemError
 from tidetable.query import Seal, describe_periods, parse_periods
@@ -57,7 +57,7 @@ def hours(count: int, state: State = State.DELETED) -> Catalog:
     """A catalog of the stream's last hours."""
     catalog = Catalog()
     for number in range(count):
-        period = containing(NOON - timedelta(hours=number), Kind.HOUR)
+        period = find_containing(NOON - timedelta(hours=number), Kind.HOUR)
         catalog.add(Entry("s", period, f"tidetable-t.s.{period.label}", Layout("series", 1, "id"), state, NOON))
     return catalog
 
@@ -105,7 +105,7 @@ def test_a_range_shows_the_periods_that_meet_it(tables: Tables) -> None:
 
 def test_a_rare_state_is_found_over_pages_of_which_each_reads_a_bounded_part(tables: Tables) -> None:
     catalog = hours(4_500)
-    oldest = containing(NOON - timedelta(hours=4_400), Kind.HOUR)
+    oldest = find_containing(NOON - timedelta(hours=4_400), Kind.HOUR)
     (entry,) = [entry for entry in catalog.entries("s") if entry.period == oldest]
     catalog.move(entry, State.ARCHIVED, expected=[State.DELETED])
     answer = page(catalog, tables, state="open,archived")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidetable.query.estimate import Spent, _cost
+from tidetable.query.estimate import Spent, _estimate_cost
 from tidetable.query.listings.page import SeriesPage
 from tidetable.query.page import Events
 from tidetable.query.scans import DAMAGED, Gap
@@ -28,12 +28,12 @@ def test_a_range_costs_a_unit_per_4_kb_half_of_it_read_eventually_and_a_request_
     events: float, consistent: bool, units: float, requests: int
 ) -> None:
     """AWS bills half a unit for a range at the least. The events have 1 KB each."""
-    assert _cost(events, 1024, consistent=consistent) == (units, requests)
+    assert _estimate_cost(events, 1024, consistent=consistent) == (units, requests)
 
 
 def test_what_is_spent_is_raised_to_what_is_spent_at_least() -> None:
     spent = Spent(3.0, 1)
-    spent.at_least(Spent(2.0, 5))
+    spent.raise_to(Spent(2.0, 5))
     assert (spent.units, spent.requests) == (3.0, 5)
 
 

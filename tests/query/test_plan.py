@@ -10,7 +10,7 @@ from tidetable.keys import Index, Layout
 from tidetable.keys.layout import Packing
 from tidetable.periods import from_label
 from tidetable.query.model import Position, Projection, Query
-from tidetable.query.plan import fetches_from, plan_query, pushed_down
+from tidetable.query.plan import fetches_from, plan_query, push_down
 from tidetable.query.scans import PackScan, Scan, TableScan
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
@@ -69,6 +69,6 @@ def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:
     """AWS: a condition on an attribute that is not there is not met, so every event would be left out."""
     index = Index("by_status", "status", project=("status",))
     held, lacking = Condition("status", "eq", ("new",)), Condition("mag", "ge", ("5",))
-    assert pushed_down(index, (held,)) == (held,)
-    assert pushed_down(index, (held, lacking)) == ()
-    assert pushed_down(Index("all", "*"), (held, lacking)) == (held, lacking)
+    assert push_down(index, (held,)) == (held,)
+    assert push_down(index, (held, lacking)) == ()
+    assert push_down(Index("all", "*"), (held, lacking)) == (held, lacking)

@@ -13,17 +13,17 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Names
 from tidetable.config import parse
 from tidetable.keys import Index, Layout, Packing
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since
-from tidetable.query.merge import Demand, _next_limit, share
+from tidetable.query.merge import Demand, _choose_next_limit, share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
-from tidetable.query.page import MAX_BODY_BYTES, fitting_rows, list_gaps
-from tidetable.query.plan import _ahead, covered, fetches_from
-from tidetable.query.render import _escaped
-from tidetable.query.scans import DAMAGED, LOST, MISSING, Gap, PackScan, list_filters, visible_gaps
-from tidetable.query.typed import _fitting, type_events, type_rows
+from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
+from tidetable.query.plan import _is_ahead, cover_range, fetches_from
+from tidetable.query.render import _escape_cell
+from tidetable.query.scans import DAMAGED, LOST, MISSING, Gap, PackScan, find_visible_gaps, list_filters
+from tidetable.query.typed import _choose_converter, type_events, type_rows
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -33,7 +33,7 @@ PACKED = Layout("time", 1, "id", 86_400, pack=Packing(3600, 65_536))
 
 
 def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: State = State.OPEN) -> Entry:
-    return Entry("s", containing(START + day * DAY, kind), f"t{day}", layout, state, START)
+    return Entry("s", find_containing(START + day * DAY, kind), f"t{day}", layout, state, START)
 
 
 # Plans
@@ -41,13 +41,13 @@ def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: S
 
 def test_what_no_period_covers_is_a_gap_and_periods_that_only_touch_are_not_met() -> None:
     gaps: list[Gap] = []
-    found = list(covered(START + HOUR, START + 4 * DAY, [entry(4), entry(2), entry(1), entry(-1)], gaps))
+    found = list(cover_range(START + HOUR, START + 4 * DAY, [entry(4), entry(2), entry(1), entry(-1)], gaps))
     assert [(own.table, start, end) for own, start, end in found] == [
         ("t1", START + DAY, START + 2 * DAY),
         ("t2", START + 2 * DAY, START + 3 * DAY),
     ]
     assert gaps == [Gap(START + HOUR, START + DAY, "no table"), Gap(START + 3 * DAY, START + 4 * DAY, "no table")]
-    assert list(covered(START + DAY, START + DAY + HOUR, [entry(0), entry(2)], gaps)) == []
+    assert list(cover_range(START + DAY, START + DAY + HOUR, [entry(0), entry(2)], gaps)) == []
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_an_index_without_what_is_shown_is_fetched_from(project: Any, projection
 def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
     now = Gap(NOON, NOON + DAY, MISSING)
     before, after = Gap(START, NOON, DAMAGED), Gap(NOON + timedelta(microseconds=1), NOON + DAY, LOST)
-    assert visible_gaps([after, now, before], NOON) == [before, now]
+    assert find_visible_gaps([after, now, before], NOON) == [before, now]
     assert [len(Gap(START, NOON, reason).losses) for reason in (MISSING, DAMAGED, LOST, "deleted")] == [1, 1, 1, 0]
     short = Gap(START + HOUR, START + 2 * HOUR, LOST)
-    assert visible_gaps([short, before], NOON) == [before, short]
+    assert find_visible_gaps([short, before], NOON) == [before, short]
     assert Gap.of_missing(entry(), START + HOUR, START + 9 * DAY) == Gap(START + HOUR, START + DAY, MISSING)
     missing = Gap.of_missing(entry(), START - DAY, NOON)
     assert list_gaps([missing]) == [
@@ -98,7 +98,7 @@ def test_a_range_reads_its_share_and_a_little_more(count: int, ranges: int, each
 def test_the_next_page_is_what_lacks_or_twice_as_much_with_a_filter(
     demand: Demand, waiting: int, ranges: int, limit: int
 ) -> None:
-    assert _next_limit(10, demand, waiting, ranges) == limit
+    assert _choose_next_limit(10, demand, waiting, ranges) == limit
 
 
 # What is explained and noted
@@ -216,22 +216,22 @@ def test_rows_have_groups_by_their_types() -> None:
     ],
 )
 def test_a_column_holds_what_it_holds_exactly(kind: str, value: Any, held: Any) -> None:
-    assert _fitting(kind)(value) == held
+    assert _choose_converter(kind)(value) == held
 
 
 @pytest.mark.parametrize(("after", "ahead"), [(NOON, False), (NOON - HOUR, True)])
 def test_nothing_lies_ahead_of_a_place_at_the_end(after: datetime, ahead: bool) -> None:
     query = Query("s", START, NOON, ANY, ascending=True, limit=1, after=Position(after))
-    assert _ahead(START, NOON, query) is ahead
+    assert _is_ahead(START, NOON, query) is ahead
 
 
 @pytest.mark.parametrize(("text", "cell"), [("-1+cmd", "'-1+cmd"), ("-1", "-1"), ("=1", "'=1"), ("+1e5", "+1e5")])
 def test_a_cell_that_only_begins_with_a_number_is_escaped(text: str, cell: str) -> None:
-    assert _escaped(text) == cell
+    assert _escape_cell(text) == cell
 
 
 def test_a_body_that_is_a_byte_too_long_loses_a_row() -> None:
     """Of two rows, and of many short ones whose part that fits is nearly all."""
-    assert fitting_rows("x" * MAX_BODY_BYTES, 2) == 2
-    assert fitting_rows("x" * (MAX_BODY_BYTES + 1), 2) == 1
-    assert fitting_rows("x" * (MAX_BODY_BYTES * 2), 10) == 5
+    assert count_fitting_rows("x" * MAX_BODY_BYTES, 2) == 2
+    assert count_fitting_rows("x" * (MAX_BODY_BYTES + 1), 2) == 1
+    assert count_fitting_rows("x" * (MAX_BODY_BYTES * 2), 10) == 5

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tidetable.query.render import flatten, form_of
+from tidetable.query.render import choose_form, flatten
 
 FLAT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"id": "a", "data": {"x": {"y": 1}}}, {"id": "a", "data.x.y": 1}),
@@ -22,7 +22,7 @@ def test_a_flat_row_has_its_fields_by_their_paths(row: dict[str, Any], flat: dic
 
 
 def test_formulas_are_escaped_unless_the_request_says_otherwise() -> None:
-    assert [form_of(parameters, "").escape for parameters in ({}, {"escape": "true"}, {"escape": "false"})] == [
+    assert [choose_form(parameters, "").escape for parameters in ({}, {"escape": "true"}, {"escape": "false"})] == [
         True,
         True,
         False,

@@ -16,7 +16,7 @@ from tidetable.conditions import Names
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout, Packing, Ref
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
 from tidetable.query import gather as gathering
@@ -24,10 +24,10 @@ from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
 from tidetable.query.hydrate import read_base_items
 from tidetable.query.model import EVERYTHING, Cost
-from tidetable.query.rows import Row, Rows, escaped_bytes, rows_of_archive
+from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
 from tidetable.query.scans import GatherScan, PackScan
 from tidetable.query.settle import count_first_packs, find_in
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -36,7 +36,7 @@ NOON = START + DAY / 2
 
 
 def entry(day: int = 0, layout: Layout = LAYOUT, kind: Kind = Kind.DAY, state: State = State.OPEN) -> Entry:
-    return Entry("s", containing(START + day * DAY, kind), f"t{day}", layout, state, START)
+    return Entry("s", find_containing(START + day * DAY, kind), f"t{day}", layout, state, START)
 
 
 # Gathering
@@ -49,7 +49,7 @@ def placed(place: str, id: str = "1", size: int = 0) -> Any:
 
 def test_an_event_under_two_values_is_kept_once_and_takes_the_room_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     one: Any = placed("5")[3]
-    monkeypatch.setattr(gathering, "KEPT_BYTES", item_bytes(one) + 1)
+    monkeypatch.setattr(gathering, "KEPT_BYTES", count_item_bytes(one) + 1)
     nearest = Nearest(ascending=True)
     for place in ("5", "6", "5", "4"):
         nearest.add(placed(place))
@@ -158,14 +158,14 @@ def test_of_each_range_the_packs_of_a_thousand_events_are_read_first(count: int,
 
 
 def ref(event: Event, kind: Kind = Kind.DAY, stream: str = "s") -> str:
-    return Ref(stream, containing(event.time, kind), LAYOUT.key_of(event)).encode()
+    return Ref(stream, find_containing(event.time, kind), LAYOUT.make_key(event)).encode()
 
 
 def test_an_event_is_looked_for_in_the_period_of_its_ref() -> None:
     """The stream had tables by the hour, and has them by the day: the hour's is listed, too."""
     days = Days()
-    days.add_table(containing(NOON, Kind.HOUR), LAYOUT, [])
-    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.item_of(EVENT)])
+    days.add_table(find_containing(NOON, Kind.HOUR), LAYOUT, [])
+    days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.make_item(EVENT)])
     assert get_event(STREAM, ref(EVENT), days.reader)["data"] == {"n": 1}
     with pytest.raises(ProblemError, match="404 unknown_event"):
         get_event(STREAM, ref(EVENT, Kind.HOUR), days.reader)
@@ -182,14 +182,14 @@ def test_an_event_is_looked_for_in_the_period_of_its_ref() -> None:
 )
 def test_a_ref_of_nothing_is_refused(text: str, refusal: str) -> None:
     days = Days()
-    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.item_of(EVENT)])
+    days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [LAYOUT.make_item(EVENT)])
     with pytest.raises(ProblemError, match=refusal):
         get_event(STREAM, text, days.reader)
 
 
 def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     days = Days()
-    days.add_table(containing(NOON, Kind.DAY), LAYOUT, [])
+    days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])
 
     def gone(*_: Any) -> Any:
         raise TableMissing("t")
@@ -205,10 +205,10 @@ def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.Monkey
 def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
     versions = [Version(3, 9, newest=True), Version(2, 8, newest=False), Version(1, 7, newest=True)]
     events = [EVENT, EVENT, Event("a", NOON, "2", {})]
-    first, second = rows_of_archive(events, versions, entry())
+    first, second = make_archive_rows(events, versions, entry())
     assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
     assert (second.earlier, second.left_out) == ((), 0)
-    assert [row.left_out for row in rows_of_archive(events, None, entry())] == [0, 0, 0]
+    assert [row.left_out for row in make_archive_rows(events, None, entry())] == [0, 0, 0]
 
 
 def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
@@ -216,7 +216,7 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
         return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
 
     own = row()
-    size = own.own_size(EVERYTHING)
+    size = own.measure_own_size(EVERYTHING)
     for room, kept in ((3 * size, 2), (3 * size - 1, 1), (0, 0)):
         own.earlier, own.left_out = (row(), row(), row()), 4
         own.cut_earlier(EVERYTHING, room)
@@ -225,7 +225,7 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
 
 @pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])
 def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: int) -> None:
-    assert escaped_bytes(text) == size
+    assert count_escaped_bytes(text) == size
 
 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:

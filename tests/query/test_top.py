@@ -75,7 +75,7 @@ def test_the_first_fifty_of_many_partitions_read_little_more_than_fifty(spread: 
             event = scored(day, number, 0)
             mag = chance.randrange(10**6)
             if spread == "in one suffix":
-                in_one = day == 1 and index.attributes_of(event)[index.pk].endswith("#3")
+                in_one = day == 1 and index.make_attributes(event)[index.pk].endswith("#3")
                 mag = number if not in_one else 10**6 + number
             elif spread == "tied":
                 mag = number // 100
@@ -105,7 +105,7 @@ def test_an_event_that_has_another_number_by_now_is_not_shown_with_its_old_one(
     events = [scored(1, number, number, status="new", long="x") for number in range(5)]
     base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
     table = base.store.tables["tidetable-t.s.2026-03-02"]
-    changed, removed = (TIMELY.layout.key_of(events[number]) for number in (4, 3))
+    changed, removed = (TIMELY.layout.make_key(events[number]) for number in (4, 3))
     real = base.store.get_many
 
     def ahead(name: str, keys: Sequence[Any], *, consistent: bool = True) -> Any:
@@ -148,14 +148,14 @@ def test_by_default_it_is_what_the_tables_keep() -> None:
     assert ranking.start == START - timedelta(days=4)
     top = find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
     assert [row["value"] for row in top.rows] == [4, 3, 2, 1, 0]
-    assert {source["from"] for source in top.about()["sources"]} == {"index", "archive"}
+    assert {source["from"] for source in top.describe_rest()["sources"]} == {"index", "archive"}
 
 
 def test_periods_without_the_ranking_are_named() -> None:
     without = Layout("time", 1, "id", 3600)
     base = StoredEvents(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])
     top = ask(base, index="best_of_all")
-    assert [(gap["from"][:10], gap["reason"]) for gap in top.about()["gaps"]] == [("2026-03-02", "no index")]
+    assert [(gap["from"][:10], gap["reason"]) for gap in top.describe_rest()["gaps"]] == [("2026-03-02", "no index")]
 
 
 def test_a_parameter_beside_a_cursor_may_repeat_what_its_ranking_says() -> None:
@@ -211,7 +211,7 @@ def test_a_missing_table_is_a_gap_as_far_as_the_range_meets_it() -> None:
     base = StoredEvents(TIMELY, [scored(1, number, number) for number in range(30)], [TIMELY.layout] * DAYS)
     del base.store.tables["tidetable-t.s.2026-03-02"]
     top = ask(base, index="best_of_all", **{"from": "2026-03-02T10:00:00Z", "to": "2026-03-02T10:02:00Z"})
-    assert top.about()["gaps"] == [
+    assert top.describe_rest()["gaps"] == [
         {"from": "2026-03-02T10:00:00.000000Z", "to": "2026-03-02T10:02:00.000000Z", "reason": "table missing"}
     ]
 
@@ -225,7 +225,7 @@ def test_a_ranking_with_a_condition_names_an_event_whose_data_is_damaged() -> No
 
     def first(**conditions: str) -> tuple[list[str], Any]:
         top = ask(base, index="best_of_all", **conditions)
-        return [row["id"] for row in top.rows], top.about()["gaps"]
+        return [row["id"] for row in top.rows], top.describe_rest()["gaps"]
 
     gap = {"from": "2026-03-02T00:00:03.000000Z", "to": "2026-03-02T00:00:03.000001Z", "reason": "damaged data"}
     assert first(**{"where.ok": "true"}) == (["e4", "e2", "e1", "e0"], [gap])

@@ -15,7 +15,7 @@ from tests.query.positions import position_of
 from tests.worlds.days import LAYOUTS, NOW, START, STREAM, Days, Fixture, many, run
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.query import parse_query, run_query
 
 # The values of events, as a query writes them.
@@ -37,7 +37,7 @@ events = st.builds(
 def expected(
     events: list[Event], start: datetime, end: datetime, series: str | None, order: str, kind: str | None = None
 ) -> list[Event]:
-    gap = containing(START + timedelta(days=3), Kind.DAY)
+    gap = find_containing(START + timedelta(days=3), Kind.DAY)
     kept = {
         position_of(event): event
         for event in events
@@ -78,7 +78,7 @@ def test_events_that_arrive_while_a_cursor_is_walked_neither_repeat_nor_hide_oth
     page = run(fixture, **{"from": START.isoformat(), "to": NOW.isoformat(), "order": "asc", "limit": "20"})
     layout, table = LAYOUTS[0], "tidetable-t.s.2026-03-01"
     for event in (Event("a", START, "early", {}), Event("a", START + timedelta(minutes=40), "later", {})):
-        fixture.store.tables[table][layout.key_of(event)] = layout.item_of(event)
+        fixture.store.tables[table][layout.make_key(event)] = layout.make_item(event)
     rest = fixture.walk(20, cursor=page.next)
     assert [event.id for event in rest] == [*map(str, range(20, 41)), "later", *map(str, range(41, 50))]
 
@@ -177,7 +177,7 @@ def test_each_page_of_an_archive_is_a_request_and_its_events_are_read() -> None:
 
 def test_a_table_that_is_not_there_is_looked_up_once_more_consistently() -> None:
     """The catalog's entry was a second old: meanwhile the day had been archived, and its events are read from there."""
-    fixture, day = Fixture(many(10)), containing(START, Kind.DAY)
+    fixture, day = Fixture(many(10)), find_containing(START, Kind.DAY)
     stale = fixture.catalog.entries("s")
     other = Days()
     other.add_archive(day, LAYOUTS[0], many(10))

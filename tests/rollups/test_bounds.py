@@ -19,13 +19,13 @@ from tidetable.rollups.bounds import (
     NOTES_LEFT,
     can_reseal,
     can_seal,
-    lease_length,
+    choose_lease_length,
     needs_mark,
     to_millis,
 )
 from tidetable.rollups.cells import Bucket, is_removed, parse_cell
-from tidetable.rollups.cover import readable_spans
-from tidetable.rollups.definition import definition_of
+from tidetable.rollups.cover import find_readable_spans
+from tidetable.rollups.definition import make_definition
 from tidetable.rollups.status import plan_rebuild
 from tidetable.rollups.writing import read_present
 
@@ -48,7 +48,7 @@ def test_a_writer_lives_for_90_seconds_and_a_reader_for_30_more() -> None:
 
 
 def test_a_lease_outlives_the_run_two_clocks_and_a_request() -> None:
-    assert lease_length(60 * SECOND) == 95 * SECOND
+    assert choose_lease_length(60 * SECOND) == 95 * SECOND
 
 
 def test_a_process_forgets_its_notes_a_day_before_they_are_removed() -> None:
@@ -80,10 +80,10 @@ def test_a_rollup_without_percentiles_keeps_no_sketch_of_the_cells_that_it_is_ma
 def test_an_archived_period_is_readable_though_its_table_is_gone() -> None:
     world = begin_rollups()
     gone = replace(world.entry("s", START), state=State.DELETED)
-    assert readable_spans([gone]) == []
+    assert find_readable_spans([gone]) == []
     world.move_to_archive("s", START)
     archived = replace(world.entry("s", START), state=State.DELETED)
-    assert readable_spans([archived]) == [(gone.period.start, gone.period.end)]
+    assert find_readable_spans([archived]) == [(gone.period.start, gone.period.end)]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer", "later"), TableThrottled("t")])
@@ -149,7 +149,7 @@ def test_a_truth_value_is_no_number_among_the_kinds_of_fields() -> None:
 def test_a_definition_has_its_sources_period_only_by_series_and_always_its_lead(key: str, period: Kind | None) -> None:
     text = f'[streams.s]\nperiod = "day"\nlate = "1d"\nahead = "7m"\nretention = 5\nkey = {{ partition_by = {key} }}\n'
     stream = parse(text + '[[streams.s.rollup]]\nname = "m"\nevery = "10m"\nretention = "30d"').streams["s"]
-    definition = definition_of(stream, stream.rollup[0])
+    definition = make_definition(stream, stream.rollup[0])
     assert (definition.period, definition.ahead, definition.stream) == (period, timedelta(minutes=7), "s-m")
 
 

@@ -14,7 +14,7 @@ from tidetable.errors import ArchiveBusy, TableThrottled
 from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
-from tidetable.rollups.bounds import lease_length
+from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.refresh import Report, refresh
 from tidetable.times import to_text
 
@@ -53,7 +53,7 @@ class Rolled(Stage):
     def refresh(self) -> Report:
         pipeline = self.pipeline
         services = pipeline.refresher(lambda: 100.0)
-        report = refresh(pipeline.definitions, services, "run", lease_length(timedelta(seconds=300)))
+        report = refresh(pipeline.definitions, services, "run", choose_lease_length(timedelta(seconds=300)))
         assert report is not None
         assert (report.failed, report.finished) == ([], True)
         return report

@@ -14,9 +14,9 @@ from aws.sketches import DDSketches
 from tests.worlds.rolled import EVERYTHING, HOURS, MINUTES, START
 from tidetable.events import Event
 from tidetable.exact import canonical_json, decode_json
-from tidetable.packs.numbers import settled_text
+from tidetable.packs.numbers import settle_text
 from tidetable.rollups import bounds
-from tidetable.rollups.cells import Bucket, Cell, State, id_of, is_removed, parse_cell, parse_names, plain, removed
+from tidetable.rollups.cells import Bucket, Cell, State, is_removed, make_id, parse_cell, parse_names, plain, removed
 from tidetable.rollups.definition import Definition
 
 SKETCHES = DDSketches()
@@ -68,7 +68,7 @@ GROUPS = [
 
 @pytest.mark.parametrize(("name", "value", "wanted"), GROUPS, ids=[case[0] for case in GROUPS])
 def test_the_id_of_a_cell_tells_groups_apart_as_aggregates_do(name: str, value: Any, wanted: str) -> None:
-    assert id_of(HOURS, [value]) == HOURS.key + wanted
+    assert make_id(HOURS, [value]) == HOURS.key + wanted
 
 
 def test_what_is_no_plain_value_is_grouped_as_nothing() -> None:
@@ -76,14 +76,14 @@ def test_what_is_no_plain_value_is_grouped_as_nothing() -> None:
 
 
 def test_a_long_id_is_a_hash() -> None:
-    long, other = id_of(HOURS, ["x" * 200]), id_of(HOURS, ["x" * 201])
+    long, other = make_id(HOURS, ["x" * 200]), make_id(HOURS, ["x" * 201])
     assert long != other
     assert long[8] == "~"
     assert len(long) == 8 + 1 + 22
-    assert id_of(HOURS, ["x" * 196]) == f'{HOURS.key}["{"x" * 196}"]'
+    assert make_id(HOURS, ["x" * 196]) == f'{HOURS.key}["{"x" * 196}"]'
     # A sort key is measured in bytes: 99 times two of them are more than 197.
-    assert id_of(HOURS, ["é" * 98]) == f'{HOURS.key}["{"é" * 98}"]'
-    assert id_of(HOURS, ["é" * 99])[8] == "~"
+    assert make_id(HOURS, ["é" * 98]) == f'{HOURS.key}["{"é" * 98}"]'
+    assert make_id(HOURS, ["é" * 99])[8] == "~"
 
 
 def test_cells_of_another_definition_are_none() -> None:
@@ -158,7 +158,7 @@ def test_merged_cells_are_the_cells_of_all_events(drawn: list[tuple[str, Any, An
             if read is not None:
                 merged.merge(read)
     # As tables hold them: of 0 and 0.000 either may be the least.
-    texts = [sorted((cell.id, settled_text(cell.data)) for cell in some) for some in (whole, merged.events(START))]
+    texts = [sorted((cell.id, settle_text(cell.data)) for cell in some) for some in (whole, merged.events(START))]
     assert texts[0] == texts[1]
 
 
@@ -232,4 +232,4 @@ def test_the_bounds_follow_from_what_writers_may_take() -> None:
     millis = bounds.to_millis(START)
     assert not bounds.can_reseal(millis, START + timedelta(seconds=120))
     assert bounds.can_reseal(millis, START + timedelta(seconds=120.001))
-    assert bounds.lease_length(timedelta(seconds=300)) == timedelta(seconds=335)
+    assert bounds.choose_lease_length(timedelta(seconds=300)) == timedelta(seconds=335)

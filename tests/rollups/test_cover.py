@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from tests.worlds.rolled import HOURS, MINUTES
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Edge, Mark, RollupState
 from tidetable.rollups.cover import (
     Usable,
     cover,
+    find_marked_buckets,
+    find_readable_spans,
+    find_usable_spans,
     intersect,
     join,
     list_versions,
-    marked_buckets,
-    readable_spans,
     subtract,
-    usable_spans,
 )
 from tidetable.rollups.definition import Definition
 
@@ -100,14 +100,14 @@ def test_marks_and_buckets_with_too_many_groups_are_read_from_the_events() -> No
         [("h", at("02T04:00")), ("m", at("02T00:00"))],
     )
     (version,) = list_versions(HOURS, state)
-    found = usable_spans(version, state, spans("01T00:00-03T00:00"))
+    found = find_usable_spans(version, state, spans("01T00:00-03T00:00"))
     assert found == spans("02T00:00-02T01:00 02T02:00-02T04:00 02T05:00-02T06:00")
 
 
 def test_a_rollup_whose_tables_are_gone_answers_nothing_of_them() -> None:
     state = RollupState([edge(HOURS, "02T00:00", "04T00:00")], [], [])
     (version,) = list_versions(HOURS, state)
-    assert usable_spans(version, state, spans("01T00:00-02T00:00 03T00:00-04T00:00")) == spans("03T00:00-04T00:00")
+    assert find_usable_spans(version, state, spans("01T00:00-02T00:00 03T00:00-04T00:00")) == spans("03T00:00-04T00:00")
 
 
 def test_a_newer_definition_counts_where_it_is_sealed_or_will_be() -> None:
@@ -160,10 +160,10 @@ def test_the_edges_of_other_rollups_of_a_stream_are_not_versions_of_one() -> Non
     ],
 )
 def test_a_period_with_a_table_or_an_archive_can_be_read(state: State, archived: bool, readable: bool) -> None:
-    day = containing(at("02T00:00"), Kind.DAY)
+    day = find_containing(at("02T00:00"), Kind.DAY)
     facts = ArchiveFacts("m", 1, 1, at("05T00:00")) if archived else None
     entry = Entry("s-h", day, "t", Layout("time", 1, "id", 86_400), state, at("01T00:00"), archive=facts)
-    assert readable_spans([entry]) == (spans("02T00:00-03T00:00") if readable else [])
+    assert find_readable_spans([entry]) == (spans("02T00:00-03T00:00") if readable else [])
 
 
 def test_a_definition_that_has_sealed_nothing_is_newer_than_the_one_that_reaches_it() -> None:
@@ -185,7 +185,7 @@ def test_a_mark_covers_every_bucket_that_its_writer_may_mean(
     name: str, definition: Definition, mark: str, minutes: float, expected: list[str]
 ) -> None:
     (version,) = list_versions(definition, RollupState([edge(definition, "02T00:00", "02T06:00")], [], []))
-    buckets = marked_buckets(version, [Mark(at(mark), 1, timedelta(minutes=minutes))])
+    buckets = find_marked_buckets(version, [Mark(at(mark), 1, timedelta(minutes=minutes))])
     assert [f"{bucket:%H:%M}" for bucket in sorted(buckets)] == expected
 
 
@@ -209,4 +209,4 @@ def test_spans_are_sets_of_instants(operate: Callable[..., Any], left: str, righ
 def test_touching_periods_are_read_as_one() -> None:
     state = RollupState([edge(HOURS, "02T00:00", "04T00:00")], [], [])
     (version,) = list_versions(HOURS, state)
-    assert usable_spans(version, state, spans("02T00:00-03T00:00 03T00:00-04T00:00")) == spans("02T00:00-04T00:00")
+    assert find_usable_spans(version, state, spans("02T00:00-03T00:00 03T00:00-04T00:00")) == spans("02T00:00-04T00:00")

@@ -24,7 +24,7 @@ def test_a_listing_of_fields_names_an_event_whose_data_is_damaged() -> None:
     damage_event(world, 79)
     page = ask_listing(world, "fields", **{"from": at(75), "to": at(80)})
     assert [row["field"] for row in page.rows] == ["kind", "mag"]
-    assert page.about()["gaps"] == [
+    assert page.describe_rest()["gaps"] == [
         {"from": at(79), "to": to_text(START + timedelta(minutes=79, microseconds=1)), "reason": "damaged data"}
     ]
 

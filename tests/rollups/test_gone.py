@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import ArchiveFacts, State
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Mark
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
@@ -103,7 +103,7 @@ def test_a_mark_that_is_put_again_meanwhile_stays() -> None:
 def by_hours(definitions: tuple[Definition, ...]) -> World:
     """A stream of hourly tables; all of its first day is sealed, and then the tables of its first 12 hours are deleted."""
     world = World(definitions)
-    world.catalog.items.pop(("s", containing(START, Kind.DAY)))
+    world.catalog.items.pop(("s", find_containing(START, Kind.DAY)))
     for hour in range(24):
         world.add_period("s", Kind.HOUR, START + timedelta(hours=hour), PLAIN)
     world.add_period("s-d", Kind.MONTH, START, world.entry("s-h", START).layout)

@@ -15,7 +15,7 @@ from tidetable.config import Stream
 from tidetable.events import Event
 from tidetable.problems import ProblemError
 from tidetable.query.listings import parse_values
-from tidetable.query.listings.parse import place_of
+from tidetable.query.listings.parse import find_place
 
 EVENTS = (
     reading(65, 1, "a", kind="x"),
@@ -66,7 +66,7 @@ def test_a_cursor_is_of_one_listing_and_parameters_beside_it_may_repeat() -> Non
     assert names_of(ask_listing(world, "series", cursor=cursor, **own)) == ["b/2"]
     # The rest of a walk reads what its first page read, also if time has passed.
     world.sleep(900)
-    assert ask_listing(world, "series", cursor=cursor, limit="3").about()["to"] == at(360)
+    assert ask_listing(world, "series", cursor=cursor, limit="3").describe_rest()["to"] == at(360)
     for changed in ({"prefix": "a"}, {"from": at(61)}, {"to": at(361)}, {"consistent": "true"}):
         status, code, detail = problem(world, "series", cursor=cursor, **changed)
         assert (status, code) == (400, "invalid_cursor")
@@ -126,8 +126,8 @@ PLACES = [
 
 def test_a_text_of_256_characters_is_its_own_place() -> None:
     for value, place in PLACES:
-        assert place_of(value) == place
-    assert place_of(None) is None
-    longer = place_of("x" * 257)
+        assert find_place(value) == place
+    assert find_place(None) is None
+    longer = find_place("x" * 257)
     assert longer is not None
     assert (longer.kind, longer.head, len(longer.hash)) == ("text", "x" * 256, 32)

@@ -18,7 +18,7 @@ from tidetable.keys import Layout
 from tidetable.problems import ProblemError
 from tidetable.query.listings import explain_listing
 from tidetable.query.listings.names import Names, Seen
-from tidetable.query.listings.parse import place_of
+from tidetable.query.listings.parse import find_place
 from tidetable.rollups.rebuild import rebuild
 
 EVENTS = (
@@ -160,8 +160,8 @@ def test_without_from_the_range_begins_with_the_first_bucket_that_is_kept() -> N
     world.forget("s", START)
     page = ask_listing(world, "series", to=at(360))
     # The first edges are ten minutes ahead of the first run.
-    assert page.about()["from"] == at(10)
-    assert page.about()["to"] == at(360)
+    assert page.describe_rest()["from"] == at(10)
+    assert page.describe_rest()["to"] == at(360)
     assert names_of(page) == ["a", "b", "b/2"]
     assert list(page.gaps) == []
 
@@ -172,7 +172,7 @@ def test_before_anything_is_sealed_the_last_hour_is_listed() -> None:
     world.write(reading(119, 1, "young"), reading(70, 1, "a"))
     assert world.rollups.marks
     page = ask_listing(world, "series")
-    assert page.about()["from"] == at(60)
+    assert page.describe_rest()["from"] == at(60)
     assert names_of(page) == ["a", "young"]
 
 
@@ -256,7 +256,7 @@ def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None
         held = Names(3_000, after)
         for time in ("1", "2"):
             for name in names:
-                place = place_of(name)
+                place = find_place(name)
                 assert place is not None
                 held.add(place, name, Seen(time, time, "1h"))
                 assert len(held.sorted()) <= 8_001 if name == names[-1] else True

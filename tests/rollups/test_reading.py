@@ -254,7 +254,7 @@ def test_cells_of_an_archived_period_answer_and_are_what_coarser_ones_are_made_o
 
 def test_events_whose_data_is_in_the_bucket_are_rolled_up_by_what_is_in_it() -> None:
     world = begin_rollups((MINUTES,))
-    item = PLAIN.item_of(reading(45, 7, kind="x"), at=1)
+    item = PLAIN.make_item(reading(45, 7, kind="x"), at=1)
     packed = {name: item[name] for name in ("pk", "sk", "at")}
     text, owner = b'{"kind":"x","mag":7}', Key(item["pk"], item["sk"])
     world.values.put(Blob("large/one", world.reader.unpacker.compressor.compress(text), owner))

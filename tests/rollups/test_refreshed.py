@@ -27,7 +27,7 @@ from tidetable.ports.rollups import Mark
 from tidetable.rollups import refresh as refreshing
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import lag_of
+from tidetable.rollups.refresh import measure_lag
 from tidetable.rollups.services import BucketBlocked
 
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
@@ -74,7 +74,7 @@ def test_a_bucket_that_cannot_be_sealed_yet_is_not_late(late: timedelta, lag: in
     """Its end, 120 seconds until events are marked, and 90 of a writer's life."""
     edge = Edge("m", START, START, MINUTES.text)
     state = RollupState([edge], [], [], None)
-    assert lag_of(MINUTES, state, START + 10 * MINUTE + 210 * SECOND + late) == timedelta(seconds=lag)
+    assert measure_lag(MINUTES, state, START + 10 * MINUTE + 210 * SECOND + late) == timedelta(seconds=lag)
 
 
 def test_a_stream_notes_since_the_farthest_of_its_rollups() -> None:

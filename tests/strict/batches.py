@@ -60,7 +60,7 @@ def answer_bytes(console: Console) -> list[tuple[int, int]]:
 
 
 @shows(Rule.ITEM_BYTES, ["done", "ValidationException"])
-def item_bytes(console: Console) -> list[str]:
+def count_item_bytes(console: Console) -> list[str]:
     console.table()
     return [outcome(lambda size=size: console.put(size=size)) for size in (400 * KB, 400 * KB + 1)]  # type: ignore[misc]
 

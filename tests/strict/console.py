@@ -45,7 +45,7 @@ class Console:
     def create(self, name: str = "t", write: int | None = None, read: int | None = None, **more: Any) -> None:
         """CreateTable."""
         keys = INDEXED_KEYS if {"GlobalSecondaryIndexes", "LocalSecondaryIndexes"} & more.keys() else KEYS
-        self("CreateTable", TableName=name, **{**keys, **billing(write, read), **more})
+        self("CreateTable", TableName=name, **{**keys, **make_billing(write, read), **more})
 
     def update(self, name: str = "t", **changes: Any) -> Any:
         """UpdateTable."""
@@ -101,7 +101,7 @@ def provisioned(write: int, read: int) -> dict[str, int]:
     return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
 
 
-def billing(write: int | None, read: int | None) -> dict[str, Any]:
+def make_billing(write: int | None, read: int | None) -> dict[str, Any]:
     if write is None or read is None:
         return {"BillingMode": "PAY_PER_REQUEST"}
     return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": provisioned(write, read)}

@@ -19,7 +19,7 @@ def of_batch(keys: Any) -> dict[str, Any]:
     return {"RequestItems": {"t": keys}}
 
 
-def requests_of(key: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+def make_requests(key: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """Every request that names an item, by a key."""
     one, found = {"TableName": "t", "Key": key}, {"ConditionExpression": "attribute_not_exists(none)"}
     update = {"UpdateExpression": "REMOVE f"}
@@ -42,7 +42,7 @@ def requests_of(key: Any) -> dict[str, tuple[str, dict[str, Any]]]:
 RIGHT = {"pk": {"S": "a"}, "sk": {"S": "1"}}
 
 
-@pytest.mark.parametrize("name", requests_of(RIGHT))
+@pytest.mark.parametrize("name", make_requests(RIGHT))
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
@@ -58,21 +58,21 @@ RIGHT = {"pk": {"S": "a"}, "sk": {"S": "1"}}
 def test_a_key_is_checked_in_every_request(name: str, key: Any, expected: str) -> None:
     console = Console()
     console.table()
-    operation, request = requests_of(key)[name]
+    operation, request = make_requests(key)[name]
     assert outcome(lambda: console(operation, **request)) == expected
 
 
-@pytest.mark.parametrize("name", [name for name in requests_of(RIGHT) if "put" not in name])
+@pytest.mark.parametrize("name", [name for name in make_requests(RIGHT) if "put" not in name])
 def test_a_key_has_nothing_besides_it(name: str) -> None:
     console = Console()
     console.table()
-    operation, request = requests_of({**RIGHT, "f": {"S": "x"}})[name]
+    operation, request = make_requests({**RIGHT, "f": {"S": "x"}})[name]
     assert outcome(lambda: console(operation, **request)) == REFUSED
 
 
-@pytest.mark.parametrize("name", requests_of(RIGHT))
+@pytest.mark.parametrize("name", make_requests(RIGHT))
 def test_a_table_that_is_missing_is_refused_in_every_request(name: str) -> None:
-    operation, request = requests_of(RIGHT)[name]
+    operation, request = make_requests(RIGHT)[name]
     assert outcome(lambda: Console()(operation, **request)) == "ResourceNotFoundException"
 
 
@@ -104,7 +104,7 @@ def test_a_value_is_checked_in_every_write(value: Any, expected: str) -> None:
     console = Console()
     console.table()
     full = {**RIGHT, "v": value}
-    requests = [requests_of(full)[name] for name in ("put", "batch put", "transact put")]
+    requests = [make_requests(full)[name] for name in ("put", "batch put", "transact put")]
     update = {"UpdateExpression": "SET v = :v", "ExpressionAttributeValues": {":v": value}}
     requests.append(("UpdateItem", {"TableName": "t", "Key": RIGHT, **update}))
     seen = [outcome(partial(console, operation, **request)) for operation, request in requests]
@@ -114,11 +114,11 @@ def test_a_value_is_checked_in_every_write(value: Any, expected: str) -> None:
 UNUSED: dict[str, Any] = {"ExpressionAttributeNames": {"#unused": "f"}}
 
 
-@pytest.mark.parametrize("name", [name for name in requests_of(RIGHT) if name not in ("batch put", "batch delete")])
+@pytest.mark.parametrize("name", [name for name in make_requests(RIGHT) if name not in ("batch put", "batch delete")])
 def test_a_name_that_no_expression_uses_is_refused_in_every_request(name: str) -> None:
     console = Console()
     console.table()
-    operation, request = requests_of(RIGHT)[name]
+    operation, request = make_requests(RIGHT)[name]
     if operation == "BatchGetItem":
         request["RequestItems"]["t"] |= UNUSED
     elif "TransactItems" in request:
@@ -170,11 +170,11 @@ def test_a_transaction_has_four_megabytes_and_each_item_400_kilobytes() -> None:
     assert write(400 * 1024 + 1) == "TransactionCanceledException"
 
 
-@pytest.mark.parametrize("name", requests_of(RIGHT))
+@pytest.mark.parametrize("name", make_requests(RIGHT))
 def test_a_table_being_created_is_refused_in_every_request(name: str) -> None:
     console = Console()
     console.create()
-    operation, request = requests_of(RIGHT)[name]
+    operation, request = make_requests(RIGHT)[name]
     assert outcome(lambda: console(operation, **request)) == "ResourceNotFoundException"
 
 
@@ -184,7 +184,7 @@ def test_a_repeated_key_is_known_whichever_way_it_is_written(name: str) -> None:
     console.table()
     keys = [RIGHT, dict(reversed(RIGHT.items()))]
     requested = {"Keys": keys} if name == "batch get" else [{"DeleteRequest": {"Key": key}} for key in keys]
-    assert outcome(lambda: console(requests_of(RIGHT)[name][0], **of_batch(requested))) == REFUSED
+    assert outcome(lambda: console(make_requests(RIGHT)[name][0], **of_batch(requested))) == REFUSED
 
 
 @pytest.mark.parametrize("size", [1024, 1025])

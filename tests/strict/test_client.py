@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from strict import Fault, Kind, ManualClock, StrictDynamo
 from strict.account import Account
 from strict.client import StrictClient
-from strict.faults import tables_of
+from strict.faults import find_tables
 from strict.refusals import Refusal, canceled, throttled
 from strict.timings import Timings
 from tests.strict.console import KEYS, NOON, Console, index, item, outcome
@@ -76,7 +76,7 @@ def test_calls_are_counted_by_operation_refused_ones_too() -> None:
     ],
 )
 def test_the_tables_of_a_request(payload: dict[str, Any], tables: set[str]) -> None:
-    assert tables_of(payload) == tables
+    assert find_tables(payload) == tables
 
 
 @pytest.mark.parametrize(

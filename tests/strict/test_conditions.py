@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strict.conditions import describe_request, partition_keys_of
+from strict.conditions import describe_request, find_partition_keys
 
 TABLE = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
@@ -31,7 +31,7 @@ OF_ONE = {
 
 
 def test_the_keys_are_those_of_the_table_and_its_indexes() -> None:
-    assert partition_keys_of(TABLE) == KEYS
+    assert find_partition_keys(TABLE) == KEYS
 
 
 @pytest.mark.parametrize(

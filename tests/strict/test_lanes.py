@@ -68,7 +68,7 @@ def test_on_demand_throughput_is_twice_the_peak_of_half_an_hour_ago() -> None:
     write.take(3000, 0, NOON)
     # The minute of the peak ends at 60 s, and half an hour after that it counts.
     assert (write.limit(after(1859)), write.limit(after(1860))) == (4000, 6000)
-    throughput.partition_of("a", after(1860), on_demand=True)
+    throughput.find_partition("a", after(1860), on_demand=True)
     assert throughput.partitions == 6
     throughput.set(Setting(10, 0), Setting(10, 0), after(1900))
     assert throughput.partitions == 6, "partitions never merge"
@@ -192,7 +192,7 @@ def test_the_growth_of_reads_splits_partitions_too() -> None:
     throughput = Throughput("t", frozenset(), NOON)
     throughput.set(on_demand(), on_demand(), NOON)
     throughput.read.take(9000, 0, NOON)
-    throughput.partition_of("a", after(1860), on_demand=True)
+    throughput.find_partition("a", after(1860), on_demand=True)
     assert throughput.partitions == 6, "18,000 units of reads"
 
 

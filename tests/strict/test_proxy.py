@@ -10,11 +10,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from local.dynamodb_local import DynamoDBLocal
-from local.stack import aws_client
+from local.stack import make_aws_client
 from strict import Fault, Kind, ManualClock, StrictDynamo
 from strict.engines import LOCAL_UNKNOWN, HttpEngine
 from strict.proxy import Proxy, _Handler
-from tests.strict.console import KB, KEYS, NOON, billing, item
+from tests.strict.console import KB, KEYS, NOON, item, make_billing
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,14 @@ def client(endpoint: str, timeout: float = 60, attempts: int = 1) -> Any:
 
 def table(proxy: Proxy, write: int | None = None, read: int | None = None) -> Any:
     dynamodb = client(proxy.endpoint)
-    dynamodb.create_table(TableName="tides", **KEYS, **billing(write, read))
+    dynamodb.create_table(TableName="tides", **KEYS, **make_billing(write, read))
     proxy.service.clock.sleep(60)
     return dynamodb
 
 
 def test_an_hour_passes_in_moments(proxy: Proxy) -> None:
     dynamodb = client(proxy.endpoint)
-    dynamodb.create_table(TableName="tides", **KEYS, **billing(5, 5))
+    dynamodb.create_table(TableName="tides", **KEYS, **make_billing(5, 5))
     # A table is visible after three seconds at most, and active after six.
     proxy.service.clock.sleep(4)
     assert dynamodb.describe_table(TableName="tides")["Table"]["TableStatus"] == "CREATING"
@@ -125,7 +125,7 @@ def test_botocore_tries_again_what_may_pass(proxy: Proxy) -> None:
 
 def test_read_and_write_units_are_those_of_dynamodb_local(proxy: Proxy, local: str) -> None:
     """Except for transactions the official engine computes both correctly; the two computations are independent."""
-    strict, plain = table(proxy), aws_client(local, "dynamodb")
+    strict, plain = table(proxy), make_aws_client(local, "dynamodb")
 
     def both(operation: str, **request: Any) -> None:
         answers = [

@@ -13,9 +13,9 @@ from strict import ManualClock
 from strict.buckets import TokenBucket
 from strict.memory import MemoryEngine
 from strict.replica import LaggingEngine
-from strict.units import index_units, item_size, number_size, read_units, value_size, write_units
+from strict.units import index_units, measure_item, measure_number, measure_value, read_units, write_units
 from tests.strict.console import KB, KEYS, NOON, Console, index, item, outcome
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ from tidetable.values import item_bytes
     ],
 )
 def test_the_size_of_a_value(value: Any, size: int) -> None:
-    assert value_size(value) == size
+    assert measure_value(value) == size
 
 
 def test_names_count() -> None:
-    assert item_size({"pk": {"S": "a"}, "größe": {"N": "7"}}) == 2 + 1 + 7 + 2
+    assert measure_item({"pk": {"S": "a"}, "größe": {"N": "7"}}) == 2 + 1 + 7 + 2
 
 
 @pytest.mark.parametrize(("size", "units"), [(1, 1), (KB, 1), (KB + 1, 2), (400 * KB, 400)])
@@ -192,14 +192,14 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.dictionaries(st.text(min_size=1), json_values, max_size=5))
 def test_the_pipeline_never_thinks_an_item_smaller_than_it_is(data: dict[str, Any]) -> None:
-    thought, size = item_bytes({"data": data}), item_size(to_wire({"data": data}))
+    thought, size = count_item_bytes({"data": data}), measure_item(to_wire({"data": data}))
     numbers = str(data).count(".") + sum(character.isdigit() for character in str(data))
     assert size <= thought <= size + 2 * numbers + 2
 
 
 @given(st.decimals(-(10**12), 10**12, places=6))
 def test_a_numbers_size_does_not_depend_on_how_it_is_written(number: Decimal) -> None:
-    assert number_size(str(number)) == number_size(str(number.normalize())) == number_size(f"{number:f}")
+    assert measure_number(str(number)) == measure_number(str(number.normalize())) == measure_number(f"{number:f}")
 
 
 def test_a_bucket_has_what_it_saved_and_no_unit_more() -> None:

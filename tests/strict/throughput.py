@@ -87,7 +87,7 @@ def unprocessed_items(console: Console) -> int:
 
 
 @shows(Rule.THROTTLING_REASONS, "TableWriteProvisionedThroughputExceeded")
-def throttling_reasons(console: Console) -> str:
+def find_throttling_reasons(console: Console) -> str:
     console.table(write=1, read=1)
     until_refused(console.put)
     return _reason(console.put)

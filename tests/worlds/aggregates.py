@@ -38,7 +38,7 @@ def rows_of(found: Aggregate, stats: str = STATS) -> Rows:
 
 def rollups_of(found: Aggregate) -> set[str]:
     """The rollups that an answer was read from."""
-    return {name for scan in found.sources if (name := found.rollup_of(scan)) is not None}
+    return {name for scan in found.sources if (name := found.find_rollup(scan)) is not None}
 
 
 def tally(events: Iterable[Mapping[str, Any]], step: timedelta, by: Iterable[str], field: str | None = "n") -> Rows:

@@ -24,7 +24,7 @@ from tidetable.config import TableClass
 from tidetable.errors import TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.keys import Layout
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import ArchiveRange, Table
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ class World:
     """A table in memory behind the real format. The archive is killed after ``calls`` calls."""
 
     def __init__(self, events: list[Event]) -> None:
-        self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.item_of(event)) for event in events][::-1]}
+        self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.make_item(event)) for event in events][::-1]}
         self.bucket: dict[str, bytes] = {}
         self.catalog = FakeCatalog()
         self.clock = FakeClock(NOW)
@@ -68,7 +68,7 @@ class World:
         self.policy = ""
         self.capacity = LADDER
         self.time_travel = False
-        self.catalog.add(Entry("s", containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
+        self.catalog.add(Entry("s", find_containing(START, Kind.DAY), "t", LAYOUT, State.CLOSED, START))
 
     def _call(self) -> None:
         self.calls -= 1

@@ -12,7 +12,7 @@ from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.keys import Index, Key, Layout
-from tidetable.periods import Kind, Period, containing
+from tidetable.periods import Kind, Period, find_containing
 from tidetable.query import Reader, parse_query, run_query
 from tidetable.times import from_text
 
@@ -70,8 +70,8 @@ class Fixture(Days):
     def __init__(self, events: list[Event]) -> None:
         super().__init__()
         for day in (0, 1, 2, 4):
-            period, layout = containing(START + timedelta(days=day), Kind.DAY), LAYOUTS[day % 4]
-            items = {layout.key_of(event): layout.item_of(event) for event in events if event.time in period}
+            period, layout = find_containing(START + timedelta(days=day), Kind.DAY), LAYOUTS[day % 4]
+            items = {layout.make_key(event): layout.make_item(event) for event in events if event.time in period}
             if day == 1:
                 self.add_archive(period, layout, [read_event(layout, item) for item in items.values()])
             else:

@@ -25,7 +25,7 @@ from tidetable.config.model import DoorsPolicy, Stream
 from tidetable.durations import Duration
 from tidetable.ingest.circuit import Circuit
 from tidetable.keys import unescape
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 DOORS = DoorsPolicy(influx=True, otlp=True, cloudevents=True, firehose=True, otlp_metrics="quakes", otlp_logs="quakes")
 STREAM = "/v1/streams/quakes"
@@ -118,7 +118,7 @@ class LiveDoors(Doors):
         self.clock = FakeClock(datetime.now(UTC))
         self.circuit = Circuit(self.clock)
         for days in (-1, 0, 1):
-            period = containing(self.clock.now() + timedelta(days=days), Kind.DAY)
+            period = find_containing(self.clock.now() + timedelta(days=days), Kind.DAY)
             table = f"tidetable-t.quakes.{period.label}"
             self.catalog.add(Entry("quakes", period, table, wide.layout, State.OPEN, self.clock.now()))
             self.store.tables[table] = {}

@@ -10,8 +10,8 @@ from math import ceil
 
 from cli.advising.history import History, Hour, Reason, Resource, Use, Writing
 from tidetable.config import Stream, parse
-from tidetable.lifecycle.ladder import level_of
-from tidetable.periods import Period, containing, covering
+from tidetable.lifecycle.ladder import compute_level
+from tidetable.periods import Period, find_containing, list_covering
 
 # A Monday.
 END = datetime(2026, 6, 15, tzinfo=UTC)
@@ -69,7 +69,7 @@ def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...]
         at += timedelta(hours=1)
     resources = [
         _resource(stream, traffic, period, index, tuple(hours[period, index]))
-        for period in covering(start - timedelta(days=31), END, stream.period)
+        for period in list_covering(start - timedelta(days=31), END, stream.period)
         for index in ("", *(policy.name for policy in stream.index))
         if (period, index) in hours
     ]
@@ -81,7 +81,7 @@ def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...]
 def _hours(stream: Stream, traffic: Traffic, at: datetime, rate: float) -> Iterator[tuple[tuple[Period, str], Hour]]:
     """An hour of the current table and of the one before it, each with its indexes."""
     units = traffic.units if traffic.units is not None else ceil(traffic.size / 1024)
-    current = containing(at, stream.period)
+    current = find_containing(at, stream.period)
     for period, share in ((current, 1 - traffic.late), (current.shift(-1), traffic.late)):
         for index in ("", *(policy.name for policy in stream.index)):
             demand = rate * units * share * (traffic.in_index.get(index, 1.0) if index else 1.0)
@@ -108,7 +108,7 @@ def _hour(
     if most is not None and most.write < taken:
         throttles["Write", "MaxOnDemandThroughput"] = (taken - most.write) * 3600
         taken = most.write
-    level = level_of(period, stream, at + timedelta(minutes=30))
+    level = compute_level(period, stream, at + timedelta(minutes=30))
     if level.write is not None:
         provisioned = level.index_units.get(index, (level.write, level.read))[0] if index else level.write
         if provisioned < taken:

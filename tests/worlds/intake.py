@@ -17,8 +17,8 @@ from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import Ingest, IngestRequest, ingest
 from tidetable.ingest.writing import Jitter
-from tidetable.names import parts_table
-from tidetable.periods import Kind, containing
+from tidetable.names import name_parts_table
+from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
 from wiring_upkeep import Upkeep
 
@@ -54,11 +54,11 @@ class World:
         self.circuit = Circuit(self.clock)
         self.letters = Letters()
         for days in range(3):
-            period = containing(NOW - timedelta(days=days), Kind.DAY)
+            period = find_containing(NOW - timedelta(days=days), Kind.DAY)
             table = f"tidetable-t.quakes.{period.label}"
             self.catalog.add(Entry("quakes", period, table, config.streams["quakes"].layout, State.OPEN, NOW))
             self.store.tables[table] = {}
-            self.store.tables[parts_table(table)] = {}
+            self.store.tables[name_parts_table(table)] = {}
 
     def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
         return self.post(json.dumps(events).encode(), seconds=seconds, **request)

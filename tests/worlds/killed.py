@@ -97,7 +97,7 @@ def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
     services = (prepared.dynamo, *prepared.others.values())
     return (
         prepare
-        if any(service.account.changing_tables() for service in services)
+        if any(service.account.list_changing_tables() for service in services)
         else lambda: deepcopy(prepared, {id(prepared.config): prepared.config})
     )
 

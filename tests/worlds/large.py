@@ -115,7 +115,7 @@ def age(stage: Stage) -> None:
         stage.clock.sleep(300)
 
 
-def entry_of(stage: Stage) -> Entry:
+def read_entry(stage: Stage) -> Entry:
     return next(entry for entry in stage.catalog.entries("stored", consistent=True) if entry.period.label == DAY)
 
 

@@ -14,7 +14,7 @@ from tidetable.config import Stream, parse
 from tidetable.events import Event, Item
 from tidetable.keys import Key, Layout, Packing
 from tidetable.packs import make_packs
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = datetime(2026, 3, 5, tzinfo=UTC)
@@ -64,8 +64,8 @@ class Request(NamedTuple):
 def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = False) -> list[Item]:
     """The items that a request writes to the table of one period."""
     # If an event comes twice in a request, the last one counts.
-    last = {layout.key_of(event): event for event in events}
-    plain = [layout.item_of(event, at=at) for event in last.values()]
+    last = {layout.make_key(event): event for event in events}
+    plain = [layout.make_item(event, at=at) for event in last.values()]
     if layout.pack is None or alone:
         return plain
     packing = make_packs(plain, layout, Zstd())
@@ -82,7 +82,7 @@ class PackedDays:
 
     def __post_init__(self) -> None:
         for number, layout in enumerate(layouts(self.by)):
-            period = containing(START + timedelta(days=number), Kind.DAY)
+            period = find_containing(START + timedelta(days=number), Kind.DAY)
             items: dict[Key, Item] = {}
             for request in self.requests:
                 mine = [event for event in request.events if event.time in period]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from aws.archive.between import between
 from aws.archive.parquet import Parquet
-from aws.wire import item_of, plain, value_text
+from aws.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
 from tidetable.events import Event
 from tidetable.keys import ATTRIBUTES, Index, Layout
-from tidetable.large.forms import stem
+from tidetable.large.forms import strip_version
 from tidetable.ports import ArchiveRange
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -79,12 +79,16 @@ def make_item(
     values = {name: plain(value) for name, value in data.items()}
     event = Event(series, START + timedelta(microseconds=micros), id, values)
     keys = {
-        name: json.loads(value_text(value))
-        for name, value in layout.item_of(event).items()
+        name: json.loads(encode_value(value))
+        for name, value in layout.make_item(event).items()
         if name in ("pk", "sk") or name.startswith(ATTRIBUTES)
     }
     if layout.versioned and version:
-        keys = {"pk": keys["pk"], "sk": {"S": f"v{version}#{stem(keys['sk']['S'])}"}, "version": {"N": str(version)}}
+        keys = {
+            "pk": keys["pk"],
+            "sk": {"S": f"v{version}#{strip_version(keys['sk']['S'])}"},
+            "version": {"N": str(version)},
+        }
     return {**more, **keys, "data": {"M": data}}
 
 
@@ -108,7 +112,7 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     assert writer.facts.identity == whole.identity
     assert form.facts(body, layout).identity == whole.identity
     decoded = list(form.items(body, layout))
-    assert sorted(map(native, decoded), key=repr) == sorted(map(native, map(item_of, items)), key=repr)
+    assert sorted(map(native, decoded), key=repr) == sorted(map(native, map(decode_item, items)), key=repr)
     assert [item["sk"] for item in decoded] == sorted(item["sk"]["S"] for item in items)
     events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
     places = [item["sk"] for item in decoded]

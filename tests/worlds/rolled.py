@@ -22,7 +22,7 @@ from tidetable.exact import encode_json
 from tidetable.ingest.notes import Notes
 from tidetable.keys import Key, Layout, Packing
 from tidetable.packs import make_packs
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports import Noting
 from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
@@ -65,7 +65,7 @@ EVERYTHING = ("count", "sum", "min", "max", "first", "last", "percentiles")
 MINUTES = Definition("m", timedelta(minutes=10), ("series", "kind"), ("mag",), EVERYTHING, 1_000, "s", "s-m")
 HOURS = Definition("h", timedelta(hours=1), ("kind",), ("mag",), EVERYTHING, 1_000, "s", "s-h")
 DAYS = 4
-LENGTH = bounds.lease_length(timedelta(seconds=300))
+LENGTH = bounds.choose_lease_length(timedelta(seconds=300))
 # A writer's function and its last request.
 _LIFE = bounds.FUNCTION_LIFE + bounds.UNDER_WAY
 
@@ -122,7 +122,7 @@ class World:
         self.time = end
 
     def add_period(self, stream: str, kind: Kind, at: datetime, layout: Layout) -> Entry:
-        period = containing(at, kind)
+        period = find_containing(at, kind)
         entry = Entry(stream, period, f"tidetable-t.{stream}.{period.label}", layout, State.OPEN, START)
         self.catalog.add(entry)
         self.store.tables[entry.table] = {}
@@ -172,7 +172,7 @@ class World:
         layout = entry.layout
         if self.twin is not None and entry.stream == "s":
             self.twin.put(self.twin.entry("s", entry.period.start), events, at)
-        items = [layout.item_of(event, at=at) for event in events]
+        items = [layout.make_item(event, at=at) for event in events]
         if layout.pack is not None:
             made = make_packs(items, layout, Zstd())
             items = [pack.item for pack in made.packs] + [items[number] for number in made.alone]

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from aws.archive.columns import Column
 from aws.archive.rows import NOTE, Note, Rows
 from tidetable.archive.reading import ArchivedEvent
-from tidetable.conditions import Condition, numbers_of
+from tidetable.conditions import Condition, read_numbers
 from tidetable.keys import Layout
-from tidetable.large.forms import stem
+from tidetable.large.forms import strip_version
 from tidetable.ports import ArchiveRange
 from tidetable.times import from_text
 
@@ -34,10 +34,10 @@ def between(
     The answer has all events of a fetched group: also events outside of the range, and events that meet no condition.
     """
     file = pq.ParquetFile(part)
-    low, high = (stem(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
+    low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
     # A sort key begins with 27 characters of time; a bare edge may be shorter.
-    first = from_text(_edge(low, "0001-01-01T00:00:00.000000Z"))
-    last = from_text(_edge(high, "9999-12-31T23:59:59.999999Z"))
+    first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
+    last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
     note = msgspec.json.decode(file.schema_arrow.metadata[NOTE], type=Note)
     fields = {field.partition(".")[0] for field in (*keys.fields, *(condition.field for condition in keys.conditions))}
     names = None
@@ -89,7 +89,7 @@ def _may_meet(condition: Condition, column: Column, statistics: Any, rows: int) 
         return True
     exact = column.letter == "N"
     low, high = (Decimal(str(edge)) if exact else edge for edge in (statistics.min, statistics.max))
-    values: list[Any] = [value for text in condition.values for value in (numbers_of(text) if exact else [text])]
+    values: list[Any] = [value for text in condition.values for value in (read_numbers(text) if exact else [text])]
     match condition.operator:
         case "eq" | "in":
             return any(low <= value <= high for value in values)
@@ -100,5 +100,5 @@ def _may_meet(condition: Condition, column: Column, statistics: Any, rows: int) 
     return True
 
 
-def _edge(key: str, default: str) -> str:
+def _find_edge(key: str, default: str) -> str:
     return key[:27] if len(key) >= len(default) else default

@@ -1,6 +1,6 @@
 """Index attributes that repeat an item's data: copies of fields, and the numbers of rankings.
 
-A part omits them, and readers calculate them again, as ``tidetable.keys.Index.attributes_of`` does. If the calculation
+A part omits them, and readers calculate them again, as ``tidetable.keys.Index.make_attributes`` does. If the calculation
 would give another result for an item, the part keeps the item's index attributes among its other attributes, and the
 item has no partition key in the index's column.
 """
@@ -13,7 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aws.archive.render import canonical, concatenate, escape_json, join_pieces, leaf, members, value
+from aws.archive.render import (
+    concatenate,
+    escape_json,
+    join_pieces,
+    render_canonical,
+    render_leaf,
+    render_members,
+    value,
+)
 from tidetable.keys import Index, Layout
 
 _TEXT = pa.string()
@@ -21,7 +29,7 @@ _NULL = pa.scalar(None, _TEXT)
 _Value = Mapping[str, Any]
 
 
-def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
+def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
     """The indexes, or of ``names`` only, whose attributes are calculated from an item's data.
 
     Those of local indexes, and of indexes sorted by levels, stay among an item's other attributes.
@@ -34,21 +42,26 @@ def derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tup
     return tuple(index for index in derivable if names is None or index.name in names)
 
 
-def attributes_of(index: Index) -> tuple[str, ...]:
+def name_attributes(index: Index) -> tuple[str, ...]:
     """The attributes that an item has for an index."""
     return (index.pk, index.sk, index.copy) if index.project else (index.pk, index.sk)
 
 
 def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> pa.Array:
     """Mark the items whose index attributes can all be calculated from their data and their partition key in the index."""
-    pk = _letter(items, index.pk, "S")
-    matches = _same(_text(items, index.pk), leaf("S", escape_json(pk)))
+    pk = _take_letter(items, index.pk, "S")
+    matches = _compare_rows(_read_text(items, index.pk), render_leaf("S", escape_json(pk)))
     if index.ranks:
-        matches = pc.and_(matches, _same(_text(items, index.sk), _where(pk, leaf("N", _number(data, index.sort_by)))))
+        matches = pc.and_(
+            matches,
+            _compare_rows(
+                _read_text(items, index.sk), _keep_where(pk, render_leaf("N", _read_numbers(data, index.sort_by)))
+            ),
+        )
     if index.project:
         projected = [name for name in sorted(index.project) if data.type.get_field_index(name) >= 0]
-        copy = concatenate('{"M":{', join_pieces(members(data, projected), len(data)), "}}", "")
-        matches = pc.and_(matches, _same(_text(items, index.copy), _where(pk, copy)))
+        copy = concatenate('{"M":{', join_pieces(render_members(data, projected), len(data)), "}}", "")
+        matches = pc.and_(matches, _compare_rows(_read_text(items, index.copy), _keep_where(pk, copy)))
     return matches
 
 
@@ -57,13 +70,13 @@ def is_derived(index: Index, item: Mapping[str, Any]) -> bool:
     pk = item.get(index.pk)
     if pk is not None and pk.keys() != {"S"}:
         return False
-    expected = derived_wire(index, item["data"]["M"]) if pk is not None else {}
+    expected = derive_wire(index, item["data"]["M"]) if pk is not None else {}
     names = {index.copy, *((index.sk,) if index.ranks else ())}
     stored = {name: item[name] for name in names if name in item}
-    return expected is not None and canonical(stored) == canonical(expected)
+    return expected is not None and render_canonical(stored) == render_canonical(expected)
 
 
-def derived_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
+def derive_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Calculate a ranking's sort key and the copied fields from an item's data. None if the ranking's number is missing."""
     derived: dict[str, Any] = {}
     if index.ranks:
@@ -90,37 +103,37 @@ def render_derived(
     if index.project:
         projected = [fields[name] for name in sorted(index.project) if name in fields]
         copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}", "")
-        yield index.copy, _where(pk, copy)
+        yield index.copy, _keep_where(pk, copy)
     if index.ranks:
-        yield index.sk, _where(pk, concatenate(f'"{index.sk}":', leaf("N", number(index.sort_by)), ""))
+        yield index.sk, _keep_where(pk, concatenate(f'"{index.sk}":', render_leaf("N", number(index.sort_by)), ""))
 
 
-def _letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
+def _take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
     """The values of one type of an attribute or a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) < 0 or struct.field(name).type.get_field_index(letter) < 0:
         return pa.nulls(len(struct), _TEXT)
     return struct.field(name).field(letter)
 
 
-def _text(struct: pa.StructArray, name: str) -> pa.Array:
+def _read_text(struct: pa.StructArray, name: str) -> pa.Array:
     """An attribute as canonical text, null where it is missing."""
     return value(struct.field(name)) if struct.type.get_field_index(name) >= 0 else pa.nulls(len(struct), _TEXT)
 
 
-def _number(data: pa.StructArray, path: str) -> pa.Array:
+def _read_numbers(data: pa.StructArray, path: str) -> pa.Array:
     """The numbers of a field, by its path such as ``place.depth``, as text."""
     *maps, last = path.split(".")
     for name in maps:
         if data.type.get_field_index(name) < 0 or data.field(name).type.get_field_index("M") < 0:
             return pa.nulls(len(data), _TEXT)
         data = data.field(name).field("M")
-    return _letter(data, last, "N")
+    return _take_letter(data, last, "N")
 
 
-def _where(pk: pa.Array, texts: pa.Array) -> pa.Array:
+def _keep_where(pk: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.if_else(pk.is_valid(), texts, _NULL)
 
 
-def _same(left: pa.Array, right: pa.Array) -> pa.Array:
+def _compare_rows(left: pa.Array, right: pa.Array) -> pa.Array:
     """Compare row by row; two nulls are equal."""
     return pc.equal(pc.coalesce(left, ""), pc.coalesce(right, ""))

@@ -71,7 +71,7 @@ class Keys:
             time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
         except pa.ArrowInvalid as error:
             raise ArchiveFailed(f"the table holds an item that is not an event: {error}") from error
-        id_text, id_hex = _ids(id)
+        id_text, id_hex = _encode_ids(id)
         columns = {"time": time, "series": series, "id": id_text, "id_hex": id_hex, "shard": shard}
         if version is not None:
             columns["version"] = version
@@ -91,7 +91,7 @@ class Keys:
     def restore(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """Calculate the keys from the columns, by attribute name."""
         time = columns["time"].cast(pa.timestamp("us"))
-        series, id = _escape(columns["series"]), _escape(ids_of(columns))
+        series, id = _escape(columns["series"]), _escape(read_ids(columns))
         stamp = _stamp(time)
         if self._layout.partition_by == "time":
             size = self._layout.bucket * 1_000_000
@@ -134,7 +134,7 @@ def _unescape(names: pa.Array) -> pa.Array:
     return pc.replace_substring(pc.replace_substring(names, "%23", "#"), "%25", "%")
 
 
-def _ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Ids as text or, if all are hexadecimal of one length, as bytes: half the size,
     which zstd does not reach with digits.
     """
@@ -149,7 +149,7 @@ def _ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
     return pa.nulls(count, _TEXT), pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(raw)])
 
 
-def ids_of(columns: Mapping[str, pa.Array]) -> pa.Array:
+def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
     """The ids as text, whichever column holds them."""
     packed = columns["id_hex"]
     if packed.null_count == len(packed):

@@ -17,12 +17,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from aws.archive.columns import Column, infer_columns
-from aws.archive.derived import attributes_of, derived_indexes, is_derived, match_derived
+from aws.archive.derived import find_derived_indexes, is_derived, match_derived, name_attributes
 from aws.archive.keys import Keys
-from aws.archive.render import canonical, concatenate, join_pieces, leaf, members, quoted, value
-from aws.archive.rows import NOTE, Note, Rows, array_of, count_partitions
+from aws.archive.render import (
+    concatenate,
+    join_pieces,
+    quote_name,
+    render_canonical,
+    render_leaf,
+    render_members,
+    value,
+)
+from aws.archive.rows import NOTE, Note, Rows, count_partitions, join_chunks
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
-from aws.wire import item_of
+from aws.wire import decode_item
 from tidetable.archive.facts import Facts
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
@@ -46,7 +54,7 @@ class ParquetWriter:
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
         self.facts = Facts()
         self.size = 0
-        self._derived = derived_indexes(layout)
+        self._derived = find_derived_indexes(layout)
         self._keys = Keys(layout, self._derived)
         self._declared = declared
         self._columns: list[Column] | None = None
@@ -71,14 +79,14 @@ class ParquetWriter:
         table = pa.concat_tables(self._pages).combine_chunks()
         self._pages.clear()
         table = table.take(pc.sort_indices(table.column("sk")))
-        arrays = {name: array_of(table.column(name)) for name in table.column_names}
+        arrays = {name: join_chunks(table.column(name)) for name in table.column_names}
         rest = [arrays["rest"]]
         fields: dict[str, pa.Array] = {}
         for column in self._columns or ():
             wire = arrays[f"field {column.name}"]
             fields[column.name], inexact = column.convert(wire)
             if pc.any(inexact).as_py():
-                piece = concatenate(f"{quoted(column.name)}:", leaf(column.letter, wire), "")
+                piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire), "")
                 rest.append(pc.if_else(inexact, piece, _NULL))
         stored = {
             **self._keys.columns(arrays),
@@ -130,7 +138,7 @@ class ParquetWriter:
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = _read_times(items)
         _check_times(wire["at"])
-        texts = concatenate("{", join_pieces(members(items), len(items)), "}", "")
+        texts = concatenate("{", join_pieces(render_members(items), len(items)), "}", "")
         self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
         rest = []
         columns = {column.name: column for column in self._columns}
@@ -140,14 +148,16 @@ class ParquetWriter:
             if name in columns:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
-                rest.append(concatenate(f"{quoted(name)}:", value(field, letters), ""))
-        indexed = {name: _letter(items, name, _KEY) for name in names if name in keys.index_names}
-        attributes = self._other_attributes(items, members_of_data, indexed)
-        fields = {name: _letter(members_of_data, name, column) for name, column in columns.items()}
+                rest.append(concatenate(f"{quote_name(name)}:", value(field, letters), ""))
+        indexed = {name: _take_letter(items, name, _KEY) for name in names if name in keys.index_names}
+        attributes = self._take_other_attributes(items, members_of_data, indexed)
+        fields = {name: _take_letter(members_of_data, name, column) for name, column in columns.items()}
         texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
-        self._add_page(wire, indexed, fields, {name: _null_if_empty(text) for name, text in texts.items()})
+        self._add_page(wire, indexed, fields, {name: _clear_empty(text) for name, text in texts.items()})
 
-    def _other_attributes(self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]) -> pa.Array:
+    def _take_other_attributes(
+        self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
+    ) -> pa.Array:
         """The attributes besides keys and data that are not derived. Removes keys that are not derived from ``indexed``."""
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         others: dict[str, pa.Array | None] = dict.fromkeys(
@@ -155,7 +165,7 @@ class ParquetWriter:
         )
         for index in self._derived:
             derived = match_derived(index, items, data)
-            for name in attributes_of(index):
+            for name in name_attributes(index):
                 others.pop(name, None)
                 if name in names and not pc.all(derived).as_py():
                     others[name] = derived
@@ -163,7 +173,7 @@ class ParquetWriter:
                         indexed[name] = pc.if_else(derived, indexed[name], _NULL)
         pieces = []
         for name in sorted(others):
-            (piece,) = members(items, [name])
+            (piece,) = render_members(items, [name])
             pieces.append(piece if others[name] is None else pc.if_else(others[name], _NULL, piece))
         return join_pieces(pieces, len(items))
 
@@ -176,13 +186,13 @@ class ParquetWriter:
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
         wire["at"] = pa.array([item["at"].get("N", "") if "at" in item else None for item in items], _TEXT)
         _check_times(wire["at"])
-        self._count([canonical(item) for item in items], wire["pk"], wire["sk"])
+        self._count([render_canonical(item) for item in items], wire["pk"], wire["sk"])
         fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
         rest, attributes = [], []
         indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
         for item in items:
-            odd = {name for index in self._derived if not is_derived(index, item) for name in attributes_of(index)}
-            omitted = {name for index in self._derived for name in attributes_of(index)} - odd
+            odd = {name for index in self._derived if not is_derived(index, item) for name in name_attributes(index)}
+            omitted = {name for index in self._derived for name in name_attributes(index)} - odd
             omitted |= {"pk", "sk", "at", "data", *(indexed.keys() - odd)}
             data = dict(item["data"]["M"])
             for column in self._columns:
@@ -190,10 +200,10 @@ class ParquetWriter:
                 fields[column.name].append(value.get(column.letter))
                 if column.letter in value:
                     del data[column.name]
-            rest.append(_inner(data))
+            rest.append(_strip_braces(data))
             for name, values in indexed.items():
                 values.append(None if name in odd else item.get(name, {}).get("S"))
-            attributes.append(_inner({name: value for name, value in item.items() if name not in omitted}))
+            attributes.append(_strip_braces({name: value for name, value in item.items() if name not in omitted}))
         self._add_page(
             wire,
             {name: pa.array(values, _TEXT) for name, values in indexed.items()},
@@ -223,7 +233,7 @@ class Parquet:
         if decoded:
             keys = sorted(item["sk"]["S"] for item in decoded)
             partitions = Counter(item["pk"]["S"] for item in decoded)
-            facts.add((canonical(item) for item in decoded), partitions, keys[0], keys[-1])
+            facts.add((render_canonical(item) for item in decoded), partitions, keys[0], keys[-1])
         return facts
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
@@ -236,7 +246,7 @@ class Parquet:
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
         """A part's items, read one row group at a time."""
         for rows in _read_row_groups(part, layout):
-            yield from map(item_of, rows.wire())
+            yield from map(decode_item, rows.wire())
 
 
 def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
@@ -248,7 +258,7 @@ def _read_times(items: pa.StructArray) -> pa.Array:
     """The times of acceptance as text: null where an item has none, empty where it is no number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
-    return pc.if_else(items.field("at").is_valid(), pc.coalesce(_letter(items, "at", _NUMBER), ""), _NULL)
+    return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)
 
 
 def _check_times(at: pa.Array) -> None:
@@ -257,7 +267,7 @@ def _check_times(at: pa.Array) -> None:
         raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
 
 
-def _letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
+def _take_letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
     """The values of one type of a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) >= 0:
         field = struct.field(name)
@@ -266,10 +276,10 @@ def _letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
     return pa.nulls(len(struct), column.wire)
 
 
-def _null_if_empty(texts: pa.Array) -> pa.Array:
+def _clear_empty(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), _NULL, texts)
 
 
-def _inner(values: Mapping[str, Any]) -> str | None:
+def _strip_braces(values: Mapping[str, Any]) -> str | None:
     """A map's members without its braces; None if it has none."""
-    return canonical(values).decode()[1:-1] or None
+    return render_canonical(values).decode()[1:-1] or None

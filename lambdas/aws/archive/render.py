@@ -22,12 +22,12 @@ _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
 
 
-def canonical(item: Mapping[str, Any]) -> bytes:
+def render_canonical(item: Mapping[str, Any]) -> bytes:
     """The canonical text of an item, or of a map of attributes; sets are sorted."""
     return _ENCODE({name: _sort_sets(value) for name, value in item.items()})
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as JSON."""
     return _ENCODE(name).decode()
 
@@ -73,14 +73,14 @@ def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Ar
     return texts[0] if len(texts) == 1 else pc.coalesce(*texts)
 
 
-def members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
+def render_members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
     """The members of maps, each as ``"name":value`` and null where it is missing, in the order of their names."""
     if names is None:
         names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
-    return [concatenate(f"{quoted(name)}:", value(struct.field(name)), "") for name in names]
+    return [concatenate(f"{quote_name(name)}:", value(struct.field(name)), "") for name in names]
 
 
-def leaf(letter: str, texts: pa.Array) -> pa.Array:
+def render_leaf(letter: str, texts: pa.Array) -> pa.Array:
     """Plain values of one type as attribute values; the texts are escaped already."""
     if letter == "BOOL":
         return pc.if_else(texts, '{"BOOL":true}', '{"BOOL":false}')
@@ -89,14 +89,14 @@ def leaf(letter: str, texts: pa.Array) -> pa.Array:
 
 def _render(letter: str, inner: pa.Array) -> pa.Array:
     if letter == "M":
-        text = concatenate('{"M":{', join_pieces(members(inner), len(inner)), "}}", "")
+        text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}", "")
         return pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string()))
     if letter == "L":
         texts = pa.ListArray.from_arrays(inner.offsets, value(inner.values), mask=inner.is_null())
         return concatenate('{"L":[', pc.binary_join(texts, ","), "]}", "")
     if letter == "NULL":
         return pc.if_else(inner.is_valid(), '{"NULL":true}', pa.scalar(None, pa.string()))
-    return leaf(letter, escape_json(inner) if letter == "S" else inner)
+    return render_leaf(letter, escape_json(inner) if letter == "S" else inner)
 
 
 def _sort_sets(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aws.archive.columns import Column
-from aws.archive.derived import derived_indexes, derived_wire, render_derived
-from aws.archive.keys import Keys, ids_of
-from aws.archive.render import canonical, concatenate, escape_json, join_pieces, leaf, quoted
+from aws.archive.derived import derive_wire, find_derived_indexes, render_derived
+from aws.archive.keys import Keys, read_ids
+from aws.archive.render import concatenate, escape_json, join_pieces, quote_name, render_canonical, render_leaf
 from aws.wire import plain
 from tidetable.archive.facts import Facts
 from tidetable.archive.reading import ArchivedEvent
@@ -46,10 +46,10 @@ class Rows:
 
     def __init__(self, table: pa.Table, layout: Layout) -> None:
         self._note = msgspec.json.decode(table.schema.metadata[NOTE], type=Note)
-        self._arrays = {name: array_of(table.column(name)) for name in table.column_names}
+        self._arrays = {name: join_chunks(table.column(name)) for name in table.column_names}
         self._count = len(table)
         self._layout = layout
-        self._derived = derived_indexes(layout, self._note.derived)
+        self._derived = find_derived_indexes(layout, self._note.derived)
         self._versioned = layout.versioned
 
     @cached_property
@@ -77,15 +77,15 @@ class Rows:
             if column.letter == "N":
                 numbers[name] = values
             values = escape_json(values) if column.letter == "S" else values
-            fields[name] = concatenate(f"{quoted(name)}:", leaf(column.letter, values), "")
+            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values), "")
         count = len(chosen)
         pieces = {
-            "at": concatenate('"at":', leaf("N", self._at.take(chosen)), ""),
+            "at": concatenate('"at":', render_leaf("N", self._at.take(chosen)), ""),
             "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}", ""),
         }
         chosen_keys = {name: array.take(chosen) for name, array in keys.items()}
         for name, values in chosen_keys.items():
-            pieces[name] = concatenate(f'"{name}":', leaf("S", escape_json(values)), "")
+            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)), "")
         for index in self._derived:
             pieces |= render_derived(
                 index, chosen_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
@@ -95,7 +95,7 @@ class Rows:
         others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if others:
             rows = list(self.wire(set(others)))
-            texts += [canonical(row) for row in rows]
+            texts += [render_canonical(row) for row in rows]
         edges = pc.min_max(keys["sk"]).as_py()
         facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])
 
@@ -104,7 +104,7 @@ class Rows:
         keys = {name: array.to_pylist() for name, array in self._keys.items()}
         attributes = self._arrays["attributes"].to_pylist()
         at = self._at.to_pylist()
-        for row, data in self._data(only):
+        for row, data in self._read_data(only):
             item: dict[str, Any] = {
                 name: {"S": values[row]} for name, values in keys.items() if values[row] is not None
             }
@@ -113,30 +113,32 @@ class Rows:
             item["data"] = {"M": data}
             for index in self._derived:
                 if index.pk in item:
-                    item |= derived_wire(index, data) or {}
+                    item |= derive_wire(index, data) or {}
             if attributes[row] is not None:
                 item |= msgspec.json.decode(attributes[row])
             yield item
 
     def events(self) -> Iterator[ArchivedEvent]:
         """The events in the order of their sort keys."""
-        versions = self._versions()
+        versions = self._read_versions()
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
-        ids = ids_of(self._arrays).to_pylist()
-        for row, data in self._data(None):
+        ids = read_ids(self._arrays).to_pylist()
+        for row, data in self._read_data(None):
             values = {name: plain(value) for name, value in data.items()}
             event = Event(series[row], times[row].astimezone(UTC), ids[row], values)
             yield event, versions[row] if versions is not None else None
 
-    def _versions(self) -> list[Version] | None:
+    def _read_versions(self) -> list[Version] | None:
         """Each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
         if not self._versioned:
             return None
         columns = self._arrays["version"], self._arrays["attributes"], self._at
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        return [Version(_version_of(attributes, number), int(at or 0), number == 0) for number, attributes, at in rows]
+        return [
+            Version(_read_version(attributes, number), int(at or 0), number == 0) for number, attributes, at in rows
+        ]
 
-    def _data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not store."""
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
@@ -151,11 +153,11 @@ class Rows:
             yield row, data
 
 
-def _version_of(attributes: str | None, number: int) -> int:
+def _read_version(attributes: str | None, number: int) -> int:
     return int(msgspec.json.decode(attributes or "{}").get("version", {}).get("N", number))
 
 
-def array_of(column: pa.ChunkedArray) -> pa.Array:
+def join_chunks(column: pa.ChunkedArray) -> pa.Array:
     """A column as one array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 

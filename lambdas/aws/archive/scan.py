@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from aws.archive.settled import SettledScan
 from aws.codes import THROTTLED
-from aws.errors import error_code, naming_table
+from aws.errors import name_missing_table, read_error_code
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed, TableThrottled
 from tidetable.keys import Layout
@@ -83,10 +83,10 @@ class RawScan:
         # The catalog's queries may go by the same client, and are for its parser.
         self._answer.keeps_body = True
         try:
-            with naming_table(table):
+            with name_missing_table(table):
                 operation(TableName=table, ConsistentRead=True, ReturnConsumedCapacity="TOTAL", **options)
         except ClientError as error:
-            if error_code(error) in THROTTLED:
+            if read_error_code(error) in THROTTLED:
                 raise TableThrottled(table) from error
             raise
         finally:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aws.wire import item_of, item_text
+from aws.wire import decode_item, encode_item
 from aws.zstd import Zstd
 from tidetable.archive.ports import RawPage
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.keys import Layout, suffix_of, unescape
+from tidetable.keys import Layout, compute_suffix, unescape
 from tidetable.packs import Opened, Run, open_item, walk
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class SettledScan:
         if current is None or current.after != after:
             position = msgspec.convert(after, _Position) if after is not None else _Position()
             current = _Pass(after)
-            current.pages = self._pages(table, segment, segments, position, current)
+            current.pages = self._read_pages(table, segment, segments, position, current)
         current.limit = limit
         page = next(current.pages)
         if page.after is not None:
@@ -112,7 +112,9 @@ class SettledScan:
             self._passes[table, segment] = current
         return page
 
-    def _pages(self, table: str, segment: int, segments: int, position: _Position, current: _Pass) -> Iterator[RawPage]:
+    def _read_pages(
+        self, table: str, segment: int, segments: int, position: _Position, current: _Pass
+    ) -> Iterator[RawPage]:
         start, done, place = position.page, position.done, position.place
         while True:
             page = self._source.page(table, segment=segment, segments=segments, after=start, limit=current.limit)
@@ -121,7 +123,7 @@ class SettledScan:
             for number, item in enumerate(items[done:], done):
                 pk, sk = item["pk"]["S"], item["sk"]["S"]
                 if place or self._is_first(table, pk, sk, current):
-                    yield from self._events(table, pk.rpartition("#")[0], place, _Position(start, number), current)
+                    yield from self._read_events(table, pk.rpartition("#")[0], place, _Position(start, number), current)
                 place = ""
             done = max(done - len(items), 0)
             if page.after is None:
@@ -140,7 +142,9 @@ class SettledScan:
                 return number == int(suffix) and items[0]["sk"]["S"] == sk
         return False
 
-    def _events(self, table: str, logical: str, after: str, position: _Position, current: _Pass) -> Iterator[RawPage]:
+    def _read_events(
+        self, table: str, logical: str, after: str, position: _Position, current: _Pass
+    ) -> Iterator[RawPage]:
         """The events of a logical partition after a sort key, in pages."""
         assert self._layout.pack is not None  # noqa: S101 - only such layouts come here
         low = after + "\0" if after else ""
@@ -153,7 +157,7 @@ class SettledScan:
         for run in walk(items, span=self._layout.pack.span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{table} is not whole: {run.problems[0]}")
-            for text, place in self._texts(run, logical):
+            for text, place in self._render_events(run, logical):
                 texts.append(text)
                 size += len(text)
                 if size > _PAGE_BYTES:
@@ -169,12 +173,12 @@ class SettledScan:
         while True:
             page = self._source.partition(table, pk, low=low, after=after, limit=current.limit)
             for item in _PAGE(current.account(page).items):
-                yield open_item(item_of(item), self._layout, self._compressor)
+                yield open_item(decode_item(item), self._layout, self._compressor)
             after = page.after
             if after is None:
                 return
 
-    def _texts(self, run: Run, logical: str) -> Iterator[tuple[str, str]]:
+    def _render_events(self, run: Run, logical: str) -> Iterator[tuple[str, str]]:
         """Events as plain items in DynamoDB JSON, with their sort keys."""
         shards = self._layout.shards
         for place, copy in zip(run.places, run.copies, strict=True):
@@ -182,6 +186,6 @@ class SettledScan:
             if not isinstance(copy.value, str):
                 item = copy.value
             else:
-                suffix = suffix_of(unescape(place.rpartition("#")[2]), shards) if shards > 1 else 0
+                suffix = compute_suffix(unescape(place.rpartition("#")[2]), shards) if shards > 1 else 0
                 item = {"pk": f"{logical}#{suffix}", "sk": place, "at": copy.at, "data": decode_json(copy.value)}
-            yield item_text(item), place
+            yield encode_item(item), place

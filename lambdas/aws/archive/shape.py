@@ -54,20 +54,20 @@ class Shape:
         """The Arrow type of the attribute: a struct with a field for each type letter."""
         fields = [pa.field(letter, pa.string() if letter in _TEXT else pa.bool_()) for letter in sorted(self.leaves)]
         if self.names is not None:
-            fields.append(pa.field("M", names_type(self.names)))
+            fields.append(pa.field("M", make_names_type(self.names)))
         if self.elements is not None:
             fields.append(pa.field("L", pa.list_(self.elements.arrow())))
         return pa.struct(fields)
 
 
-def names_type(names: Mapping[str, Shape]) -> pa.DataType:
+def make_names_type(names: Mapping[str, Shape]) -> pa.DataType:
     """The Arrow type of a map, or of an item: its names in order."""
     return pa.struct([pa.field(name, names[name].arrow()) for name in sorted(names)])
 
 
 def read_page(items: bytes, names: Mapping[str, Shape]) -> pa.StructArray | None:
     """Read the items of a page, a JSON array, by the shapes of their attributes; None if an item has another shape."""
-    schema = pa.schema([pa.field("Items", pa.list_(names_type(names)))])
+    schema = pa.schema([pa.field("Items", pa.list_(make_names_type(names)))])
     body = b'{"Items":' + items + b"}"
     try:
         table = pj.read_json(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from aws.wire import item_of, item_text
+from aws.wire import decode_item, encode_item
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, ValueMissing
 from tidetable.large.whole import Unpacker
 
@@ -32,10 +32,10 @@ class PageCompleter:
         if not packed:
             return items
         try:
-            wholes = self._unpacker.archived([item_of(decoded[index]) for index in packed], table)
+            wholes = self._unpacker.archived([decode_item(decoded[index]) for index in packed], table)
         except (ValueMissing, TableMissing, StoreUnavailable) as error:
             raise ArchiveFailed(f"{table} is not complete: {error}") from error
         texts = [_ENCODE(item) for item in decoded]
         for index, whole in zip(packed, wholes, strict=True):
-            texts[index] = item_text(whole).encode()
+            texts[index] = encode_item(whole).encode()
         return b"[" + b",".join(texts) + b"]"

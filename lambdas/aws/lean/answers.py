@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from aws.lean.client import Refused
-from aws.lean.rows import PlainItem, texts_of
-from aws.queries import last_of
-from aws.wire import item_of
+from aws.lean.rows import PlainItem, render_texts
+from aws.queries import find_last_key
+from aws.wire import decode_item
 from tidetable.ports import Columns, KeyRange, Page
 
 
@@ -96,11 +96,11 @@ def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
     index = keys.index
     if texts and (index is None or index.replica):
         read = _PLAIN(body)
-        contents = texts_of(read.Items)
+        contents = render_texts(read.Items)
         if contents is not None:
             return _page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
     answer = ITEMS(body)
-    items = [item_of(item) for item in answer.Items]
+    items = [decode_item(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
     return _page(answer, Columns.of(items))
@@ -108,23 +108,23 @@ def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
 
 def _page(read: _Read, columns: Columns) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
-    last = last_of(read.LastEvaluatedKey)
+    last = find_last_key(read.LastEvaluatedKey)
     return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)
 
 
-def wrote_one(body: bytes) -> Wrote:
+def decode_put(body: bytes) -> Wrote:
     """Decode PutItem's answer to the form of BatchWriteItem's."""
     capacity = _PUT_ANSWER(body).ConsumedCapacity
     return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
 
 
-def throttling_reasons(refused: Refused) -> list[str]:
+def find_throttling_reasons(refused: Refused) -> list[str]:
     """DynamoDB's names of the reasons for throttling, such as ``TableWriteKeyRangeThroughputExceeded``."""
-    why = why_of(refused)
+    why = read_reasons(refused)
     return [reason.reason for reason in (*why.ThrottlingReasons, *why.other_reasons) if reason.reason]
 
 
-def why_of(refused: Refused) -> _Why:
+def read_reasons(refused: Refused) -> _Why:
     """The reasons of a refusal; empty if their form is unknown."""
     try:
         return _WHY(refused.body)

@@ -9,11 +9,19 @@ from typing import Any, cast
 
 import msgspec
 
-from aws.catalog_items import SECRET_KEY, backfill_of, before, entry_of, ranges, secret_of, stream_key
+from aws.catalog_items import (
+    SECRET_KEY,
+    backfill_of,
+    bound_entries,
+    bound_entries_before,
+    make_stream_key,
+    read_entry,
+    read_secret,
+)
 from aws.lean.answers import ITEMS, ItemsAnswer
 from aws.lean.client import LeanClient, Request
-from aws.lean.reads import answered, read_all
-from aws.wire import item_of
+from aws.lean.reads import decode_answer, read_all
+from aws.wire import decode_item
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
 
@@ -29,32 +37,34 @@ class LeanCatalog:
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
         """Two Queries at the same time: the periods that begin in the range, and the last that began before it."""
-        first, low, high = ranges(start, end)
-        key = stream_key(stream)
+        first, low, high = bound_entries(start, end)
+        key = make_stream_key(stream)
         if start is None:
-            return [entry_of(item) for item in self._query(self._body(key, first, high, consistent=consistent))]
-        last_before = self._body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
-        within = self._body(key, low, high, consistent=consistent)
+            return [read_entry(item) for item in self._query(self._make_body(key, first, high, consistent=consistent))]
+        last_before = self._make_body(key, first, low, consistent=consistent) | {"ScanIndexForward": False, "Limit": 1}
+        within = self._make_body(key, low, high, consistent=consistent)
         replies = read_all(self._client, [_request(last_before), _request(within)])
-        last, page = [cast("ItemsAnswer", answered(reply, self._table)) for reply in replies]
-        items = [*map(item_of, last.Items), *self._items(within, page)]
-        return [entry for entry in map(entry_of, items) if start < entry.period.end]
+        last, page = [cast("ItemsAnswer", decode_answer(reply, self._table)) for reply in replies]
+        items = [*map(decode_item, last.Items), *self._read_items(within, page)]
+        return [entry for entry in map(read_entry, items) if start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """A Query from the newest on."""
-        body = self._body(stream_key(stream), "0", before(end), consistent=False)
+        body = self._make_body(make_stream_key(stream), "0", bound_entries_before(end), consistent=False)
         items = self._query(body | {"ScanIndexForward": False, "Limit": limit})
-        return [entry_of(item) for item in islice(items, limit)]
+        return [read_entry(item) for item in islice(items, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """A Query, consistent: what was requested holds from the next event on."""
-        return [backfill_of(item) for item in self._query(self._body(f"backfill#{stream}", "0", "~", consistent=True))]
+        return [
+            backfill_of(item) for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
+        ]
 
     def secret(self) -> bytes:
         """A Query, as that is what readers may ask of the catalog."""
-        return secret_of(self._query(self._body(SECRET_KEY["pk"], "0", "~", consistent=True)))
+        return read_secret(self._query(self._make_body(SECRET_KEY["pk"], "0", "~", consistent=True)))
 
-    def _body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
+    def _make_body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
         return {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -64,18 +74,18 @@ class LeanCatalog:
 
     def _query(self, body: dict[str, Any]) -> Iterator[Item]:
         """Items by their sort keys in order."""
-        return self._items(body, self._page(body))
+        return self._read_items(body, self._page(body))
 
-    def _items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
+    def _read_items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
         """The items of a page, and of those that follow it."""
-        yield from map(item_of, page.Items)
+        yield from map(decode_item, page.Items)
         while page.LastEvaluatedKey is not None:
             page = self._page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
-            yield from map(item_of, page.Items)
+            yield from map(decode_item, page.Items)
 
     def _page(self, body: dict[str, Any]) -> ItemsAnswer:
         (reply,) = read_all(self._client, [_request(body)])
-        return cast("ItemsAnswer", answered(reply, self._table))
+        return cast("ItemsAnswer", decode_answer(reply, self._table))
 
 
 def _request(body: dict[str, Any]) -> Request:

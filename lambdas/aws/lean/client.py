@@ -107,7 +107,7 @@ class LeanClient:
         self._port = parts.port or (443 if secure else 80)
         host = self._host if parts.port is None else f"{self._host}:{parts.port}"
         # None for plain HTTP.
-        self._context = _context(self._host) if secure else None
+        self._context = _make_context(self._host) if secure else None
         self._signer = Signer(host, region)
         self._head = f"POST / HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: identity\r\n".encode()
         self._credentials = credentials
@@ -123,7 +123,7 @@ class LeanClient:
         endpoint = (
             os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
             or os.environ.get("AWS_ENDPOINT_URL")
-            or f"https://dynamodb.{region}.{domain_of(region)}"
+            or f"https://dynamodb.{region}.{find_domain(region)}"
         )
         return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
 
@@ -158,7 +158,7 @@ class LeanClient:
     def _send(self, request: Request) -> Connection | NoAnswer:
         """Send over a connection that is idle or, if none is or that one was closed meanwhile, over a new one."""
         try:
-            message = self._message(request)
+            message = self._make_message(request)
             while (connection := self._take()) is not None:
                 try:
                     connection.send(message)
@@ -187,7 +187,7 @@ class LeanClient:
             connection.close()
             # A connection that was kept too long is closed by the other end without a word; the request was not seen.
             if again and isinstance(error, Broken) and error.unanswered:
-                return self._anew(request)
+                return self._repeat_request(request)
             return NoAnswer(str(error) or type(error).__name__)
         checksum = answer.headers.get(b"x-amz-crc32")
         if checksum is not None and checksum != b"%d" % crc32(answer.body):
@@ -195,20 +195,20 @@ class LeanClient:
             return NoAnswer("the answer was damaged on its way")
         self._give_back(connection)
         if answer.status == _OK:
-            return _decoded(answer.body, request)
-        refused = _refusal(answer)
+            return _decode_body(answer.body, request)
+        refused = _read_refusal(answer)
         if again and refused.code in _SKEW_CODES and self._set_clock(answer):
-            return self._anew(request)
+            return self._repeat_request(request)
         return refused
 
-    def _anew(self, request: Request) -> Reply:
+    def _repeat_request(self, request: Request) -> Reply:
         """Repeat a request over a new connection."""
         try:
-            return self._receive(request, self._send_anew(self._message(request)), again=False)
+            return self._receive(request, self._send_anew(self._make_message(request)), again=False)
         except (OSError, Broken, NoCredentials) as error:
             return NoAnswer(str(error))
 
-    def _message(self, request: Request) -> bytes:
+    def _make_message(self, request: Request) -> bytes:
         now = self._clock() + self._skew
         target = f"{_VERSION}.{request.operation}"
         headers = self._signer.headers(target, request.body, now, self._credentials.get())
@@ -250,12 +250,12 @@ class LeanClient:
             connection.close()
 
 
-def domain_of(region: str) -> str:
+def find_domain(region: str) -> str:
     """The domain that the endpoints of a Region's partition end in."""
     return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
 
 
-def _decoded(body: bytes, request: Request) -> Reply:
+def _decode_body(body: bytes, request: Request) -> Reply:
     """Decode an answer's body; NoAnswer if that fails: the service answers so only if something broke."""
     if request.decode is None:
         return body
@@ -265,7 +265,7 @@ def _decoded(body: bytes, request: Request) -> Reply:
         return NoAnswer(f"the answer cannot be read: {error}")
 
 
-def _refusal(answer: Answer) -> Refused:
+def _read_refusal(answer: Answer) -> Refused:
     try:
         error = _ERROR(answer.body)
     except msgspec.DecodeError:
@@ -274,7 +274,7 @@ def _refusal(answer: Answer) -> Refused:
     return Refused(code, error.message or error.Message, answer.body)
 
 
-def _context(host: str) -> ssl.SSLContext:
+def _make_context(host: str) -> ssl.SSLContext:
     """The context that verifies certificates: Amazon's own roots for AWS's endpoints, else the system's."""
     if host.endswith(f".{_DOMAIN}"):
         return ssl.create_default_context(cadata=AMAZON_ROOTS)

@@ -64,8 +64,8 @@ class Connection:
             if not begun:
                 raise Broken("closed without an answer", unanswered=self.used)
             status = int(status_line.split(b" ", 2)[1])
-            headers = self._headers()
-            body = self._body(headers)
+            headers = self._read_headers()
+            body = self._read_body(headers)
         except TimeoutError:
             raise
         except (OSError, ValueError, IndexError) as error:
@@ -103,38 +103,38 @@ class Connection:
         self._file.close()
         self._socket.close()
 
-    def _line(self) -> bytes:
+    def _read_line(self) -> bytes:
         line = self._file.readline(_LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise OSError("the answer ended early")
         return line.rstrip(b"\r\n")
 
-    def _headers(self) -> dict[bytes, bytes]:
+    def _read_headers(self) -> dict[bytes, bytes]:
         headers = {}
-        while line := self._line():
+        while line := self._read_line():
             name, _, value = line.partition(b":")
             headers[name.lower()] = value.strip()
         return headers
 
-    def _body(self, headers: dict[bytes, bytes]) -> bytes:
+    def _read_body(self, headers: dict[bytes, bytes]) -> bytes:
         if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-            return self._chunks()
+            return self._read_chunks()
         length = int(headers.get(b"content-length", b"0"))
-        return self._exactly(length)
+        return self._read_exactly(length)
 
-    def _chunks(self) -> bytes:
+    def _read_chunks(self) -> bytes:
         chunks: list[bytes] = []
         length = 0
-        while size := int(self._line().partition(b";")[0], 16):
-            chunks.append(self._exactly(size))
-            self._line()
+        while size := int(self._read_line().partition(b";")[0], 16):
+            chunks.append(self._read_exactly(size))
+            self._read_line()
             length += size
             if length > _LONGEST_BODY:
                 raise ValueError("the answer is too long")
-        self._headers()  # what may follow the last chunk
+        self._read_headers()  # what may follow the last chunk
         return b"".join(chunks)
 
-    def _exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         if not 0 <= size <= _LONGEST_BODY:
             raise ValueError("the answer is too long")
         body = self._file.read(size)

@@ -9,8 +9,8 @@ import msgspec
 from aws.key_items import PARTITION, record_of_item
 from aws.lean.answers import GET_ANSWER
 from aws.lean.client import LeanClient, Request
-from aws.lean.reads import answered, read_all
-from aws.wire import item_of
+from aws.lean.reads import decode_answer, read_all
+from aws.wire import decode_item
 from tidetable.credentials import KeyRecord
 
 
@@ -29,5 +29,5 @@ class LeanKeys:
             "ConsistentRead": True,
         }
         (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
-        item = answered(reply, self._table).Item
-        return None if item is None else record_of_item(item_of(item))
+        item = decode_answer(reply, self._table).Item
+        return None if item is None else record_of_item(decode_item(item))

@@ -13,9 +13,9 @@ import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED
 from aws.lean.client import LeanClient, Refused, Reply, Request
-from aws.lean.reads import answered, read_all
+from aws.lean.reads import decode_answer, read_all
 from tidetable.errors import TableThrottled
-from tidetable.keys import suffix_of
+from tidetable.keys import compute_suffix
 from tidetable.ports import NotedSeries
 
 SUFFIXES = 16
@@ -66,9 +66,11 @@ class LeanNotes:
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
-            replies = self._client.call_all([self._batch(batch) for batch in batches])
+            replies = self._client.call_all([self._make_batch(batch) for batch in batches])
             waiting = [
-                put for batch, reply in zip(batches, replies, strict=True) for put in self._unprocessed(batch, reply)
+                put
+                for batch, reply in zip(batches, replies, strict=True)
+                for put in self._find_unprocessed(batch, reply)
             ]
             if not waiting:
                 return
@@ -76,31 +78,31 @@ class LeanNotes:
                 self._client.pause(_FIRST_PAUSE * 2**turn)
         raise TableThrottled(self._table)
 
-    def _batch(self, puts: list[dict[str, Any]]) -> Request:
+    def _make_batch(self, puts: list[dict[str, Any]]) -> Request:
         return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
 
-    def _unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
+    def _find_unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
         if isinstance(reply, Refused) and reply.code in THROTTLED:
             return puts
-        left: list[dict[str, Any]] = answered(reply, self._table).UnprocessedItems.get(self._table, [])
+        left: list[dict[str, Any]] = decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
         return left
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """A Query for each suffix, side by side, to its end: 10,000 series of 40 bytes take 300 read units strongly."""
         series, units = list[str](), 0.0
-        for page in self._pages(stream, period, consistent=consistent):
+        for page in self._read_pages(stream, period, consistent=consistent):
             series += [item.sk.S for item in page.Items]
             units += 0.0 if page.ConsumedCapacity is None else page.ConsumedCapacity.CapacityUnits
         return NotedSeries(sorted(series), units)
 
-    def _pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[_Found]:
+    def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[_Found]:
         after: dict[int, dict[str, Any] | None] = dict.fromkeys(range(SUFFIXES))
         while after:
             requests = [
-                self._query(_partition(stream, period, suffix), key, consistent=consistent)
+                self._query(_name_partition(stream, period, suffix), key, consistent=consistent)
                 for suffix, key in after.items()
             ]
-            pages = [answered(reply, self._table) for reply in read_all(self._client, requests)]
+            pages = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
             yield from pages
             following = zip(after, (page.LastEvaluatedKey for page in pages), strict=True)
             after = {suffix: key for suffix, key in following if key is not None}
@@ -121,13 +123,13 @@ class LeanNotes:
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Conditional DeleteItems, several under way at once: a note that was put again meanwhile stays."""
         count = 0
-        for page in self._pages(stream, period, consistent=True):
+        for page in self._read_pages(stream, period, consistent=True):
             names = [item.sk.S for item in page.Items][: most - count]
             requests = [self._delete(stream, period, name, before) for name in names]
             for reply in read_all(self._client, requests):
                 if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                     continue
-                answered(reply, self._table)
+                decode_answer(reply, self._table)
                 count += 1
             if count >= most:
                 break
@@ -136,7 +138,7 @@ class LeanNotes:
     def _delete(self, stream: str, period: str, series: str, before: int) -> Request:
         body = {
             "TableName": self._table,
-            "Key": _key(stream, period, series),
+            "Key": _make_key(stream, period, series),
             "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
             "ExpressionAttributeNames": {"#at": "at"},
             "ExpressionAttributeValues": {":before": {"N": str(before)}},
@@ -144,13 +146,13 @@ class LeanNotes:
         return Request("DeleteItem", msgspec.json.encode(body))
 
 
-def _partition(stream: str, period: str, suffix: int) -> str:
+def _name_partition(stream: str, period: str, suffix: int) -> str:
     return f"{stream}#series#{period}#{suffix}"
 
 
-def _key(stream: str, period: str, series: str) -> dict[str, Any]:
-    return {"pk": {"S": _partition(stream, period, suffix_of(series, SUFFIXES))}, "sk": {"S": series}}
+def _make_key(stream: str, period: str, series: str) -> dict[str, Any]:
+    return {"pk": {"S": _name_partition(stream, period, compute_suffix(series, SUFFIXES))}, "sk": {"S": series}}
 
 
 def _put(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
-    return {"PutRequest": {"Item": _key(stream, period, series) | {"at": {"N": str(at)}}}}
+    return {"PutRequest": {"Item": _make_key(stream, period, series) | {"at": {"N": str(at)}}}}

@@ -22,7 +22,7 @@ _BROKEN = frozenset(
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
     """The replies to reads that are under way at once; what passes is read again a few times, with full jitter."""
     replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
-    for number, reply in _replies(client, requests, lambda _: None, _ATTEMPTS):
+    for number, reply in _collect_replies(client, requests, lambda _: None, _ATTEMPTS):
         replies[number] = reply
     return replies
 
@@ -34,10 +34,10 @@ def read_whole(
 
     The last is a Refused if something is still left out after all rounds.
     """
-    return (reply for _, reply in _replies(client, requests, rest, _ROUNDS))
+    return (reply for _, reply in _collect_replies(client, requests, rest, _ROUNDS))
 
 
-def _replies(
+def _collect_replies(
     client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None], rounds: int
 ) -> Iterator[tuple[int, Reply]]:
     """Yield final replies with the numbers of their requests; only failures and remainders are sent again."""
@@ -47,7 +47,7 @@ def _replies(
         again: list[tuple[int, Request, int]] = []
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
             # A table that is throttled answers at once; one that is broken may take a time-out for each try.
-            most = rounds if _throttled(reply) else _ATTEMPTS
+            most = rounds if _is_throttled(reply) else _ATTEMPTS
             if _passes(reply) and turn < rounds and failures + 1 < most:
                 again.append((number, request, failures + 1))
                 continue
@@ -65,7 +65,7 @@ def _replies(
         client.pause(_FIRST_PAUSE * 2 ** (turn - 1))
 
 
-def _throttled(reply: Reply) -> bool:
+def _is_throttled(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
@@ -74,7 +74,7 @@ def _passes(reply: Reply) -> bool:
     return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | _BROKEN)
 
 
-def answered(reply: Reply, table: str) -> Any:
+def decode_answer(reply: Reply, table: str) -> Any:
     """The decoded answer, or its body; TableMissing or StoreUnavailable without an answer."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable("no answer", reply.why)

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
-from aws.lean.answers import why_of
+from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
-from aws.lean.reads import answered, read_all
+from aws.lean.reads import decode_answer, read_all
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -88,7 +88,7 @@ class LeanRollups(LeanNotes):
         items = []
         while True:
             (reply,) = read_all(self._client, [Request("Query", msgspec.json.encode(body), _DECODE)])
-            page: _Found = answered(reply, self._table)
+            page: _Found = decode_answer(reply, self._table)
             items += [(item["sk"].S.split("#")[1:], item) for item in page.Items]
             if page.LastEvaluatedKey is None:
                 return items
@@ -121,65 +121,65 @@ class LeanRollups(LeanNotes):
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """A conditional DeleteItem."""
         body = {
-            **self._at(stream, _mark_key(mark.bucket, mark.length)),
+            **self._make_members(stream, _mark_key(mark.bucket, mark.length)),
             "ConditionExpression": "#at = :at",
             "ExpressionAttributeNames": {"#at": "at"},
             "ExpressionAttributeValues": {":at": {"N": str(mark.at)}},
         }
-        return self._once("DeleteItem", body)
+        return self._change_once("DeleteItem", body)
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
         """A conditional PutItem or, if the start moves, a transaction of that and a DeleteItem."""
         names = {"#sealed": "sealed", "#definition": "definition"}
         item = {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
-        key = _edge_key(edge)
+        key = _make_edge_key(edge)
         if expected is None:
-            return self._once("PutItem", self._put(stream, key, item, "attribute_not_exists(pk)"))
+            return self._change_once("PutItem", self._put(stream, key, item, "attribute_not_exists(pk)"))
         condition = "#sealed = :sealed AND #definition = :definition"
         values = {":sealed": {"S": to_text(expected.sealed)}, ":definition": {"S": expected.definition}}
-        if _edge_key(expected) == key:
+        if _make_edge_key(expected) == key:
             body = self._put(stream, key, item, condition, names)
-            return self._once("PutItem", body | {"ExpressionAttributeValues": values})
+            return self._change_once("PutItem", body | {"ExpressionAttributeValues": values})
         delete = {
-            **self._at(stream, _edge_key(expected)),
+            **self._make_members(stream, _make_edge_key(expected)),
             "ConditionExpression": condition,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": values,
         }
         put = self._put(stream, key, item, "attribute_not_exists(pk)")
-        return self._once("TransactWriteItems", {"TransactItems": [{"Delete": delete}, {"Put": put}]})
+        return self._change_once("TransactWriteItems", {"TransactItems": [{"Delete": delete}, {"Put": put}]})
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
         """A PutItem, which may be repeated."""
-        body = self._put(stream, _over_key(rollup, bucket), {"groups": {"N": str(groups)}})
-        self._again("PutItem", body)
+        body = self._put(stream, _make_over_key(rollup, bucket), {"groups": {"N": str(groups)}})
+        self._repeat_change("PutItem", body)
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """A DeleteItem, which may be repeated."""
-        self._again("DeleteItem", self._at(stream, _over_key(rollup, bucket)))
+        self._repeat_change("DeleteItem", self._make_members(stream, _make_over_key(rollup, bucket)))
 
     def forget(self, stream: str, rollup: str) -> None:
         """A DeleteItem for each, several under way at once; each may be repeated."""
         state = self.read_state(stream)
-        keys = [_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
-        keys += [_over_key(name, bucket) for name, bucket in state.over if name == rollup]
-        for reply in read_all(self._client, [_request("DeleteItem", self._at(stream, key)) for key in keys]):
+        keys = [_make_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
+        keys += [_make_over_key(name, bucket) for name, bucket in state.over if name == rollup]
+        for reply in read_all(self._client, [_request("DeleteItem", self._make_members(stream, key)) for key in keys]):
             self._holds(reply)
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
         """A conditional PutItem."""
-        item = _noting_item(noting)
+        item = _make_noting_item(noting)
         if expected is None:
-            return self._once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
+            return self._change_once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
         names = {f"#{name}": name for name in item}
         condition = " AND ".join(f"#{name} = :{name}" for name in item)
-        values = {f":{name}": value for name, value in _noting_item(expected).items()}
+        values = {f":{name}": value for name, value in _make_noting_item(expected).items()}
         body = self._put(stream, _NOTING, item, condition, names)
-        return self._once("PutItem", body | {"ExpressionAttributeValues": values})
+        return self._change_once("PutItem", body | {"ExpressionAttributeValues": values})
 
     def stop_noting(self, stream: str, at: datetime) -> None:
         """A PutItem, which may be repeated."""
-        self._again("PutItem", self._put(stream, _NOTING, _noting_item(Noting(at, at, stopped=True))))
+        self._repeat_change("PutItem", self._put(stream, _NOTING, _make_noting_item(Noting(at, at, stopped=True))))
 
     def _put(
         self,
@@ -189,22 +189,22 @@ class LeanRollups(LeanNotes):
         condition: str | None = None,
         names: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        body: dict[str, Any] = {"TableName": self._table, "Item": {**_key(stream, key), **item}}
+        body: dict[str, Any] = {"TableName": self._table, "Item": {**_make_key(stream, key), **item}}
         if condition is not None:
             body["ConditionExpression"] = condition
         if names is not None:
             body["ExpressionAttributeNames"] = names
         return body
 
-    def _at(self, stream: str, key: str) -> dict[str, Any]:
-        return {"TableName": self._table, "Key": _key(stream, key)}
+    def _make_members(self, stream: str, key: str) -> dict[str, Any]:
+        return {"TableName": self._table, "Key": _make_key(stream, key)}
 
-    def _once(self, operation: str, body: dict[str, Any]) -> bool:
+    def _change_once(self, operation: str, body: dict[str, Any]) -> bool:
         """Send a change whose condition holds only once. Sent again, it would be refused by its own effect."""
         (reply,) = self._client.call_all([_request(operation, body)])
         return self._holds(reply)
 
-    def _again(self, operation: str, body: dict[str, Any]) -> None:
+    def _repeat_change(self, operation: str, body: dict[str, Any]) -> None:
         (reply,) = read_all(self._client, [_request(operation, body)])
         self._holds(reply)
 
@@ -214,10 +214,10 @@ class LeanRollups(LeanNotes):
             if reply.code == CONDITION_FAILED:
                 return False
             if reply.code == TRANSACTION_CANCELED:
-                codes = [reason.Code for reason in why_of(reply).CancellationReasons]
+                codes = [reason.Code for reason in read_reasons(reply).CancellationReasons]
                 if CONDITION_FAILED.removesuffix("Exception") in codes:
                     return False
-        answered(reply, self._table)
+        decode_answer(reply, self._table)
         return True
 
 
@@ -229,11 +229,11 @@ def _request(operation: str, body: dict[str, Any]) -> Request:
     return Request(operation, msgspec.json.encode(body))
 
 
-def _key(stream: str, key: str) -> dict[str, Any]:
+def _make_key(stream: str, key: str) -> dict[str, Any]:
     return {"pk": {"S": stream}, "sk": {"S": key}}
 
 
-def _edge_key(edge: Edge) -> str:
+def _make_edge_key(edge: Edge) -> str:
     return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
 
 
@@ -246,10 +246,10 @@ def _mark_of(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
     return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
 
 
-def _noting_item(noting: Noting) -> dict[str, dict[str, str]]:
+def _make_noting_item(noting: Noting) -> dict[str, dict[str, str]]:
     stopped = "yes" if noting.stopped else "no"
     return {"since": {"S": to_text(noting.since)}, "swept": {"S": to_text(noting.swept)}, "stopped": {"S": stopped}}
 
 
-def _over_key(rollup: str, bucket: datetime) -> str:
+def _make_over_key(rollup: str, bucket: datetime) -> str:
     return f"{_OVER}{to_text(bucket)}#{rollup}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring as quote_name
 from typing import Any
 
 import msgspec
@@ -26,13 +26,13 @@ class PlainItem(msgspec.Struct, gc=False):
     version: Any = None
 
 
-def texts_of(items: Sequence[PlainItem]) -> list[str] | None:
+def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
     """The data of some items as JSON; None if one of them is more than a plain event."""
     for item in items:
         if item.z is not None or item.out is not None or item.cold is not None or item.version is not None:
             return None
     datas = [item.data for item in items]
-    texts = _flat_texts(datas)
+    texts = _render_flat(datas)
     if texts is None:
         if not all(map(bytes, datas)):
             return None
@@ -41,7 +41,7 @@ def texts_of(items: Sequence[PlainItem]) -> list[str] | None:
             members = _DATA(data).M
             if members is None:
                 return None
-            texts.append(object_text(members))
+            texts.append(render_object(members))
     return texts
 
 
@@ -55,7 +55,7 @@ _DATA = msgspec.json.Decoder(_Map).decode
 _OPEN = '{"M":'
 
 
-def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
+def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     """The texts of flat data, of all items at once; None if any is not flat, or not there.
 
     Without escaped quotes every quote is one of the JSON's own, and what stands between them cannot be taken for anything else.
@@ -83,25 +83,27 @@ def _flat_texts(datas: Sequence[msgspec.Raw]) -> list[str] | None:
     return texts if len(texts) == len(datas) and text.startswith(_OPEN) else None
 
 
-def object_text(values: Mapping[str, Mapping[str, Any]]) -> str:
+def render_object(values: Mapping[str, Mapping[str, Any]]) -> str:
     """A map of attribute values as JSON, numbers as DynamoDB has them."""
-    fields = [NAMED[name] + _text(letter, inner) for name, value in values.items() for letter, inner in value.items()]
+    fields = [
+        NAMED[name] + _render_value(letter, inner) for name, value in values.items() for letter, inner in value.items()
+    ]
     return "{" + ",".join(fields) + "}"
 
 
-def _text(letter: str, inner: Any) -> str:
+def _render_value(letter: str, inner: Any) -> str:
     if letter == "S":
-        return quoted(inner)
+        return quote_name(inner)
     if letter == "M":
-        return object_text(inner)
+        return render_object(inner)
     if letter == "BOOL":
         return "true" if inner else "false"
     if letter == "NULL":
         return "null"
     if letter == "L":
-        return "[" + ",".join([_text(*member) for value in inner for member in value.items()]) + "]"
+        return "[" + ",".join([_render_value(*member) for value in inner for member in value.items()]) + "]"
     if letter == "NS":
         return "[" + ",".join(inner) + "]"
     if letter in ("SS", "BS"):
-        return "[" + ",".join(map(quoted, inner)) + "]"
-    return inner if letter == "N" else quoted(inner)
+        return "[" + ",".join(map(quote_name, inner)) + "]"
+    return inner if letter == "N" else quote_name(inner)

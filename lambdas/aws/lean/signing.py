@@ -41,14 +41,14 @@ class Signer:
         request = f"POST\n/\n\n{canonical}\n{names}\n{sha256(body).hexdigest()}"
         scope = f"{day}/{self._region}/{_SERVICE}/aws4_request"
         text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{sha256(request.encode()).hexdigest()}"
-        signature = digest(self._key(day, credentials), text.encode(), "sha256").hex()
+        signature = digest(self._derive_key(day, credentials), text.encode(), "sha256").hex()
         return (
             f"Content-Type: {CONTENT_TYPE}\r\nX-Amz-Date: {stamp}\r\n{extra}X-Amz-Target: {target}\r\n"
             f"Authorization: {_ALGORITHM} Credential={credentials.key}/{scope}, SignedHeaders={names}, "
             f"Signature={signature}\r\n"
         ).encode()
 
-    def _key(self, day: str, credentials: Credentials) -> bytes:
+    def _derive_key(self, day: str, credentials: Credentials) -> bytes:
         for_what = (day, credentials.secret)
         if self._derived is None or self._derived[0] != for_what:
             key = f"AWS4{credentials.secret}".encode()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring as quote_name
 from typing import Any, cast
 
 import msgspec
 
-from aws.catalog_items import period_key
+from aws.catalog_items import make_period_key
 from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import answered, read_all, read_whole
+from aws.lean.reads import decode_answer, read_all, read_whole
 from aws.queries import query_request
-from aws.wire import item_of, item_text, put_body, put_text, requests_of
+from aws.wire import decode_item, encode_item, make_requests, put_body, put_text
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
@@ -33,7 +33,7 @@ class LeanStore:
 
     def write(self, puts: Sequence[Put]) -> Written:
         """Try each put once, up to 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
-        requests = list(requests_of(puts))
+        requests = list(make_requests(puts))
         total = Written()
         replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
@@ -44,7 +44,7 @@ class LeanStore:
             else:
                 _account(batch, reply, total)
         if mixed:
-            replies = self._client.call_all([Request("PutItem", put_body(put), answers.wrote_one) for put in mixed])
+            replies = self._client.call_all([Request("PutItem", put_body(put), answers.decode_put) for put in mixed])
             for put, reply in zip(mixed, replies, strict=True):
                 _account([put], reply, total)
         return total
@@ -52,7 +52,7 @@ class LeanStore:
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """PutItem for each, several under way at once."""
         total = Written()
-        replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.wrote_one) for put in puts])
+        replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.decode_put) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                 total.conflicts.append((put, self._read_present(put, reply)))
@@ -64,11 +64,11 @@ class LeanStore:
         """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
         actions = [put_text(put) for put in puts]
         if entry is not None:
-            actions.append(f'{{"ConditionCheck":{self._fence(entry)}}}')
+            actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
-            codes = [reason.Code for reason in answers.why_of(reply).CancellationReasons]
+            codes = [reason.Code for reason in answers.read_reasons(reply).CancellationReasons]
             if COLLECTION_FULL.removesuffix("Exception") in codes:
                 raise CollectionFull(puts[codes.index(COLLECTION_FULL.removesuffix("Exception"))].put.table)
             failed = CONDITION_FAILED.removesuffix("Exception")
@@ -76,16 +76,16 @@ class LeanStore:
                 return Transacted.FENCED
             if failed in codes:
                 return Transacted.CONFLICT
-        answered(reply, puts[0].put.table)
+        decode_answer(reply, puts[0].put.table)
         return Transacted.DONE
 
-    def _fence(self, entry: Entry) -> str:
+    def _make_fence(self, entry: Entry) -> str:
         states = {f":s{index}": state.value for index, state in enumerate(sorted(WRITABLE))}
-        key = item_text(period_key(entry.stream, entry.period))
+        key = encode_item(make_period_key(entry.stream, entry.period))
         return (
-            f'{{"TableName":{quoted(self._catalog_table)},"Key":{key},'
+            f'{{"TableName":{quote_name(self._catalog_table)},"Key":{key},'
             f'"ConditionExpression":"#state IN ({", ".join(states)})","ExpressionAttributeNames":{{"#state":"state"}},'
-            f'"ExpressionAttributeValues":{item_text(states)}}}'
+            f'"ExpressionAttributeValues":{encode_item(states)}}}'
         )
 
     def _read_present(self, put: Put, refused: Refused) -> Item:
@@ -95,7 +95,7 @@ class LeanStore:
         except msgspec.DecodeError:
             shown = None
         if shown is not None:
-            return item_of(shown)
+            return decode_item(shown)
         try:
             return self.get_many(put.table, [put.key]).get(put.key, {})
         except (TableMissing, StoreUnavailable):
@@ -127,14 +127,14 @@ class LeanStore:
         """One GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
         (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), answers.GET_ANSWER)])
-        item = answered(reply, table).Item
-        return None if item is None else item_of(item)
+        item = decode_answer(reply, table).Item
+        return None if item is None else decode_item(item)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """BatchGetItem, 100 keys at a time."""
         # DynamoDB refuses a batch that repeats a key.
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
-        items = [item_of(item) for item in self._get_all(table, names, consistent=consistent)]
+        items = [decode_item(item) for item in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
@@ -155,13 +155,13 @@ class LeanStore:
 
         requests = [request(keys[at : at + most]) for at in range(0, len(keys), most)]
         for reply in read_whole(self._client, requests, rest):
-            yield from answered(reply, table).Responses.get(table, ())
+            yield from decode_answer(reply, table).Responses.get(table, ())
 
 
 def _page(reply: Reply, table: str) -> Page | None:
     """A page; None if there is no such table, StoreUnavailable if there is no answer."""
     try:
-        return cast("Page", answered(reply, table))
+        return cast("Page", decode_answer(reply, table))
     except TableMissing:
         return None
 
@@ -177,7 +177,7 @@ def _account(batch: list[Put], reply: Reply, total: Written) -> None:
             total.missing_tables.add(batch[0].table)
         elif reply.code in THROTTLED:
             total.throttles[batch[0].table] += len(batch)
-            total.reasons.update(answers.throttling_reasons(reply) or [reply.code])
+            total.reasons.update(answers.find_throttling_reasons(reply) or [reply.code])
         elif reply.code == COLLECTION_FULL:
             total.full.update((put.table, put.item["pk"]) for put in batch)
         return

@@ -13,24 +13,24 @@ from datetime import timedelta
 
 import msgspec
 
-from tidetable.archive.exporter import Exporter, source_of
+from tidetable.archive.exporter import Exporter, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import (
     Manifest,
     Part,
     Plan,
     Progress,
-    manifest_key,
+    make_manifest_key,
+    make_prefix,
+    make_progress_prefix,
     plan_key,
-    prefix_of,
-    progress_prefix,
 )
-from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, rate_of, segments_of
+from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.leases import leased
-from tidetable.lifecycle.expiry import settled_at
+from tidetable.leases import hold_lease
+from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
 from tidetable.times import from_text, to_text
@@ -66,7 +66,7 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
         return _report_archived(entry)
     _require_active_table(entry, exporter)
     length = timedelta(seconds=remaining())
-    with leased(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+    with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
@@ -76,7 +76,7 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
         if entry.state is not State.ARCHIVING:
             _require_writes_over(entry, exporter)
             # Files of an earlier archive of this period must not be continued, nor be read beside the new archive.
-            exporter.objects.clear(prefix_of(stream, label))
+            exporter.objects.clear(make_prefix(stream, label))
         # From here on no write can land: this state fences the drain's writes, and the window is long past.
         entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         plan, segments, wait = _export(entry, exporter, remaining)
@@ -108,7 +108,7 @@ def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
     late, now = exporter.late(entry.stream), exporter.clock.now()
     if exporter.time_travel and now <= entry.period.end + late:
         return
-    settled = settled_at(entry, late)
+    settled = compute_settling(entry, late)
     if now <= settled:
         raise ArchiveBusy(
             f"period {entry.period.label} of {entry.stream} has just closed: writes that began before may still land"
@@ -129,17 +129,17 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
 def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
-    rate = rate_of(table, policy, exporter.maximum_read(entry.stream))
+    rate = compute_rate(table, policy, exporter.maximum_read(entry.stream))
     key = plan_key(entry.stream, entry.period.label)
     stored = exporter.objects.find(key)
     if stored is None:
-        plan = Plan(segments=segments_of(rate, policy), columns=policy.columns)
+        plan = Plan(segments=count_segments(rate, policy), columns=policy.columns)
         exporter.objects.put(key, msgspec.json.encode(plan))
     else:
         plan = msgspec.json.decode(stored, type=Plan)
     burst = SMOOTH_SECONDS if table.on_demand else BURST_SECONDS
     pacer = Pacer(rate, exporter.clock, burst=burst, free=from_text(plan.free) if plan.free else None)
-    source = source_of(entry, exporter)
+    source = open_source(entry, exporter)
     segments = [Segment(entry, number, plan, exporter, source, pacer, remaining) for number in range(plan.segments)]
     with exporter.pools(plan.segments) as pool:
         progress = list(pool.map(Segment.run, segments))
@@ -147,18 +147,18 @@ def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) ->
         return plan, progress, 0.0
     # If this run stops before it notes the pace, the next run reads a little too much and is throttled.
     exporter.objects.put(key, msgspec.json.encode(msgspec.structs.replace(plan, free=to_text(pacer.free))))
-    return plan, progress, pacer.seconds_to_full_burst()
+    return plan, progress, pacer.measure_time_to_full_burst()
 
 
 def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
     """Write the manifest, after a check that the prefix holds the written parts and nothing else. Then mark the period."""
     stream, label = entry.stream, entry.period.label
-    sizes = exporter.objects.sizes(prefix_of(stream, label))
+    sizes = exporter.objects.sizes(make_prefix(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
     if stored != {part.key: part.size for part in written}:
         # The table is untouched, so the next run begins anew.
-        exporter.objects.clear(prefix_of(stream, label))
-        raise ArchiveMismatch(f"{prefix_of(stream, label)} did not hold the {len(written)} parts that were written")
+        exporter.objects.clear(make_prefix(stream, label))
+        raise ArchiveMismatch(f"{make_prefix(stream, label)} did not hold the {len(written)} parts that were written")
     manifest = Manifest(
         stream=stream,
         period=label,
@@ -172,9 +172,9 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -
         parts=tuple(written),
         packs=sum(part.packs for part in written),
     )
-    key = manifest_key(stream, label)
+    key = make_manifest_key(stream, label)
     exporter.objects.put(key, manifest.encode())
     facts = ArchiveFacts(manifest=key, events=manifest.events, bytes=manifest.size, at=exporter.clock.now())
     archived = exporter.catalog.move(entry, State.ARCHIVED, expected=(State.ARCHIVING,), archive=facts)
-    exporter.objects.clear(progress_prefix(stream, label))
+    exporter.objects.clear(make_progress_prefix(stream, label))
     return archived

@@ -8,7 +8,7 @@ from datetime import timedelta
 from tidetable.archive.ports import Completer, Format, Objects, Source, TableSource
 from tidetable.catalog import Entry
 from tidetable.config import ArchivePolicy, Config, Stream
-from tidetable.lifecycle.known import recorded_policy
+from tidetable.lifecycle.known import find_recorded_policy
 from tidetable.ports import Catalog, Clock, Pools, Tables
 
 
@@ -50,9 +50,9 @@ class Exporter:
 
     def stream(self, name: str) -> Stream | None:
         """The stream's configuration; if the stream was removed, the last one that the catalog recorded."""
-        return self.config.streams.get(name) or recorded_policy(name, self.catalog)
+        return self.config.streams.get(name) or find_recorded_policy(name, self.catalog)
 
 
-def source_of(entry: Entry, exporter: Exporter) -> Source:
+def open_source(entry: Entry, exporter: Exporter) -> Source:
     """The table that is archived: its items or, if the table has packs, the events in them."""
     return exporter.source if entry.layout.pack is None else exporter.source.settled(entry.layout)

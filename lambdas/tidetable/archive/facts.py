@@ -37,7 +37,7 @@ class Facts:
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
         """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
-        self.digest = (self.digest + sum(_number(text) for text in texts)) % _MODULUS
+        self.digest = (self.digest + sum(_parse_number(text) for text in texts)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()
         self.first = min(self.first, first) if self.first else first
@@ -59,5 +59,5 @@ def join_digests(digests: Iterable[str]) -> str:
     return digest_text(sum(int(digest, 16) for digest in digests) % _MODULUS)
 
 
-def _number(text: bytes) -> int:
+def _parse_number(text: bytes) -> int:
     return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")

@@ -85,31 +85,31 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
 
 
-def prefix_of(stream: str, label: str) -> str:
+def make_prefix(stream: str, label: str) -> str:
     """The prefix of a period's archive, in Hive's form, which Athena and DuckDB read as columns."""
     return f"stream={stream}/period={label}/"
 
 
-def manifest_key(stream: str, label: str) -> str:
+def make_manifest_key(stream: str, label: str) -> str:
     """The manifest's key: readers of Hive's form ignore names that begin with an underscore."""
-    return f"{prefix_of(stream, label)}_manifest.json"
+    return f"{make_prefix(stream, label)}_manifest.json"
 
 
-def part_key(stream: str, label: str, segment: int, number: int) -> str:
+def make_part_key(stream: str, label: str, segment: int, number: int) -> str:
     """A part's key."""
-    return f"{prefix_of(stream, label)}part-{segment:03d}-{number:05d}.parquet"
+    return f"{make_prefix(stream, label)}part-{segment:03d}-{number:05d}.parquet"
 
 
-def progress_prefix(stream: str, label: str) -> str:
+def make_progress_prefix(stream: str, label: str) -> str:
     """The prefix of the plan and of all progress, and of nothing else, so that they are cleared together."""
-    return f"{prefix_of(stream, label)}_progress-"
+    return f"{make_prefix(stream, label)}_progress-"
 
 
 def plan_key(stream: str, label: str) -> str:
     """The plan's key."""
-    return f"{progress_prefix(stream, label)}plan.json"
+    return f"{make_progress_prefix(stream, label)}plan.json"
 
 
-def progress_key(stream: str, label: str, segment: int) -> str:
+def make_progress_key(stream: str, label: str, segment: int) -> str:
     """The key of a segment's progress."""
-    return f"{progress_prefix(stream, label)}segment-{segment:03d}.json"
+    return f"{make_progress_prefix(stream, label)}segment-{segment:03d}.json"

@@ -24,14 +24,14 @@ SMOOTH_SECONDS = 1.0
 _ITEM_BYTES = 4096
 
 
-def rate_of(table: Table, policy: ArchivePolicy, maximum: int | None = None) -> float:
+def compute_rate(table: Table, policy: ArchivePolicy, maximum: int | None = None) -> float:
     """The read units per second that an export may take; ``maximum`` limits the table's read units on demand."""
     if table.read is not None:
         return policy.read_share * table.read
     return policy.read_share * min(ON_DEMAND_UNITS, maximum or ON_DEMAND_UNITS)
 
 
-def segments_of(rate: float, policy: ArchivePolicy) -> int:
+def count_segments(rate: float, policy: ArchivePolicy) -> int:
     """The number of segments to read in parallel: each should read a page every second or two."""
     return max(1, min(policy.segments, int(rate / PAGE_UNITS * 2)))
 
@@ -76,7 +76,7 @@ class Pacer:
             self._forget_lapsed_units()
             self.free += timedelta(seconds=units / self._rate)
 
-    def seconds_to_full_burst(self) -> float:
+    def measure_time_to_full_burst(self) -> float:
         """Seconds until a later run finds the whole burst unused."""
         return max(0.0, (self.free + self._burst - self._clock.now()).total_seconds())
 

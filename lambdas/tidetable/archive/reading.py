@@ -15,7 +15,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.errors import ArchiveFailed
 from tidetable.events import Event
 from tidetable.exact import encode_json
-from tidetable.keys import Layout, number_at
+from tidetable.keys import Layout, find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import EPOCH, to_text
 
@@ -81,7 +81,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
             skipped = sort_key
             continue
         event = _select_fields(candidate.event, keys.fields)
-        size += _size(event)
+        size += _estimate_size(event)
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
@@ -112,7 +112,7 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
                 return
             last = sort_key
             read += 1
-            number = number_at(candidate.event.data, rank.field)
+            number = find_number(candidate.event.data, rank.field)
             if number is not None and _is_of_series(candidate, keys) and _meets_range(candidate, keys):
                 event = candidate.event
                 position = (Decimal(number), to_text(event.time), event.series, event.id)
@@ -121,13 +121,13 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
 
     choose = nsmallest if ascending else nlargest
     first = [event for _, event in choose(limit, rank_events(), key=itemgetter(0))]
-    sizes = accumulate(map(_size, first))
+    sizes = accumulate(map(_estimate_size, first))
     fitting = max(1, sum(size <= MAX_PAGE_BYTES for size in sizes))
     end = reached[0] if reached else None
     return ArchivePage(first[:fitting], bool(reached), None, end, cut=fitting < len(first), read=read)
 
 
-def _size(event: Event) -> int:
+def _estimate_size(event: Event) -> int:
     """Estimate the bytes of an event in a page."""
     return len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tidetable.archive.export import find_entry
-from tidetable.archive.exporter import Exporter, source_of
+from tidetable.archive.exporter import Exporter, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.catalog import Entry, Seen, State
@@ -35,15 +35,15 @@ from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.large.pack import Packer, Place
-from tidetable.leases import leased
-from tidetable.lifecycle.ladder import level_for
+from tidetable.leases import hold_lease
+from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
-from tidetable.lifecycle.specs import filling_spec
+from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.packs import make_packs
-from tidetable.period_tables import PeriodTables, beside, table_tags
+from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
 from tidetable.ports import EventStore, Put, Tables, TableSpec
 from tidetable.times import to_text
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 _POLL_SECONDS = 1.0
 # A part, or a page of the comparison, is begun only with this much time left.
@@ -112,7 +112,7 @@ def restore_period(
     if entry.archive.expired_at is not None:
         raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     length = timedelta(seconds=remaining())
-    with leased(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+    with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
         manifest = Manifest.decode(exporter.objects.get(entry.archive.manifest))
@@ -136,14 +136,14 @@ def restore_period(
 
 def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
     """Create the period's table with the settings of its stream's tables; it is on demand while it is filled."""
-    tags = table_tags(restorer.stage, entry.stream, entry.period.label)
-    spec = _spec(entry, restorer.archive, tags)
-    specs = [spec, beside(spec)] if entry.layout.parts else [spec]
+    tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
+    spec = _make_spec(entry, restorer.archive, tags)
+    specs = [spec, make_parts_spec(spec)] if entry.layout.parts else [spec]
     tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
     try:
         for table in specs:
             if not restorer.tables.create(table):
-                tables.owned(entry, table.name)
+                tables.find_owned(entry, table.name)
         for table in specs:
             tables.settled(table.name)
     except NotReady as error:
@@ -152,12 +152,12 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
         raise ArchiveFailed(str(error)) from error
 
 
-def _spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
+def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
     """The specification of the period's table; without a recorded policy of its stream, the layout alone."""
     stream = exporter.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
-    return filling_spec(entry, stream, level_for(entry, stream, exporter.clock.now()), tags)
+    return make_filling_spec(entry, stream, choose_level(entry, stream, exporter.clock.now()), tags)
 
 
 def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
@@ -217,7 +217,7 @@ def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]
     for item in items:
         portion.append(item)
         if packed:
-            size += item_bytes({name: value for name, value in item.items() if name != "packed"})
+            size += count_item_bytes({name: value for name, value in item.items() if name != "packed"})
         if len(portion) == most or size > _PACKED_BYTES:
             yield portion
             size, portion = 0, []
@@ -242,7 +242,7 @@ def _compare(
 ) -> Position | None:
     """Compare the table with the manifest by a scan; returns where to go on if the time is up before its end."""
     after, items, digest = start.after, start.items, start.digest
-    source = source_of(entry, exporter)
+    source = open_source(entry, exporter)
     while True:
         if remaining() < _PART_SECONDS:
             return Position(len(manifest.parts), after, items, digest)
@@ -267,7 +267,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
     exporter = restorer.archive
     while True:
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
-        with leased(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
+        with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
             if is_owner:
                 # A run that had read that the period is archived, before this restore began, may have deleted its table.
                 table = exporter.tables.describe(entry.table)
@@ -275,7 +275,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
                     raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")
                 _lower_horizon(entry, exporter)
                 # The catalog's last observation describes the table before it was deleted.
-                exporter.catalog.note(entry, Seen(None, None, _spec(entry, exporter, {}).table_class))
+                exporter.catalog.note(entry, Seen(None, None, _make_spec(entry, exporter, {}).table_class))
                 return exporter.catalog.move(entry, State.CLOSED, expected=(State.RESTORING,), keep_until=keep_until)
         if remaining() < 2 * _POLL_SECONDS:
             raise ArchiveBusy("a run of the lifecycle is under way; restore again")

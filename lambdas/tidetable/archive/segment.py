@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from tidetable.archive.exporter import Exporter
-from tidetable.archive.manifest import Part, Plan, Progress, part_key, progress_key
+from tidetable.archive.manifest import Part, Plan, Progress, make_part_key, make_progress_key
 from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
 from tidetable.catalog import Entry
@@ -35,7 +35,7 @@ class Segment:
 
     def run(self) -> Progress:
         """Write parts until the segment ends or the time is up."""
-        key = progress_key(self.entry.stream, self.entry.period.label, self.number)
+        key = make_progress_key(self.entry.stream, self.entry.period.label, self.number)
         stored = self.exporter.objects.find(key)
         progress = msgspec.json.decode(stored, type=Progress) if stored is not None else Progress()
         while not progress.done:
@@ -90,7 +90,7 @@ class Segment:
         """Write a part, fetch it anew, and compare bytes, counts by partition and content with what was scanned."""
         objects, facts = self.exporter.objects, writer.facts
         body = writer.finish()
-        key = part_key(self.entry.stream, self.entry.period.label, self.number, number)
+        key = make_part_key(self.entry.stream, self.entry.period.label, self.number, number)
         objects.put(key, body)
         stored = objects.get(key)
         if stored != body:

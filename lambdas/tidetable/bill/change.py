@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from tidetable.bill.ideas import list_ideas
 from tidetable.bill.measured import BATCH, READ_BYTES
 from tidetable.bill.present import describe_prices, describe_workload
-from tidetable.bill.tables import existing, rolling
+from tidetable.bill.tables import existing, price_rolling
 from tidetable.bill.timeline import Day, simulate
-from tidetable.bill.whole import bill_document, price_lines
+from tidetable.bill.whole import make_bill_document, price_lines
 from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream
 from tidetable.config.load import change_stream
 from tidetable.errors import ConfigError
-from tidetable.problems import ProblemError, bad_parameter, refuse, unknown_stream
+from tidetable.problems import ProblemError, refuse, refuse_parameter, refuse_unknown_stream
 
 # A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
 MAX_CHANGE = 3_000
@@ -62,16 +62,16 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
     """Read the query string; ProblemError says what to change."""
     for name, values in parameters.items():
         if name not in KNOWN:
-            raise bad_parameter(f"{name[:64]} is not a parameter of this route; it has {', '.join(KNOWN)}")
+            raise refuse_parameter(f"{name[:64]} is not a parameter of this route; it has {', '.join(KNOWN)}")
         if len(values) > 1 and name != "in_index":
-            raise bad_parameter(f"{name} must be there once")
+            raise refuse_parameter(f"{name} must be there once")
     single = {name: values[0] for name, values in parameters.items()}
     stream = _choose_stream(config, single.get("stream", ""), sees)
     numbers = {name: _read_number(single, name, *bounds) for name, bounds in _NUMBERS.items()}
     counts = {name: _read_count(single, name, *bounds) for name, bounds in _COUNTS.items()}
     change = single.get("change", "").strip()
     if len(change) > MAX_CHANGE:
-        raise bad_parameter(
+        raise refuse_parameter(
             f"change has {len(change):,} characters: the most are {MAX_CHANGE:,}; use `bin/tidetable cost`"
         )
     workload = Workload(
@@ -118,16 +118,16 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
 def parse_change(text: str, stream: str) -> dict[str, Any]:
     """The keys of a stream in proposed lines of TOML, under [streams.NAME] as in the file or bare; ProblemError 400."""
     if _count_levels(text) > _MOST_LEVELS:
-        raise bad_parameter("change is nested too deeply")
+        raise refuse_parameter("change is nested too deeply")
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise bad_parameter(f"change is not TOML: {error}") from error
+        raise refuse_parameter(f"change is not TOML: {error}") from error
     if "streams" not in document:
         return document
     streams = document.pop("streams")
     if document or not isinstance(streams, dict) or set(streams) != {stream} or not isinstance(streams[stream], dict):
-        raise bad_parameter(f"change: write only keys of [streams.{stream}], in the form of tidetable.toml")
+        raise refuse_parameter(f"change: write only keys of [streams.{stream}], in the form of tidetable.toml")
     keys: dict[str, Any] = streams[stream]
     return keys
 
@@ -149,22 +149,22 @@ def _price_ideas(
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
         other = replace(workload, stream=changed.streams[workload.stream.name])
-        dollars = sum(line.dollars for line in price_lines(other, rolling(other), groups))
+        dollars = sum(line.dollars for line in price_lines(other, price_rolling(other), groups))
         priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
     return sorted(priced, key=lambda idea: -idea["saving"]), refused
 
 
 def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
     """The bill, and the life of the tables from an empty start until their number stays the same."""
-    bill = bill_document(workload, groups)
+    bill = make_bill_document(workload, groups)
     return {
         "dollars": sum(line["dollars"] for line in bill["lines"]),
         **bill,
-        "days": [_describe_day(day, start) for start, day in _live(workload, now)],
+        "days": [_describe_day(day, start) for start, day in _simulate_days(workload, now)],
     }
 
 
-def _live(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
+def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
     """Some days of the tables from an empty start, until their number stays the same; none of very many tables."""
     days = min(ceil(workload.kept_days + workload.stream.late.total_seconds() / 86_400) + 2, _LONGEST)
     start = now.replace(hour=12, minute=0, second=0, microsecond=0)
@@ -183,7 +183,7 @@ def _apply(config: Config, stream: str, change: str) -> Config:
         return change_stream(config, stream, parse_change(change, stream))
     except ConfigError as error:
         problems = "; ".join(f"{problem}{_find_line(problem, change)}" for problem in error.problems[:5])
-        raise bad_parameter(f"change: {problems}") from error
+        raise refuse_parameter(f"change: {problems}") from error
 
 
 def _find_line(problem: str, change: str) -> str:
@@ -198,14 +198,14 @@ def _find_line(problem: str, change: str) -> str:
 def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> Stream:
     written = {stream.name: None for stream in config.streams.values() if not stream.source and sees(stream.name)}
     if not name:
-        raise bad_parameter(f"stream: missing; name one of {', '.join(written)}")
+        raise refuse_parameter(f"stream: missing; name one of {', '.join(written)}")
     if not sees(name):
         raise refuse(403, "forbidden", f"this key may not operate the stream {name[:64]!r}: use a key that may")
     stream = config.streams.get(name)
     if stream is None:
-        raise unknown_stream(name, written)
+        raise refuse_unknown_stream(name, written)
     if stream.source:
-        raise bad_parameter(
+        raise refuse_parameter(
             f"stream: {name} is a rollup of {stream.source}, whose bill holds its price; simulate {stream.source}"
         )
     return stream
@@ -214,7 +214,7 @@ def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> St
 def _read_number(values: Mapping[str, str], name: str, default: float | None, least: float, most: float) -> float:
     if name not in values:
         if default is None:
-            raise bad_parameter(
+            raise refuse_parameter(
                 f"{name}: missing; add events per second, such as rate=50. GET /v1/cost answers the measured rate"
             )
         return default
@@ -223,7 +223,7 @@ def _read_number(values: Mapping[str, str], name: str, default: float | None, le
     except ValueError:
         number = float("nan")
     if not least <= number <= most:
-        raise _out_of_bounds(name, "a number", least, most)
+        raise _refuse_value(name, "a number", least, most)
     return number
 
 
@@ -231,12 +231,12 @@ def _read_count(values: Mapping[str, str], name: str, default: int, least: int, 
     text = values.get(name, str(default))
     count = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1
     if not least <= count <= most:
-        raise _out_of_bounds(name, "a whole number", least, most)
+        raise _refuse_value(name, "a whole number", least, most)
     return count
 
 
-def _out_of_bounds(name: str, kind: str, least: float, most: float) -> ProblemError:
-    return bad_parameter(f"{name} must be {kind} from {least:,.0f} to {most:,.0f}")
+def _refuse_value(name: str, kind: str, least: float, most: float) -> ProblemError:
+    return refuse_parameter(f"{name} must be {kind} from {least:,.0f} to {most:,.0f}")
 
 
 def _read_shares(stream: Stream, words: Sequence[str]) -> dict[str, float]:
@@ -245,7 +245,7 @@ def _read_shares(stream: Stream, words: Sequence[str]) -> dict[str, float]:
     for word in words:
         name, _, text = word.rpartition(":")
         if name not in names or not re.fullmatch(r"(0(\.[0-9]+)?|1(\.0+)?|[0-9.]+e-[0-9]+)", text):
-            raise bad_parameter(
+            raise refuse_parameter(
                 f"in_index={word[:64]}: write an index and the share of events in it, such as by_error:0.01; "
                 f"the indexes are {', '.join(names) or 'none'}"
             )

@@ -125,7 +125,7 @@ def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: da
             f"{per_day:,.0f} events per day: those of its newest archives, as a pack is an item of many events",
         )
     if facts.alone and facts.traffic.events:
-        per_day = facts.traffic.events / _span(facts, now) * _DAY.total_seconds()
+        per_day = facts.traffic.events / _measure_span(facts, now) * _DAY.total_seconds()
         return per_day, f"{per_day:,.0f} events per day, as the stage accepted"
     return None, ""
 
@@ -144,11 +144,11 @@ def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
         closed = is_closed(period.entry.period, period.stream, now)
         for name in period.tables:
             sums[closed] += sum(units.read for (table, _), units in facts.consumed.items() if table == name)
-    seconds = _span(facts, now)
+    seconds = _measure_span(facts, now)
     return sums[False] / seconds, sums[True] / seconds
 
 
-def _span(facts: Facts, now: datetime) -> float:
+def _measure_span(facts: Facts, now: datetime) -> float:
     """Seconds that the metrics hold of this stream: 30 days, or its age."""
     start = min((entry.created_at for entry in facts.entries), default=now)
     return max(min(SPAN, now - start).total_seconds(), 3600.0)

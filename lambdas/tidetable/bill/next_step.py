@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
-from tidetable.late import lowered_at
-from tidetable.lifecycle.expiry import entry_expires_at
-from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, level_for, stagger_of
+from tidetable.late import find_lowering
+from tidetable.lifecycle.expiry import compute_entry_expiry
+from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, stagger_of
 
 # Rules of the ladder say "later than": a level holds from a moment after its instant.
 _MOMENT = timedelta(milliseconds=1)
@@ -33,22 +33,22 @@ def next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -
     """
     if not entry.live or entry.state is State.ARCHIVING:
         return None
-    ends = entry_expires_at(entry, stream) if stream.on_expiry != "keep" else None
-    present = level_for(entry, stream, now, stagger)
-    for at in sorted(set(_instants(entry, stream, stagger))):
+    ends = compute_entry_expiry(entry, stream) if stream.on_expiry != "keep" else None
+    present = choose_level(entry, stream, now, stagger)
+    for at in sorted(set(_list_instants(entry, stream, stagger))):
         if at < now or (ends is not None and at >= ends):
             continue
-        level = level_for(entry, stream, at + _MOMENT, stagger)
-        if _changes(present, level):
+        level = choose_level(entry, stream, at + _MOMENT, stagger)
+        if _is_change(present, level):
             return NextStep(at, level)
     return NextStep(ends, end=_ENDS[stream.on_expiry]) if ends is not None and now <= ends else None
 
 
-def _instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
+def _list_instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
     """The instants at which a rule of the ladder can begin to hold, in no order."""
     period, delay = entry.period, stagger_of(entry.table, stagger)
     yield period.start - stream.ahead - RAISE_AHEAD - delay
-    lowered = lowered_at(period, stream)
+    lowered = find_lowering(period, stream)
     if lowered is not None:
         yield lowered + delay
     for step in stream.capacity.ladder:
@@ -58,6 +58,6 @@ def _instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[date
         yield entry.opened.until
 
 
-def _changes(present: Level, level: Level) -> bool:
+def _is_change(present: Level, level: Level) -> bool:
     units = (present.write, present.read) != (level.write, level.read)
     return units or present.table_class is not level.table_class or present.index_units != level.index_units

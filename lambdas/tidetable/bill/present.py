@@ -12,16 +12,16 @@ from tidetable.bill.copies import list_copies, name_unpriced_copies
 from tidetable.bill.measured import Facts, Measured, measure_workload
 from tidetable.bill.next_step import NextStep, next_step
 from tidetable.bill.prices import BACKUPS, GB, HOURS, MONTH, REGION, S3_STORAGE
-from tidetable.bill.standing import ObservedPeriod, bill_of, describe_entries
+from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
 from tidetable.bill.tables import Bill
 from tidetable.bill.whole import Line, price_requests
 from tidetable.bill.workload import Workload
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
 from tidetable.errors import StoreUnavailable
-from tidetable.lifecycle.known import Known, known_streams
+from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
-from tidetable.problems import unknown_stream
+from tidetable.problems import refuse_unknown_stream
 from tidetable.times import to_text
 
 # Tables of one answer: a DescribeTable takes 20 ms and a function describes 16 at once, so 2 to 5 seconds.
@@ -74,9 +74,9 @@ def present_bill(
 
     ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if there is none of that name.
     """
-    known, notes = known_streams(config, sources.catalog, now), _Notes()
+    known, notes = find_known_streams(config, sources.catalog, now), _Notes()
     if only is not None and only not in known.config.streams:
-        raise unknown_stream(only, {name: None for name in known.config.streams if sees(name)})
+        raise refuse_unknown_stream(only, {name: None for name in known.config.streams if sees(name)})
     accounts = _read_accounts(
         known, sources, [name for name in known.config.streams if sees(name) and only in (None, name)], notes
     )
@@ -192,7 +192,7 @@ def _describe_stream(
     now: datetime,
 ) -> dict[str, Any]:
     stream = account.stream
-    bills = [bill_of(period, consumed) for period in account.periods]
+    bills = [compute_bill(period, consumed) for period in account.periods]
     lines = list(_price_stream(account, sum(bills, Bill())))
     measured = None
     if account.removed is None and not stream.source:

@@ -19,12 +19,12 @@ from tidetable.bill.prices import (
     REFRESHER_GB,
     REFRESHER_SECONDS,
 )
-from tidetable.bill.tables import rolling
+from tidetable.bill.tables import price_rolling
 from tidetable.bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
 from tidetable.config.model import RollupPolicy, Stream
-from tidetable.rollups.definition import PERCENTILES, definition_of
+from tidetable.rollups.definition import PERCENTILES, make_definition
 
 # Bytes of a cell in its pack, of each field in it, and of what a field keeps besides count, sum, min and max: the refresher's
 # packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42, the most of it for many different values.
@@ -83,7 +83,7 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
 def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     """The rollups of a workload's stream. A bucket has so many groups, or as many as it has events if those are fewer."""
     source = workload.stream
-    definitions = {rollup.name: definition_of(source, rollup) for rollup in source.rollup}
+    definitions = {rollup.name: make_definition(source, rollup) for rollup in source.rollup}
     sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
     rollups = []
     for rollup in source.rollup:
@@ -126,7 +126,7 @@ def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
     """The lines of a stream's rollups, and of the refresher."""
     rollups = list_rollups(workload, groups)
     for rollup in rollups:
-        bill, cells = rolling(rollup.workload), rollup.workload
+        bill, cells = price_rolling(rollup.workload), rollup.workload
         buckets = cells.events_per_day
         how = f"{buckets:,.0f} buckets per day of {rollup.groups:,} groups, {cells.event_units:g} write units each"
         yield f"rollup {rollup.name}, writes", bill.table_writes, f"{how} with the edge"

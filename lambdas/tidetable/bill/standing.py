@@ -12,12 +12,12 @@ import msgspec
 
 from tidetable.bill.consumed import ConsumedUnits
 from tidetable.bill.prices import GB, HOURS, ON_DEMAND, STORAGE
-from tidetable.bill.tables import Bill, price_copies, table_hour
+from tidetable.bill.tables import Bill, price_copies, price_table_hour
 from tidetable.catalog import Entry, State
 from tidetable.config import Stream
-from tidetable.late import lowered_tables
+from tidetable.late import find_lowered_tables
 from tidetable.lifecycle.expiry import is_closed
-from tidetable.lifecycle.ladder import Level, age_of
+from tidetable.lifecycle.ladder import Level, compute_age
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import to_text
 
@@ -132,7 +132,7 @@ def describe_entries(
     ]
 
 
-def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, str], ConsumedUnits] | None) -> Row:
+def make_row(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, str], ConsumedUnits] | None) -> Row:
     """The row of a period; ``consumed`` is None if the consumed units are unknown."""
     entry, stream = period.entry, period.stream
     table = period.tables.get(entry.table)
@@ -151,16 +151,16 @@ def row_of(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, s
         stream=entry.stream,
         period=entry.period.label,
         state="LOST" if missing else entry.state.value,
-        age=age_of(entry.period, stream, now),
+        age=compute_age(entry.period, stream, now),
         write=table.write if table is not None else None,
         read=table.read if table is not None else None,
         table_class=table.table_class.value if table is not None else None,
         items=table.item_count if table is not None else None,
-        bytes=sum(_bytes(stored) for stored in period.tables.values()) if table is not None else None,
+        bytes=sum(_count_bytes(stored) for stored in period.tables.values()) if table is not None else None,
         archived_events=entry.archive.events if entry.archive is not None else None,
-        dollars=bill_of(period, consumed or {}).total,
+        dollars=compute_bill(period, consumed or {}).total,
         ahead=entry.period.start > now + stream.ahead,
-        late=entry.table in lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
+        late=entry.table in find_lowered_tables(stream, [entry], now) and not is_closed(entry.period, stream, now),
         taken_write=sum(resource.write for resource in units) if known else None,
         taken_read=sum(resource.read for resource in units) if known else None,
         backfill_until=to_text(entry.opened.until) if entry.opened is not None and entry.is_open(now) else None,
@@ -175,26 +175,26 @@ def mark_period(row: Row) -> tuple[str, str]:
     return _MARKS.get("late" if row.state == "open" and row.late else row.state, ("?", ""))
 
 
-def _bytes(table: Table) -> int:
+def _count_bytes(table: Table) -> int:
     """The stored bytes of a table and its indexes, which DynamoDB counts separately."""
     return table.size_bytes + sum(size for _, size in table.index_sizes.values())
 
 
-def bill_of(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
+def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
     """The bill of a period's tables for a month: their present provisioned units, else the consumed units, and storage.
 
     A copy has the units, the class and the size of its table, and is written as often. Its own queries are not known here.
     """
     whole = Bill()
     for name, table in period.tables.items():
-        own = _bill_of_table(table, name, period, consumed)
+        own = _compute_table_bill(table, name, period, consumed)
         copied = replace(own, table_reads=0.0, index_reads=0.0) if table.on_demand else own
         written = consumed.get((name, ""), ConsumedUnits()).write
-        whole += own + price_copies(copied, len(period.entry.copies), written * _bytes_per_unit(table))
+        whole += own + price_copies(copied, len(period.entry.copies), written * _estimate_bytes_per_unit(table))
     return whole
 
 
-def _bytes_per_unit(table: Table) -> float:
+def _estimate_bytes_per_unit(table: Table) -> float:
     """Bytes that a write unit writes on average; a whole KB of a table that is not counted yet."""
     if not table.item_count or not table.size_bytes:
         return 1024.0
@@ -202,7 +202,7 @@ def _bytes_per_unit(table: Table) -> float:
     return item / ceil(item / 1024)
 
 
-def _bill_of_table(
+def _compute_table_bill(
     table: Table, name: str, period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]
 ) -> Bill:
     gb_month = STORAGE[table.table_class] / GB
@@ -215,7 +215,7 @@ def _bill_of_table(
         return Bill(
             own.write * write, own.read * read, storage[0], index_writes * write, index_reads * read, storage[1]
         )
-    writes, reads = table_hour(Level(table.write, table.read, table.table_class, ""))
-    hours = [table_hour(Level(*units, table.table_class, "")) for units in table.index_units.values()]
+    writes, reads = price_table_hour(Level(table.write, table.read, table.table_class, ""))
+    hours = [price_table_hour(Level(*units, table.table_class, "")) for units in table.index_units.values()]
     index_writes, index_reads = sum(units[0] for units in hours), sum(units[1] for units in hours)
     return Bill(writes * HOURS, reads * HOURS, storage[0], index_writes * HOURS, index_reads * HOURS, storage[1])

@@ -27,9 +27,9 @@ from tidetable.bill.prices import (
 )
 from tidetable.bill.workload import Workload
 from tidetable.config import Capacity, Step, Stream, TableClass
-from tidetable.lifecycle.expiry import expires_at
-from tidetable.lifecycle.ladder import Level, level_of
-from tidetable.periods import Kind, Period, containing
+from tidetable.lifecycle.expiry import compute_expiry
+from tidetable.lifecycle.ladder import Level, compute_level
+from tidetable.periods import Kind, Period, find_containing
 
 __all__ = [
     "GB",
@@ -41,8 +41,8 @@ __all__ = [
     "Workload",
     "bills",
     "existing",
-    "stage_hour",
-    "table_hour",
+    "price_level_hour",
+    "price_table_hour",
 ]
 
 # After so many hours the tables of a stream are those of the beginning again, each a period younger: the rest of a month has
@@ -103,14 +103,14 @@ class Bill:
         return self.writes + self.reads + self.storage + self.transfer
 
 
-def table_hour(level: Level) -> tuple[float, float]:
+def price_table_hour(level: Level) -> tuple[float, float]:
     """Dollars per hour of a table's provisioned writes and reads, without its indexes; zero on demand."""
     if level.write is None or level.read is None:
         return 0.0, 0.0
-    return units_hour((level.write, level.read), level.table_class)
+    return price_units_hour((level.write, level.read), level.table_class)
 
 
-def units_hour(units: tuple[int, int], table_class: TableClass) -> tuple[float, float]:
+def price_units_hour(units: tuple[int, int], table_class: TableClass) -> tuple[float, float]:
     """Dollars an hour of provisioned write and read units."""
     surcharge = INFREQUENT_SURCHARGE if table_class is TableClass.INFREQUENT else 1.0
     return units[0] * WRITE_HOUR * surcharge, units[1] * READ_HOUR * surcharge
@@ -123,10 +123,10 @@ def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
     return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index if not index.local]
 
 
-def stage_hour(level: Level, stream: Stream) -> float:
+def price_level_hour(level: Level, stream: Stream) -> float:
     """Dollars an hour of a table and its indexes, as they are provisioned."""
-    indexes = sum(sum(units_hour(units, level.table_class)) for units in index_units(level, stream))
-    return sum(table_hour(level)) + indexes
+    indexes = sum(sum(price_units_hour(units, level.table_class)) for units in index_units(level, stream))
+    return sum(price_table_hour(level)) + indexes
 
 
 def price_copies(copied: Bill, count: int, sent: float) -> Bill:
@@ -141,28 +141,28 @@ def price_copies(copied: Bill, count: int, sent: float) -> Bill:
     )
 
 
-def rolling(workload: Workload) -> Bill:
+def price_rolling(workload: Workload) -> Bill:
     """Rolling tables with the stream's ladder, over a month in which nothing begins or ends."""
     start = datetime(2026, 6, 1, tzinfo=UTC)
     hours = _REPEATED[workload.stream.period]
     whole = Bill()
     for hour in range(hours):
-        whole += hour_of(workload, start + timedelta(hours=hour, minutes=30))
+        whole += price_hour(workload, start + timedelta(hours=hour, minutes=30))
     return whole.scale(HOURS / hours)
 
 
-def hour_of(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
+def price_hour(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
     """An hour of the stream; with ``since`` nothing was there or came before that instant."""
     stream = workload.stream
     bill = Bill()
     for period in existing(stream, now):
         if since is not None and period.end <= since - stream.late:
             break
-        level = level_of(period, stream, now)
-        write, read_dollars = table_hour(level)
+        level = compute_level(period, stream, now)
+        write, read_dollars = price_table_hour(level)
         events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         gb_hour = STORAGE[level.table_class] / GB / HOURS
-        priced = [units_hour(units, level.table_class) for units in index_units(level, stream)]
+        priced = [price_units_hour(units, level.table_class) for units in index_units(level, stream)]
         bill += Bill(
             write,
             read_dollars,
@@ -171,41 +171,41 @@ def hour_of(workload: Workload, now: datetime, since: datetime | None = None) ->
             sum(reads for _, reads in priced),
             events * workload.index_bytes * gb_hour,
         )
-    demand = _on_demand_hour(workload, now)
+    demand = _price_on_demand_hour(workload, now)
     # Queries go to the stage's own Region: what they cost at a copy depends on those who read there.
     copied = bill + replace(demand, table_reads=0.0)
     sent = workload.events_per_second[now.hour] * 3600 * workload.stored_bytes
     return bill + demand + price_copies(copied, len(stream.replicas), sent)
 
 
-def _on_demand_hour(workload: Workload, now: datetime) -> Bill:
+def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
     """Dollars of an hour's events and queries on tables that are on demand."""
     stream, events = workload.stream, workload.events_per_second[now.hour] * 3600
     writes = reads = index_writes = 0.0
-    current = containing(now, stream.period)
-    level = level_of(current, stream, now)
+    current = find_containing(now, stream.period)
+    level = compute_level(current, stream, now)
     if level.write is None:
         write, read_million = (price / 1e6 for price in ON_DEMAND[level.table_class])
         writes = events * workload.event_units * write
         index_writes = events * workload.index_units * write
         reads = workload.reads_per_second * 3600 * workload.read_units * read_million
     # Queries of old events read the day before, or the period before if that is older.
-    old = min(containing(now - timedelta(days=1), stream.period), current.shift(-1))
-    level = level_of(old, stream, now)
+    old = min(find_containing(now - timedelta(days=1), stream.period), current.shift(-1))
+    level = compute_level(old, stream, now)
     if level.read is None:
         price = ON_DEMAND[level.table_class][1] / 1e6
         reads += workload.old_reads_per_second * 3600 * workload.read_units * price
     return Bill(table_writes=writes, table_reads=reads, index_writes=index_writes)
 
 
-def rolling_on_demand(workload: Workload) -> Bill:
+def price_rolling_on_demand(workload: Workload) -> Bill:
     """The bill of the rolling tables on demand, with the classes of the stream's ladder."""
     steps = tuple(Step(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
     capacity = Capacity(mode="on-demand", ladder=steps)
-    return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity)))
+    return price_rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity)))
 
 
-def one_provisioned(workload: Workload) -> Bill:
+def price_one_provisioned(workload: Workload) -> Bill:
     """The bill of one table that is provisioned for the busiest hour, with as many copies.
 
     Its indexes have the least possible read units.
@@ -214,19 +214,19 @@ def one_provisioned(workload: Workload) -> Bill:
     peak = max(workload.events_per_second)
     read_units = ceil((workload.reads_per_second + workload.old_reads_per_second) * workload.read_units)
     owners = [index for index in workload.stream.index if not index.local]
-    indexes = [max(1, ceil(peak * workload.units_in(index))) for index in owners]
+    indexes = [max(1, ceil(peak * workload.count_units_in(index))) for index in owners]
     table = Bill(
         ceil(peak * workload.event_units) * WRITE_HOUR * HOURS,
         read_units * READ_HOUR * HOURS,
-        _storage_dollars(workload, workload.event_bytes),
+        _price_storage(workload, workload.event_bytes),
         sum(indexes) * WRITE_HOUR * HOURS,
         len(indexes) * READ_HOUR * HOURS,
-        _storage_dollars(workload, workload.index_bytes),
+        _price_storage(workload, workload.index_bytes),
     )
     return _copy_table(workload, table, table)
 
 
-def one_on_demand(workload: Workload) -> Bill:
+def price_one_on_demand(workload: Workload) -> Bill:
     """The bill of one on-demand table, with as many copies."""
     workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
@@ -235,10 +235,10 @@ def one_on_demand(workload: Workload) -> Bill:
     table = Bill(
         events * workload.event_units * write / 1e6,
         reads * read_price / 1e6,
-        _storage_dollars(workload, workload.event_bytes),
+        _price_storage(workload, workload.event_bytes),
         events * workload.index_units * write / 1e6,
         0.0,
-        _storage_dollars(workload, workload.index_bytes),
+        _price_storage(workload, workload.index_bytes),
     )
     return _copy_table(workload, table, replace(table, table_reads=0.0))
 
@@ -249,9 +249,9 @@ def _copy_table(workload: Workload, table: Bill, copied: Bill) -> Bill:
 
 
 PLANS = {
-    "rolling tables with the ladder": rolling,
-    "one provisioned table": one_provisioned,
-    "one on-demand table": one_on_demand,
+    "rolling tables with the ladder": price_rolling,
+    "one provisioned table": price_one_provisioned,
+    "one on-demand table": price_one_on_demand,
 }
 
 
@@ -262,12 +262,12 @@ def bills(workload: Workload) -> dict[str, Bill]:
 
 def existing(stream: Stream, now: datetime) -> Iterator[Period]:
     """The periods that have a table: premade, open and kept periods."""
-    period = containing(now + stream.ahead, stream.period).shift(stream.premake)
-    while now <= expires_at(period, stream):
+    period = find_containing(now + stream.ahead, stream.period).shift(stream.premake)
+    while now <= compute_expiry(period, stream):
         yield period
         period = period.shift(-1)
 
 
-def _storage_dollars(workload: Workload, size: float) -> float:
+def _price_storage(workload: Workload, size: float) -> float:
     """Dollars per month for the storage of one table that keeps events as long as the rolling tables do."""
     return workload.events_per_day * workload.kept_days * size / GB * STORAGE[TableClass.STANDARD]

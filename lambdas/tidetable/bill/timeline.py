@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.bill.tables import existing, hour_of, index_units, stage_hour
+from tidetable.bill.tables import existing, index_units, price_hour, price_level_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import closes_at
-from tidetable.lifecycle.ladder import level_of
+from tidetable.lifecycle.ladder import compute_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +47,22 @@ def simulate(
         if number % every and number != days:
             continue
         now = start + timedelta(days=number)
-        yield _day_at(stream, start, now, workload)
+        yield _compute_day(stream, start, now, workload)
 
 
-def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
+def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
     for period in existing(stream, now):
         # A period that ended before the first writable window never had a table.
         if period.end <= start - stream.late:
             break
-        level = level_of(period, stream, now)
+        level = compute_level(period, stream, now)
         indexes = index_units(level, stream)
         write += (level.write or 0) + sum(units for units, _ in indexes)
         read += (level.read or 0) + sum(units for _, units in indexes)
         infrequent += level.table_class is TableClass.INFREQUENT
-        hourly += stage_hour(level, stream) * (1 + len(stream.replicas))
+        hourly += price_level_hour(level, stream) * (1 + len(stream.replicas))
         if period.start > now + stream.ahead:
             ahead += 1
         elif now <= closes_at(period, stream):
@@ -70,12 +70,12 @@ def _day_at(stream: Stream, start: datetime, now: datetime, workload: Workload |
             late += is_lowered(period, stream, now)
         else:
             closed += 1
-    dollars = 24 * hourly if workload is None else _day_dollars(workload, start, now)
+    dollars = 24 * hourly if workload is None else _price_day(workload, start, now)
     return Day(now, ahead, opened, late, closed, write, read, infrequent, dollars)
 
 
-def _day_dollars(workload: Workload, start: datetime, now: datetime) -> float:
+def _price_day(workload: Workload, start: datetime, now: datetime) -> float:
     """DynamoDB's bill of the 24 hours up to an instant; on the first day, of 24 hours from the start."""
     first = max(start, now - timedelta(hours=23))
-    hours = [hour_of(workload, first + timedelta(hours=number), start).total for number in range(24)]
+    hours = [price_hour(workload, first + timedelta(hours=number), start).total for number in range(24)]
     return sum(hours)

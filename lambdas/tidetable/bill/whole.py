@@ -33,7 +33,7 @@ from tidetable.bill.prices import (
     S3_STORAGE,
 )
 from tidetable.bill.rolled import price_feed, price_rollups
-from tidetable.bill.tables import Bill, bills, rolling, rolling_on_demand
+from tidetable.bill.tables import Bill, bills, price_rolling, price_rolling_on_demand
 from tidetable.bill.workload import Workload
 from tidetable.config import TableClass, Units
 from tidetable.config.demand import COLLECTION_BYTES
@@ -59,7 +59,7 @@ def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
     """The lines of the rolling tables' bill, of copies, the gateway, the functions, the archive, the rollups and the feed."""
     copies = [Line(*line) for line in list_copies(tables, workload.stream.replicas)]
     derived = [Line(*line) for line in (*price_rollups(workload, groups), *price_feed(workload))]
-    return [*_dynamodb(workload, tables), *copies, *_requests(workload), *_archive(workload), *derived]
+    return [*_price_dynamodb(workload, tables), *copies, *_price_requests(workload), *_archive(workload), *derived]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
@@ -91,7 +91,7 @@ def name_unpriced(workload: Workload) -> list[str]:
 def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
     """Name the arrangements that would be cheaper at DynamoDB, with their prices."""
     ours, provisioned, on_demand = (bill.total for bill in tables.values())
-    other = rolling_on_demand(workload).total
+    other = price_rolling_on_demand(workload).total
     advice = []
     if other < 0.95 * ours:
         advice.append(
@@ -104,7 +104,7 @@ def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
             "one capacity for new and old events"
         )
     advice += _price_late_step(workload, ours)
-    requests = sum(line.dollars for line in _requests(workload) if line.name == "API Gateway")
+    requests = sum(line.dollars for line in _price_requests(workload) if line.name == "API Gateway")
     if workload.batch < 10 and requests > ours:
         advice.append(f"send batches: at {workload.batch} events per request the gateway costs more than the tables")
     size = workload.collection_bytes
@@ -144,10 +144,10 @@ def _price_late_step(workload: Workload, ours: float) -> list[str]:
 def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
     """Dollars per month of the rolling tables with another ladder."""
     capacity = msgspec.structs.replace(workload.stream.capacity, ladder=ladder)
-    return rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity))).total
+    return price_rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity))).total
 
 
-def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
+def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
     packed = f", in packs of a request's {workload.batch} events" if workload.stream.pack is not None else ""
     units = f"{workload.event_units:g} write units per event{packed}"
     lines = [
@@ -172,7 +172,7 @@ def _dynamodb(workload: Workload, tables: Bill) -> list[Line]:
     return lines
 
 
-def _requests(workload: Workload) -> list[Line]:
+def _price_requests(workload: Workload) -> list[Line]:
     requests = workload.events_per_day * HOURS / 24 / workload.batch
     queries = (workload.reads_per_second + workload.old_reads_per_second) * _SECONDS
     return price_requests(requests, workload.batch, queries, by_key=workload.by_key)
@@ -242,15 +242,15 @@ def _step_at_export(workload: Workload) -> Step:
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 
-def whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
+def compute_whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
     """All lines of the rolling tables' bill, and DynamoDB's bill of each plan. A rollup's bucket has so many groups."""
     tables = bills(workload)
     return price_lines(workload, next(iter(tables.values())), groups), tables
 
 
-def bill_document(workload: Workload, groups: int) -> dict[str, Any]:
+def make_bill_document(workload: Workload, groups: int) -> dict[str, Any]:
     """The whole bill as JSON: DynamoDB's of each plan, the lines of the rolling tables, what they leave out, and advice."""
-    lines, tables = whole_bill(workload, groups)
+    lines, tables = compute_whole_bill(workload, groups)
     return describe_bill(lines, tables, name_unpriced(workload), advise(workload, tables))
 
 

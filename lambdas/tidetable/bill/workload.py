@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config import Stream
 from tidetable.config.model import IndexPolicy
-from tidetable.periods import Period, containing
+from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
 NIGHT = frozenset({23, 0, 1, 2, 3, 4, 5, 6})
@@ -62,7 +62,7 @@ class Workload:
         """Write units of an event in the table and its local indexes: of a pack, its share."""
         if self.stream.pack is None:
             return ceil(self.event_bytes / 1024) + sum(
-                self.units_in(index) for index in self.stream.index if index.local
+                self.count_units_in(index) for index in self.stream.index if index.local
             )
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
 
@@ -99,7 +99,7 @@ class Workload:
     @property
     def index_units(self) -> float:
         """Write units of an event in all indexes that have units of their own, on average."""
-        return sum(self.units_in(index) for index in self.stream.index if not index.local)
+        return sum(self.count_units_in(index) for index in self.stream.index if not index.local)
 
     @property
     def collection_bytes(self) -> float | None:
@@ -111,22 +111,22 @@ class Workload:
         if not local or self.stream.key.bucket is None:
             return None
         events = max(self.events_per_second) * self.stream.key.bucket.total_seconds() / self.stream.key.shards
-        return events * (self.event_bytes + sum(self.share_of(index) * self.bytes_in(index) for index in local))
+        return events * (self.event_bytes + sum(self.share_of(index) * self.count_bytes_in(index) for index in local))
 
     @property
     def index_bytes(self) -> float:
         """Bytes of an event in all indexes, on average."""
-        return sum(self.share_of(index) * self.bytes_in(index) for index in self.stream.index)
+        return sum(self.share_of(index) * self.count_bytes_in(index) for index in self.stream.index)
 
-    def units_in(self, index: IndexPolicy) -> float:
+    def count_units_in(self, index: IndexPolicy) -> float:
         """Write units of an event in an index, on average."""
-        return self.share_of(index) * ceil(self.bytes_in(index) / 1024)
+        return self.share_of(index) * ceil(self.count_bytes_in(index) / 1024)
 
     def share_of(self, index: IndexPolicy) -> float:
         """The share of events that are in an index, 0 to 1."""
         return self.index_shares.get(index.name, 1.0)
 
-    def bytes_in(self, index: IndexPolicy) -> int:
+    def count_bytes_in(self, index: IndexPolicy) -> int:
         """Bytes of an event in an index; an index of some fields counts as the whole event."""
         return min(self.event_bytes, KEYS_BYTES) if index.project == "keys" else self.event_bytes
 
@@ -143,7 +143,7 @@ class Workload:
     @property
     def period_days(self) -> float:
         """Length of a period in days; a month counts as June."""
-        period = containing(datetime(2026, 6, 1, tzinfo=UTC), self.stream.period)
+        period = find_containing(datetime(2026, 6, 1, tzinfo=UTC), self.stream.period)
         return (period.end - period.start) / timedelta(days=1)
 
     @property
@@ -152,6 +152,6 @@ class Workload:
         return self.stream.retention * self.period_days
 
 
-def by_hour(rate: float, night: float | None) -> list[float]:
+def spread_by_hour(rate: float, night: float | None) -> list[float]:
     """Events per second of each hour of the day."""
     return [night if night is not None and hour in NIGHT else rate for hour in range(24)]

@@ -16,10 +16,10 @@ from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
 from tidetable.config.check_rollup import check_rollups
-from tidetable.config.demand import SHORTEST, demand, tables_line
+from tidetable.config.demand import SHORTEST, demand, describe_tables
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.durations import Duration
-from tidetable.names import STREAM, lake_table
+from tidetable.names import STREAM, name_lake_table
 from tidetable.periods import LONGEST
 
 _DAY_SECONDS = 86_400
@@ -92,8 +92,8 @@ def _check_quota(config: Config) -> Iterator[str]:
     if sum(need.tables for need in needed) > quota:
         most = max(needed, key=lambda need: need.tables)
         yield (
-            f"lifecycle.table_quota: {tables_line(config)}; lower retention or choose a longer period, first of {most.stream},"
-            " or have AWS raise the quota (Service Quotas, DynamoDB) and write it here"
+            f"lifecycle.table_quota: {describe_tables(config)}; lower retention or choose a longer period, first of"
+            f" {most.stream}, or have AWS raise the quota (Service Quotas, DynamoDB) and write it here"
         )
 
 
@@ -135,9 +135,10 @@ def _check_lake_names(config: Config) -> Iterator[str]:
     """Athena's names have no hyphens: two streams that differ in them alone would be one table."""
     names: dict[str, str] = {}
     for name in config.streams:
-        first = names.setdefault(lake_table(name), name)
+        first = names.setdefault(name_lake_table(name), name)
         if first != name:
-            yield f"streams.{name}: its Athena table {lake_table(name)} is that of streams.{first} already; rename one of them"
+            table = name_lake_table(name)
+            yield f"streams.{name}: its Athena table {table} is that of streams.{first} already; rename one of them"
 
 
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:

@@ -61,11 +61,11 @@ def _check_targets(feed: FeedPolicy) -> Iterator[str]:
 
 def _check_where(stream: Stream, feed: FeedPolicy) -> Iterator[str]:
     # The query's own parser reads conditions; it is loaded only where there are some.
-    from tidetable.feed.feeds import conditions_of
+    from tidetable.feed.feeds import read_conditions
     from tidetable.problems import ProblemError
 
     try:
-        conditions = conditions_of(stream, feed)
+        conditions = read_conditions(stream, feed)
     except ProblemError as error:
         yield f".feed.where: {error.problem.detail}"
         return

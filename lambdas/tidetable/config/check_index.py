@@ -37,7 +37,12 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
         not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
     ):
         yield f'{at}.project: write "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
-    fields = {*_fields(index), *(project if isinstance(project, tuple) else ()), *_sorted_by(index), index.kind or ""}
+    fields = {
+        *_list_fields(index),
+        *(project if isinstance(project, tuple) else ()),
+        *_list_sort_fields(index),
+        index.kind or "",
+    }
     for field in sorted(fields):
         if field.partition(".")[0] in cold:
             yield f"{at}: {field} is a cold field, and an index cannot hold it; remove it here or from cold"
@@ -69,7 +74,7 @@ def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
         yield f'{at}.sort_by: name 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
 
 
-def _sorted_by(index: IndexPolicy) -> tuple[str, ...]:
+def _list_sort_fields(index: IndexPolicy) -> tuple[str, ...]:
     return (index.sort_by,) if isinstance(index.sort_by, str) else index.sort_by
 
 
@@ -84,13 +89,13 @@ def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:
         yield f'{at}.partition_by: with kind, name a field for each kind, such as {{ order = "customer", refund = "order" }}'
     elif by is None:
         yield f'{at}.partition_by: missing; name a field of data such as "status", or "{WHOLE}" for all events'
-    if not all(_is_path(field) and (field != WHOLE or by == WHOLE) for field in _fields(index)) or (
+    if not all(_is_path(field) and (field != WHOLE or by == WHOLE) for field in _list_fields(index)) or (
         index.kind is not None and not _is_path(index.kind)
     ):
         yield f'{at}.partition_by: name a field of data, such as "status" or "place.state"'
 
 
-def _fields(index: IndexPolicy) -> list[str]:
+def _list_fields(index: IndexPolicy) -> list[str]:
     by = index.partition_by
     return list(by.values()) if isinstance(by, Mapping) else [] if by is None else [by]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 
-from tidetable.config.derive import derived_late, derived_name
+from tidetable.config.derive import derive_late, derive_name
 from tidetable.config.model import RollupPolicy, Stream
 from tidetable.durations import Duration
 from tidetable.names import STREAM
@@ -47,7 +47,7 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
 
 
 def _check_name(stream: Stream, rollup: RollupPolicy, streams: Mapping[str, Stream]) -> Iterator[str]:
-    name = derived_name(stream.name, rollup)
+    name = derive_name(stream.name, rollup)
     if not _NAME.fullmatch(rollup.name):
         yield ".name: a name is 1 to 31 of a-z, 0-9, _ and -, and begins with a letter; rename it"
     elif not STREAM.fullmatch(name):
@@ -101,7 +101,7 @@ def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: 
 
 
 def _check_tables(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
-    length, late = LONGEST[rollup.kind], derived_late(stream)
+    length, late = LONGEST[rollup.kind], derive_late(stream)
     if rollup.every > length:
         yield f'.period: a table of an {rollup.kind} does not hold a step of {rollup.every}; choose "day" or longer'
     if not late <= rollup.retention <= _LONGEST_RETENTION:

@@ -34,20 +34,20 @@ class Demand:
     yearly: int = 0
 
 
-def demand_of(stream: Stream, policy: LifecyclePolicy) -> Demand:
+def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
     """The periods made ahead, the present period, the kept periods, and one that leaves while the next begins."""
     length = SHORTEST[stream.period]
     beside = 2 if stream.layout.parts else 1
-    tables = (-(-kept_for(stream, policy) // length) + 1 + stream.premake + 1) * beside
-    return Demand(stream.name, tables, 0 if goes(stream, policy) else -(-_YEAR // length) * beside)
+    tables = (-(-measure_keeping(stream, policy) // length) + 1 + stream.premake + 1) * beside
+    return Demand(stream.name, tables, 0 if is_ever_deleted(stream, policy) else -(-_YEAR // length) * beside)
 
 
-def goes(stream: Stream, policy: LifecyclePolicy) -> bool:
+def is_ever_deleted(stream: Stream, policy: LifecyclePolicy) -> bool:
     """True if the stream's tables are ever deleted."""
     return policy.delete_expired and stream.on_expiry != "keep"
 
 
-def kept_for(stream: Stream, policy: LifecyclePolicy) -> timedelta:
+def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
     """The time from a period's end to the deletion of its table."""
     grace = policy.delete_grace if stream.on_expiry == "archive" else timedelta(0)
     return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
@@ -55,19 +55,19 @@ def kept_for(stream: Stream, policy: LifecyclePolicy) -> timedelta:
 
 def demand(config: Config) -> list[Demand]:
     """The tables that each stream needs."""
-    return [demand_of(stream, config.lifecycle) for stream in config.streams.values()]
+    return [compute_demand(stream, config.lifecycle) for stream in config.streams.values()]
 
 
-def tables_line(config: Config) -> str:
+def describe_tables(config: Config) -> str:
     """The tables that the configuration needs, in one line."""
     needed = demand(config)
     each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
     return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
-def remarks(config: Config) -> list[str]:
+def list_remarks(config: Config) -> list[str]:
     """The notes to print when the configuration is synthesised, one line each."""
-    return [tables_line(config), *(f"warning: {line}" for line in advice(config))]
+    return [describe_tables(config), *(f"warning: {line}" for line in advice(config))]
 
 
 def advice(config: Config) -> list[str]:
@@ -108,8 +108,8 @@ def _advise(config: Config) -> Iterator[str]:
 
 def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
     path = f"streams.{stream.name}"
-    if goes(stream, policy):
-        oldest = (kept_for(stream, policy) - stream.late) // SHORTEST[stream.period] + 1
+    if is_ever_deleted(stream, policy):
+        oldest = (measure_keeping(stream, policy) - stream.late) // SHORTEST[stream.period] + 1
         for step in stream.capacity.ladder:
             if step.rung > (oldest, True):
                 yield (

@@ -17,7 +17,7 @@ _PACK_BYTES = 65_536
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-def derived_name(stream: str, rollup: RollupPolicy) -> str:
+def derive_name(stream: str, rollup: RollupPolicy) -> str:
     """The name of the stream that a rollup is, such as ``quakes-hours``."""
     return f"{stream}-{rollup.name}"
 
@@ -36,11 +36,11 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
     kind = rollup.kind
     bucket = _HOUR if rollup.every < _HOUR or kind is Kind.HOUR else _DAY
     return Stream(
-        name=derived_name(source.name, rollup),
+        name=derive_name(source.name, rollup),
         source=source.name,
         period=kind,
-        late=derived_late(source),
-        retention=periods_within(rollup.retention, kind),
+        late=derive_late(source),
+        retention=count_periods_within(rollup.retention, kind),
         on_expiry=rollup.on_expiry,
         removal=source.removal,
         replicas=source.replicas,
@@ -52,22 +52,22 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
     )
 
 
-def derived_late(source: Stream) -> Duration:
+def derive_late(source: Stream) -> Duration:
     """How late cells may be written: as late as an event of the source, and the time in which its bucket is sealed anew."""
     return Duration(seconds=int((source.late + _SLACK).total_seconds()))
 
 
-def periods_within(length: timedelta, kind: Kind) -> int:
+def count_periods_within(length: timedelta, kind: Kind) -> int:
     """The fewest whole periods that take so long, whichever they are: 24 months are 730 days at the least. One at the least."""
     if kind is not Kind.MONTH:
         return max(-(-length // LONGEST[kind]), 1)
     days = -(-length // timedelta(days=1))
     months = max(days // 366 * 12, 1)
-    while _least_days(months) < days:
+    while _count_least_days(months) < days:
         months += 1
     return months
 
 
-def _least_days(months: int) -> int:
+def _count_least_days(months: int) -> int:
     years, rest = divmod(months, 12)
     return years * 365 + min(sum((_MONTHS * 2)[start : start + rest]) for start in range(12))

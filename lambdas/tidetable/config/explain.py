@@ -30,16 +30,16 @@ DecHook = Callable[[type, Any], Any]
 
 def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
     """The problems of a value that should be of a kind of the model; ``path`` is its key. None if it is right."""
-    groups = [member for member in _members(kind) if _is_group(member)]
+    groups = [member for member in _list_types(kind) if _is_group(member)]
     if groups and isinstance(value, Mapping):
         yield from _explain_group(value, groups[0], path, hook)
         return
-    items = _items_of(kind)
+    items = _find_item_type(kind)
     if items is not None and isinstance(value, list):
         for index, item in enumerate(value):
             yield from explain_table(item, items, f"{path}[{index}]", hook)
         return
-    values = _values_of(kind)
+    values = _find_value_type(kind)
     if values is not None and isinstance(value, Mapping):
         for name, entry in value.items():
             yield from explain_table(entry, values, f"{path}.{name}", hook)
@@ -67,25 +67,25 @@ def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as error:
-        words, key = _words_of(kind), path.rpartition(".")[2].partition("[")[0]
-        if words and isinstance(value, str) and int in _members(kind):
-            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{_fix(kind, key)}{_meant(value, words)}'
+        words, key = _list_words(kind), path.rpartition(".")[2].partition("[")[0]
+        if words and isinstance(value, str) and int in _list_types(kind):
+            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{_fix(kind, key)}{_suggest_word(value, words)}'
             return
         if words and isinstance(value, str):
-            yield f'{path}: "{value}" is none of {", ".join(words)}{_meant(value, words)}'
+            yield f'{path}: "{value}" is none of {", ".join(words)}{_suggest_word(value, words)}'
             return
         what = str(error).partition(" - at `$")[0]
         yield f"{path}: {what[0].lower()}{what[1:]}{_fix(kind, key)}"
 
 
 def _fix(kind: Any, key: str) -> str:
-    for member in _members(kind):
+    for member in _list_types(kind):
         if member in _FIXES:
             count = f"; {_COUNTS[key]}" if member is int and key in _COUNTS else ""
             return f": {_FIXES[member]}{count}"
-    if any(_is_group(member) for member in _members(kind)) or _values_of(kind) is not None:
+    if any(_is_group(member) for member in _list_types(kind)) or _find_value_type(kind) is not None:
         return f": write a table, {_FORMS[dict]}"
-    return f": write a list, {_FORMS[list]}" if _items_of(kind) is not None else ""
+    return f": write a list, {_FORMS[list]}" if _find_item_type(kind) is not None else ""
 
 
 def explain_key(path: str, key: str, known: Collection[str]) -> str:
@@ -94,7 +94,7 @@ def explain_key(path: str, key: str, known: Collection[str]) -> str:
     return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
 
 
-def _meant(value: str, words: Collection[str]) -> str:
+def _suggest_word(value: str, words: Collection[str]) -> str:
     meant = close_to(value, words)
     return f'; did you mean "{meant}"?' if meant else ""
 
@@ -108,7 +108,7 @@ def close_to(word: str, known: Collection[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def _members(kind: Any) -> tuple[Any, ...]:
+def _list_types(kind: Any) -> tuple[Any, ...]:
     """The types that a key's value may have."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
@@ -117,22 +117,22 @@ def _is_group(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _items_of(kind: Any) -> Any:
+def _find_item_type(kind: Any) -> Any:
     """The type of a list's items; None if it is not a list."""
-    types = next((get_args(member) for member in _members(kind) if get_origin(member) is tuple), None)
+    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) is tuple), None)
     return types[0] if types else None
 
 
-def _values_of(kind: Any) -> Any:
+def _find_value_type(kind: Any) -> Any:
     """The type of a table's values, if the user chooses its keys; None if it is not such a table."""
-    types = next((get_args(member) for member in _members(kind) if get_origin(member) in (dict, Mapping)), None)
+    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) in (dict, Mapping)), None)
     return types[1] if types else None
 
 
-def _words_of(kind: Any) -> list[str]:
+def _list_words(kind: Any) -> list[str]:
     """The words that the key may have, if they are few."""
     words: list[str] = []
-    for member in _members(kind):
+    for member in _list_types(kind):
         if isinstance(member, EnumMeta):
             words += list(map(str, member))
         elif get_origin(member) is Literal:

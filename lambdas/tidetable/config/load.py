@@ -67,11 +67,11 @@ def parse(text: str, *, checked: bool = False) -> Config:
     groups = {name: _convert(document.pop(name, {}), kind, name, problems) for name, kind in _GROUPS.items()}
     tables = document.pop("streams", {})
     if document:
-        problems += _unknown_tables(document)
+        problems += _find_unknown_tables(document)
     if not isinstance(tables, dict) or not tables:
         problems.append("streams: none is defined; add at least one [streams.NAME]")
         tables = {}
-    streams = {name: _stream(name, table, problems) for name, table in tables.items()}
+    streams = {name: _load_stream(name, table, problems) for name, table in tables.items()}
     if problems:
         raise ConfigError(problems)
     written: dict[str, Stream] = streams  # type: ignore[assignment]
@@ -99,7 +99,7 @@ def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Conf
     for key in KEYLESS:
         del table[key]
     table = {key: value for key, value in (table | dict(changes)).items() if value is not None and value is not False}
-    stream = _stream(name, table, problems)
+    stream = _load_stream(name, table, problems)
     if stream is None or problems:
         raise ConfigError(problems)
     streams = {other.name: other for other in config.streams.values() if not other.source} | {name: stream}
@@ -111,13 +111,13 @@ def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Conf
     return changed
 
 
-def _unknown_tables(document: Mapping[str, Any]) -> list[str]:
+def _find_unknown_tables(document: Mapping[str, Any]) -> list[str]:
     from tidetable.config.explain import explain_key
 
     return [explain_key(key, key, [*_GROUPS, "streams"]) for key in document]
 
 
-def _stream(name: str, table: Any, problems: list[str]) -> Stream | None:
+def _load_stream(name: str, table: Any, problems: list[str]) -> Stream | None:
     path = f"streams.{name}"
     if isinstance(table, dict) and "name" in table:
         problems.append(f"{path}.name: unknown key; the stream is called by its table, [{path}]")

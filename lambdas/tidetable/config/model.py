@@ -166,7 +166,7 @@ class Config(Group, frozen=True, kw_only=True):
         """True if any table may have copies in other Regions."""
         return bool(self.replicas or self.storage.former_regions)
 
-    def keeping_of(self, stream: str) -> Keeping:
+    def find_keeping(self, stream: str) -> Keeping:
         """The rules for a stream's archives: the stream's own, and else those of ``[archive]``."""
         policy = self.streams.get(stream)
         own = policy.archive if policy is not None else ArchivePolicy()

@@ -11,13 +11,13 @@ from tidetable.config.model import Stream
 from tidetable.errors import ConfigError
 
 
-def policy_text(stream: Stream) -> str:
+def render_policy(stream: Stream) -> str:
     """The policy as JSON, every key written out: a default that changes later does not change what was recorded."""
     return msgspec.json.encode(stream, enc_hook=str).decode()
 
 
-def policy_of(stream: str, text: str) -> Stream:
-    """The policy that ``policy_text`` wrote; ConfigError if this version of the code cannot read it."""
+def parse_policy(stream: str, text: str) -> Stream:
+    """The policy that ``render_policy`` wrote; ConfigError if this version of the code cannot read it."""
     try:
         decoded: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
     except (msgspec.DecodeError, ValueError) as error:

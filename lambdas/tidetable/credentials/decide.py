@@ -8,11 +8,11 @@ from datetime import datetime
 
 import msgspec
 
-from tidetable.access import Access, scopes_of
+from tidetable.access import Access, find_scopes
 from tidetable.credentials.presented import read_presented
 from tidetable.credentials.records import KeyRecord, refuse_unknown
 from tidetable.credentials.ring import KeyRing
-from tidetable.credentials.text import id_of
+from tidetable.credentials.text import read_id
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -59,14 +59,14 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
     if presented.problem:
         return Decision(presented.problem)
     text = presented.text
-    id = id_of(text)
+    id = read_id(text)
     if id is None:
         return Decision("not a key")
     record = ring.find(id, now)
     if record is None:
         refuse_unknown(text)
         return Decision(f"unknown key {id}")
-    refusal = record.refusal_at(text, now)
+    refusal = record.find_refusal(text, now)
     if refusal == "wrong secret":
         return Decision(f"wrong secret of key {id}")
     if refusal is not None:
@@ -76,7 +76,7 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
 
 def _refuse(call: Call, access: Access) -> str:
     """Why a key may not call a route; empty if it may. A series prefix is the functions' business, who know the series."""
-    scopes = scopes_of(call.method, call.resource, access)
+    scopes = find_scopes(call.method, call.resource, access)
     if access.can.isdisjoint(scopes):
         return f"needs {' or '.join(sorted(scopes))}"
     # A route without a stream in its path names it elsewhere in the request: its function decides about the stream.

@@ -8,7 +8,7 @@ from datetime import datetime
 from tidetable.access import Access
 from tidetable.credentials.ports import Keys
 from tidetable.credentials.records import KeyRecord, Secret
-from tidetable.credentials.text import id_of
+from tidetable.credentials.text import read_id
 from tidetable.errors import BadInvocation
 
 FIRST_NAME = "first"
@@ -22,7 +22,7 @@ def admit_first(
     Doing so again changes nothing: a key that was rotated or revoked meanwhile stays so.
     """
     text = read_value(gateway_key)
-    id = id_of(text)
+    id = read_id(text)
     if id is None:
         raise BadInvocation(f"the value of API Gateway's key {gateway_key} has another form than its own values")
     secret = Secret.of(text, draw_salt())

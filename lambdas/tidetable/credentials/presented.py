@@ -29,7 +29,7 @@ def read_presented(
 
     If two keys were accepted, a hidden order would decide which of them counts, and which of them is in the log.
     """
-    texts = {text for text in _texts(headers, parameters, resource) if text}
+    texts = {text for text in _read_texts(headers, parameters, resource) if text}
     if not texts:
         return Presented(problem="no key")
     if len(texts) > 1:
@@ -37,7 +37,7 @@ def read_presented(
     return Presented(texts.pop())
 
 
-def _texts(
+def _read_texts(
     headers: Mapping[str, Sequence[str]], parameters: Mapping[str, Sequence[str]], resource: str
 ) -> Iterator[str]:
     for name, values in headers.items():
@@ -45,21 +45,21 @@ def _texts(
         if lower in _HEADERS:
             yield from (value.strip() for value in values)
         elif lower == "authorization":
-            yield from _authorized(values)
+            yield from _read_authorization(values)
     if resource == INFLUX_WRITE:
         yield from (value.strip() for value in parameters.get("p", ()))
 
 
-def _authorized(values: Iterable[str]) -> Iterator[str]:
+def _read_authorization(values: Iterable[str]) -> Iterator[str]:
     for value in values:
         scheme, _, rest = value.strip().partition(" ")
         if scheme.lower() in _SCHEMES:
             yield rest.strip()
         elif scheme.lower() == "basic":
-            yield _password(rest.strip())
+            yield _read_password(rest.strip())
 
 
-def _password(encoded: str) -> str:
+def _read_password(encoded: str) -> str:
     """The password of Basic credentials, or the user's name if the password is empty; empty if they cannot be read."""
     try:
         user, _, password = b64decode(encoded, validate=True).decode().partition(":")

@@ -63,7 +63,7 @@ class KeyRecord:
     rate: float | None = None
     burst: int | None = None
 
-    def refusal_at(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
+    def find_refusal(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
         """Why a text is refused; None if it is accepted. Every hash is compared, whatever the first one says."""
         matching = [secret for secret in self.secrets if secret.matches(text)]
         if not matching:
@@ -86,7 +86,7 @@ class KeyRecord:
         )
         return replace(self, secrets=(secret, *former), rotated=now)
 
-    def state_at(self, now: datetime) -> str:
+    def find_state(self, now: datetime) -> str:
         """``revoked``, ``expired``, ``rotating`` (a former secret is accepted, too) or ``active``."""
         if self.revoked is not None:
             return "revoked"

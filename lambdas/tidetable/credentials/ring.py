@@ -35,10 +35,10 @@ class KeyRing:
     def find(self, id: str, now: datetime) -> KeyRecord | None:
         """The key of an id; None if there is none. Errors of ``read`` pass: a key that cannot be read is not accepted."""
         known = self._known.get(id)
-        if known is not None and _fresh(known[0], now, LIFE):
+        if known is not None and _is_fresh(known[0], now, LIFE):
             return known[1]
         unknown = self._unknown.get(id)
-        if unknown is not None and _fresh(unknown[0], now, UNKNOWN_LIFE):
+        if unknown is not None and _is_fresh(unknown[0], now, UNKNOWN_LIFE):
             return None
         # ``now`` is before the reading begins: what is read is at least as young.
         record = self._read(id)
@@ -52,7 +52,7 @@ class KeyRing:
         return record
 
 
-def _fresh(since: datetime, now: datetime, life: timedelta) -> bool:
+def _is_fresh(since: datetime, now: datetime, life: timedelta) -> bool:
     # A clock that was set back says nothing about an entry's age.
     return timedelta(0) <= now - since < life
 

@@ -20,7 +20,7 @@ _OWN = re.compile(rf"tt_({_ID})_[0-9A-Za-z]{{{SECRET_LENGTH}}}", re.ASCII)
 _OF_GATEWAY = re.compile(r"[!-~]{20,128}", re.ASCII)
 
 
-def key_text(id: str, secret: str) -> str:
+def make_key_text(id: str, secret: str) -> str:
     """The text that a caller sends; ValueError if it would not be read again."""
     text = f"tt_{id}_{secret}"
     if not _OWN.fullmatch(text):
@@ -28,7 +28,7 @@ def key_text(id: str, secret: str) -> str:
     return text
 
 
-def id_of(text: str) -> str | None:
+def read_id(text: str) -> str | None:
     """The id of a key by its text; None if no key has such a text."""
     own = _OWN.fullmatch(text)
     if own:

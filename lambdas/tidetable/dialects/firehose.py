@@ -19,7 +19,7 @@ from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
-from tidetable.keys import value_at
+from tidetable.keys import find_value
 from tidetable.problems import refuse
 
 _EVENT = frozenset({"series", "time", "id", "data"})
@@ -91,7 +91,7 @@ def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) 
 def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Sent | Unreadable:
     if not isinstance(value, dict):
         return Unreadable("a record is a JSON object")
-    series, time, id = (value_at(value, path) for path in (policy.series, policy.time, policy.id))
+    series, time, id = (find_value(value, path) for path in (policy.series, policy.time, policy.id))
     series, id = _as_name(series), _as_name(id)
     if series is None:
         return Unreadable(

@@ -80,7 +80,7 @@ class InfluxDoor:
         if request.route == WRITE_3:
             error = _PARTIAL_3 if written else _NOTHING_3
             return Answer.json(400, {"error": error, "data": _list_lines(intake.body, refusals)})
-        return _error_1(400, f"partial write: {message} dropped={len(refusals)}")
+        return _make_v1_error(400, f"partial write: {message} dropped={len(refusals)}")
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
         if request.route == WRITE_2:
@@ -88,7 +88,7 @@ class InfluxDoor:
             return Answer.json(problem.status, {"code": code, "message": problem.detail}, problem.headers)
         if request.route == WRITE_3:
             return Answer.json(problem.status, {"error": problem.detail}, problem.headers)
-        return _error_1(problem.status, problem.detail, problem.headers)
+        return _make_v1_error(problem.status, problem.detail, problem.headers)
 
 
 def _describe(refusals: Sequence[Refusal], total: int) -> str:
@@ -107,7 +107,7 @@ def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]
     ]
 
 
-def _error_1(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
+def _make_v1_error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Answer:
     # A header is one line of ASCII.
     text = " ".join(message.encode("ascii", "replace").decode().split())
     return Answer.json(status, {"error": message}, {"X-Influxdb-Error": text[:500], **(headers or {})})

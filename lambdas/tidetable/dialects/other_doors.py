@@ -10,7 +10,7 @@ from tidetable.dialects import cloudevents, firehose
 from tidetable.dialects.door import Answer, Intake, Limits, Request
 from tidetable.dialects.reading import Reading
 from tidetable.exact import encode_json
-from tidetable.ingest.outcome import LISTED, errors_of
+from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.problems import CONTENT_TYPE, Problem
 from tidetable.times import to_micros
 
@@ -37,7 +37,7 @@ class CloudEventsDoor:
             else f"{refused} events are refused; the others are stored"
         )
         counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
-        more = counts | {"errors": errors_of(outcome.rejections[:LISTED])}
+        more = counts | {"errors": list_errors(outcome.rejections[:LISTED])}
         return self.refuse(intake.request, Problem(422, "all_refused" if all_refused else "some_refused", detail, more))
 
     def refuse(self, _request: Request, problem: Problem) -> Answer:

@@ -13,11 +13,11 @@ from tidetable.config.model import OtlpPolicy
 from tidetable.dialects import otlp_types as types
 from tidetable.dialects.otlp_values import (
     Attributes,
-    points_of,
+    list_points,
     read_attributes,
     read_exemplar,
     read_value,
-    values_of,
+    read_values,
     whole,
 )
 from tidetable.dialects.reading import (
@@ -169,7 +169,7 @@ def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, Json
         for scoped in owner.scope_metrics:
             source = None
             for metric in scoped.metrics:
-                for kind, more, points in points_of(metric):
+                for kind, more, points in list_points(metric):
                     if not points:
                         continue
                     source = source or _Source.of(owner.resource, scoped.scope)
@@ -196,7 +196,7 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
     if not nanos:
         raise ValueError("timeUnixNano is missing")
     time, rest = split_nanos(nanos)
-    data = common | values_of(point)
+    data = common | read_values(point)
     if start:
         data["start"] = split_nanos(start)[0]
     if point.flags:
@@ -206,7 +206,7 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
     if attributes:
         data["attributes"] = nest(attributes)
     data |= source.data
-    labels = _labels(policy.series, source.resource, attributes)
+    labels = _make_labels(policy.series, source.resource, attributes)
     series = f"{common['metric']}{{{labels}}}" if labels else common["metric"]
     identity = [common, start, source.scope, sorted(source.resource, key=_name_of), sorted(attributes, key=_name_of)]
     return Sent(fit_name(series), time, make_id(identity, rest), data)
@@ -244,20 +244,20 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
     id = make_id([time, rest, data, source.scope], rest)
     if observed and observed != nanos:
         data["observed"] = split_nanos(observed)[0]
-    series = _labels(policy.series, source.resource, attributes if policy.series else ())
+    series = _make_labels(policy.series, source.resource, attributes if policy.series else ())
     return Sent(fit_name(series or "unknown"), time, id, data)
 
 
-def _labels(chosen: Sequence[str], resource: Attributes, attributes: Attributes) -> str:
+def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attributes) -> str:
     """The attributes that are part of a series' name, sorted: the chosen ones, or all but those that only name the SDK."""
     if chosen:
         values = {name: value for name, value in [*resource, *attributes] if name in chosen}
     else:
         values = dict([pair for pair in resource if not pair[0].startswith(_NOT_SERIES)]) | dict(attributes)
-    return ",".join(f"{name}={_text(values[name])}" for name in sorted(values))
+    return ",".join(f"{name}={_render_text(values[name])}" for name in sorted(values))
 
 
-def _text(value: Any) -> str:
+def _render_text(value: Any) -> str:
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
@@ -265,7 +265,7 @@ def _name_of(pair: tuple[str, Any]) -> str:
     return pair[0]
 
 
-def success_document(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
+def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
     """The answer to a request in JSON; ``unit`` is what is counted: dataPoints or logRecords."""
     if not message:
         return {}

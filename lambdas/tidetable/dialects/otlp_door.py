@@ -70,7 +70,7 @@ class OtlpDoor:
             encode = self.protobuf.encode_metrics_answer if _is_metrics(request) else self.protobuf.encode_logs_answer
             return Answer(200, encode(len(refusals), message), PROTOBUF)
         unit = "dataPoints" if _is_metrics(request) else "logRecords"
-        return Answer.json(200, otlp.success_document(len(refusals), message, unit))
+        return Answer.json(200, otlp.describe_success(len(refusals), message, unit))
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
         code = _CODES.get(problem.status, _UNKNOWN)

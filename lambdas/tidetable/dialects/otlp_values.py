@@ -14,27 +14,27 @@ _LONGEST_WHOLE = 21
 Attributes = Sequence[tuple[str, Any]]
 
 
-def points_of(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequence[types.Point]]]:
+def list_points(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequence[types.Point]]]:
     """The points of a metric, its kind, and what the kind adds to each event."""
     if metric.gauge is not None:
         yield "gauge", {}, metric.gauge.data_points
     if metric.sum is not None:
-        more = _temporality(metric.sum.aggregation_temporality) | {"monotonic": metric.sum.is_monotonic}
+        more = _name_temporality(metric.sum.aggregation_temporality) | {"monotonic": metric.sum.is_monotonic}
         yield "sum", more, metric.sum.data_points
     if metric.histogram is not None:
-        yield "histogram", _temporality(metric.histogram.aggregation_temporality), metric.histogram.data_points
+        yield "histogram", _name_temporality(metric.histogram.aggregation_temporality), metric.histogram.data_points
     if metric.exponential_histogram is not None:
-        more = _temporality(metric.exponential_histogram.aggregation_temporality)
+        more = _name_temporality(metric.exponential_histogram.aggregation_temporality)
         yield "exponential_histogram", more, metric.exponential_histogram.data_points
     if metric.summary is not None:
         yield "summary", {}, metric.summary.data_points
 
 
-def _temporality(number: int) -> JsonObject:
+def _name_temporality(number: int) -> JsonObject:
     return {"temporality": _TEMPORALITY[number]} if number in _TEMPORALITY else {}
 
 
-def values_of(point: types.Point) -> JsonObject:
+def read_values(point: types.Point) -> JsonObject:
     """What a point of its kind measures."""
     data: JsonObject = {}
     match point:
@@ -42,7 +42,7 @@ def values_of(point: types.Point) -> JsonObject:
             _set_value(data, "value", point)
         case types.HistogramPoint():
             _set_numbers(data, point, "count", "sum", "min", "max")
-            data["bounds"] = [exact(_double(bound)) for bound in point.explicit_bounds]
+            data["bounds"] = [exact(_read_double(bound)) for bound in point.explicit_bounds]
             data["buckets"] = [whole(count) for count in point.bucket_counts]
         case types.ExponentialPoint():
             _set_numbers(data, point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
@@ -73,7 +73,7 @@ def read_value(value: types.AnyValue | None) -> Any:
     if value.int_value is not None:
         return whole(value.int_value)
     if value.double_value is not None:
-        return _double(value.double_value)
+        return _read_double(value.double_value)
     if value.array_value is not None:
         inner = [read_value(element) for element in value.array_value.values]
         return [exact(element) if type(element) is float else element for element in inner]
@@ -84,8 +84,8 @@ def read_value(value: types.AnyValue | None) -> Any:
 
 def _read_quantile(quantile: types.Quantile) -> JsonObject:
     data: JsonObject = {}
-    set_number(data, "quantile", _double(quantile.quantile))
-    set_number(data, "value", _double(quantile.value))
+    set_number(data, "quantile", _read_double(quantile.quantile))
+    set_number(data, "value", _read_double(quantile.value))
     return data
 
 
@@ -106,7 +106,7 @@ def _set_value(data: JsonObject, name: str, point: types.NumberPoint | types.Exe
     if point.as_int is not None:
         data[name] = whole(point.as_int)
     elif point.as_double is not None:
-        set_number(data, name, _double(point.as_double))
+        set_number(data, name, _read_double(point.as_double))
 
 
 def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
@@ -116,7 +116,7 @@ def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
             if name in ("count", "zero_count"):
                 data[name] = whole(value)
             else:
-                set_number(data, name, _double(value))
+                set_number(data, name, _read_double(value))
 
 
 def whole(value: types.Whole) -> int:
@@ -129,7 +129,7 @@ def whole(value: types.Whole) -> int:
     return value
 
 
-def _double(value: types.Double) -> float:
+def _read_double(value: types.Double) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError) as error:

@@ -17,7 +17,7 @@ from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout
 from tidetable.keys.layout import NEWEST
-from tidetable.keys.ref import ref_text
+from tidetable.keys.ref import encode_ref
 from tidetable.large.whole import Unpacker
 from tidetable.packs import open_item
 
@@ -118,5 +118,5 @@ class ChangeReader:
 def _change(pk: str, sk: str, at: int, data: JsonObject | None, kind: Kind, entry: Entry) -> Change:
     layout: Layout = entry.layout
     time, series, id = layout.names(pk, sk)
-    ref = ref_text(entry.stream, entry.period.label, pk, sk)
+    ref = encode_ref(entry.stream, entry.period.label, pk, sk)
     return Change(kind, entry.stream, series, time, id, at, data, ref)

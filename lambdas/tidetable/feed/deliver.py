@@ -101,7 +101,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
             if not _is_due(record, feed):
                 failure = number, f"{type(error).__name__}: {error}"
                 break
-            feed.letters.bury(feed.stream, "", str(error), [_unreadable(record)])
+            feed.letters.bury(feed.stream, "", str(error), [_describe_unreadable(record)])
             delivered.buried += 1
             read.append(_Read(record, ()))
     failures = [failure] if failure is not None else []
@@ -121,7 +121,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
     return delivered
 
 
-def _unreadable(record: Record) -> bytes:
+def _describe_unreadable(record: Record) -> bytes:
     key = {} if record.item is None else {"pk": record.item.get("pk"), "sk": record.item.get("sk")}
     return str({"table": record.table, "sequence": record.sequence, **key}).encode()
 

@@ -45,8 +45,8 @@ class Feeds:
         if policy is None or policy.feed is None:
             return Delivered()
         feed = policy.feed
-        reader = ChangeReader(self.unpacker, frozenset(feed.kinds), conditions_of(policy, feed))
-        targets = [self._target(arn, stream) for arn in feed.targets]
+        reader = ChangeReader(self.unpacker, frozenset(feed.kinds), read_conditions(policy, feed))
+        targets = [self._find_target(arn, stream) for arn in feed.targets]
         memory = self._memories.setdefault(stream, Memory())
         return deliver(
             records,
@@ -61,12 +61,12 @@ class Feeds:
             known = "has no such target" if policy is not None else "is not in the configuration"
             raise BadInvocation(f"stream {stream} {known}: {target or 'the record could not be read'}")
         messages = [Message(("", "", str(number)), body) for number, body in enumerate(bodies)]
-        refused, reason = send_messages(messages, self._target(target, stream), self.clock, remaining)
+        refused, reason = send_messages(messages, self._find_target(target, stream), self.clock, remaining)
         if refused:
             raise NotReady(f"{target} did not take {len(refused)} of {len(bodies)} changes: {reason}")
         return len(bodies)
 
-    def _target(self, arn: str, stream: str) -> Target:
+    def _find_target(self, arn: str, stream: str) -> Target:
         if (arn, stream) not in self._targets:
             self._targets[arn, stream] = self.make_target(arn, stream)
         return self._targets[arn, stream]
@@ -80,6 +80,6 @@ class Feeds:
         return self._entries.get(table)
 
 
-def conditions_of(stream: Stream, feed: FeedPolicy) -> tuple[Condition, ...]:
+def read_conditions(stream: Stream, feed: FeedPolicy) -> tuple[Condition, ...]:
     """The conditions of a feed; ProblemError says what to change."""
     return parse_conditions(stream, {f"where.{name}": value for name, value in feed.where.items()})

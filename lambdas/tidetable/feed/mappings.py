@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, FeedPolicy
 from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
-from tidetable.lifecycle.expiry import settled_at
+from tidetable.lifecycle.expiry import compute_settling
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
@@ -69,7 +69,7 @@ class FeedTables:
         tables_in_use: set[str] = set()
         steps: list[FeedStep] = []
         for stream, entries in periods.items():
-            feed = self._feed_of(stream)
+            feed = self._find_feed(stream)
             for entry in entries:
                 if feed is None or entry.state not in _THERE:
                     continue
@@ -87,7 +87,7 @@ class FeedTables:
 
     def _has_records(self, entry: Entry, now: datetime) -> bool:
         """Whether the change stream of a table that takes no more events may have records."""
-        return now < settled_at(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
+        return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
         """Whether a mapping is of a stream with a feed whose periods could not be read, or of a deleted table with records."""
@@ -95,7 +95,7 @@ class FeedTables:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
             return False
-        if self._feed_of(stream) is None:
+        if self._find_feed(stream) is None:
             return False
         if stream not in periods:
             return True
@@ -109,7 +109,7 @@ class FeedTables:
         mapped = self.mappings.list()
         return [step for mapping in mapped for step in self._attempt(mapping.table, self._retire(mapping))]
 
-    def _feed_of(self, stream: str) -> FeedPolicy | None:
+    def _find_feed(self, stream: str) -> FeedPolicy | None:
         policy = self.config.streams.get(stream)
         return policy.feed if policy is not None else None
 
@@ -129,7 +129,7 @@ class FeedTables:
         if not table.stream_arn:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
             return
-        mapping, settings = mapped.get(table.stream_arn), settings_of(feed)
+        mapping, settings = mapped.get(table.stream_arn), make_settings(feed)
         if mapping is None:
             yield "map", "its stream has a feed", lambda: mappings.create(table.stream_arn, settings)
         elif mapping.state == _DISABLED or (mapping.state == _ENABLED and mapping.settings != settings):
@@ -155,6 +155,6 @@ class FeedTables:
             yield FeedStep(action, table, reason, "failed", f"{type(error).__name__}: {error}")
 
 
-def settings_of(feed: FeedPolicy) -> FeedSettings:
+def make_settings(feed: FeedPolicy) -> FeedSettings:
     """The settings of a feed's mappings."""
     return FeedSettings(feed.batch, int(feed.window.total_seconds()))

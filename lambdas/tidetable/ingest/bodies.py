@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from tidetable.exact import decode_json, exact_number
+from tidetable.exact import decode_json, parse_exact_number
 from tidetable.ingest.unreadable import Unreadable, find_lone_surrogate, read_elements, read_line
 from tidetable.problems import refuse
 
@@ -75,7 +75,7 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
     """
     text, kind = body
     if kind in _NDJSON_TYPES:
-        values = _lines(text, max_events)
+        values = _read_lines(text, max_events)
     else:
         first = text.lstrip(_SPACE)[:1]
         try:
@@ -83,11 +83,11 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
                 decode_json(text)
                 detail = "the body must be an event, an array of events or an object with events"
                 raise refuse(400, "unparseable", detail)
-            values = _array(text, max_events) if first == b"[" else _object(text, max_events)
+            values = _read_array(text, max_events) if first == b"[" else _read_object(text, max_events)
         except ValueError as error:
             if kind not in _OPAQUE_TYPES or b"\n" not in text.strip():
                 raise refuse(400, "unparseable", f"the body is not JSON: {error}") from error
-            values = _lines(text, max_events)
+            values = _read_lines(text, max_events)
     if not values:
         raise refuse(400, "unparseable", "the body holds no event")
     return values
@@ -110,12 +110,12 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
         return []
 
 
-def _object(text: bytes, max_events: int) -> list[Any]:
+def _read_object(text: bytes, max_events: int) -> list[Any]:
     """One event, or the events of a batch: an event has no field called "events", and a batch has no other."""
     begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
     if begin is not None and whole.endswith(b"}"):
         try:
-            return _array(whole[begin.end() : -1], max_events)
+            return _read_array(whole[begin.end() : -1], max_events)
         except ValueError:
             pass  # the body as one value says what is wrong with it
     try:
@@ -134,7 +134,7 @@ def _object(text: bytes, max_events: int) -> list[Any]:
     return [value]
 
 
-def _array(text: bytes, max_events: int) -> list[Any]:
+def _read_array(text: bytes, max_events: int) -> list[Any]:
     """The elements of an array; ValueError if the text is not an array.
 
     First as events of usual types, if there cannot be too many; then as any values, and where one cannot be decoded, one by one.
@@ -158,7 +158,7 @@ def _array(text: bytes, max_events: int) -> list[Any]:
         return _Element(value)
 
     try:
-        elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=exact_number).decode(text)
+        elements = msgspec.json.Decoder(list[_Element], dec_hook=counted, float_hook=parse_exact_number).decode(text)
     except (msgspec.DecodeError, RecursionError):
         values = list(islice(read_elements(text.decode()), max_events + 1))
         if len(values) > max_events:
@@ -167,7 +167,7 @@ def _array(text: bytes, max_events: int) -> list[Any]:
     return [element.value for element in elements]
 
 
-def _lines(text: bytes, max_events: int) -> list[Any]:
+def _read_lines(text: bytes, max_events: int) -> list[Any]:
     """Each line that is not blank. They are counted before any is decoded: a bad line costs more than its two bytes."""
     lines = [match.group() for match in islice(_LINE.finditer(text), max_events + 1)]
     if len(lines) > max_events:
@@ -181,10 +181,10 @@ def _lines(text: bytes, max_events: int) -> list[Any]:
             # The decoder takes two values of a line, or a value of two lines, which no other reader of NDJSON does.
             if len(events) == len(lines):
                 return events
-    return [_sent_line(line) for line in lines]
+    return [_encode_line(line) for line in lines]
 
 
-def _sent_line(line: bytes) -> Any:
+def _encode_line(line: bytes) -> Any:
     try:
         return _SENT(line)
     except (ValueError, RecursionError):
@@ -238,7 +238,7 @@ _PIECE = 65_536
 _USUAL = 30
 
 
-def _usual_number(text: str) -> Decimal:
+def _parse_usual_number(text: str) -> Decimal:
     if len(text) > _USUAL or "e" in text or "E" in text:
         raise ValueError("not a usual number")
     return Decimal(text)
@@ -259,8 +259,8 @@ _SPACE = b" \t\r\n"
 _EVENTS = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"events"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
 # What bytes.splitlines takes for lines, without those that are blank.
 _LINE = re.compile(rb"[^\s][^\r\n]*")
-_SENT = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode
+_SENT = msgspec.json.Decoder(Sent, float_hook=_parse_usual_number).decode
 _RAW_ARRAY = msgspec.json.Decoder(list[SentRaw]).decode
 _RAW_LINES = msgspec.json.Decoder(SentRaw).decode_lines
-_SENT_ARRAY = msgspec.json.Decoder(list[Sent], float_hook=_usual_number).decode
-_SENT_LINES = msgspec.json.Decoder(Sent, float_hook=_usual_number).decode_lines
+_SENT_ARRAY = msgspec.json.Decoder(list[Sent], float_hook=_parse_usual_number).decode
+_SENT_LINES = msgspec.json.Decoder(Sent, float_hook=_parse_usual_number).decode_lines

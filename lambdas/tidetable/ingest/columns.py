@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tidetable.catalog import Entry, State, entry_at
+from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import InvalidTime
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
@@ -21,8 +21,8 @@ from tidetable.ingest.packing import is_same
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.verdicts import SURELY_SHORT, Window
-from tidetable.keys import Layout, escape, ref_texts
-from tidetable.packs import Columns, Rows, derive_ids, pack_rows, places_of
+from tidetable.keys import Layout, encode_refs, escape
+from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
@@ -89,14 +89,14 @@ def route_batch(
 
     Each event is of the window. ``layout`` is the layout of the stream's events before they are packed.
     """
-    places = places_of(Columns(batch.times, batch.series, batch.ids, ()), layout)
+    places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
     routed, members = Routed(), dict[Slot, Sequence[int]]()
     labels, pks = list[str](), list[str]()
     oldest, newest = min(batch.times), max(batch.times)
     numbers_left: Sequence[int] = range(len(places))
     while numbers_left:
-        entry = entry_at(entries, from_text(batch.times[numbers_left[0]]))
+        entry = find_entry_at(entries, from_text(batch.times[numbers_left[0]]))
         if entry is None or entry.state not in _OPEN or entry.layout.pack is None or not is_same(entry.layout, layout):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
@@ -125,5 +125,5 @@ def route_batch(
         # Some are too large for a pack, or repeat others.
         return None
     routed.packs = set(members)
-    routed.refs = ref_texts(stream, labels, pks, [places[index] for index in routed.indexes])
+    routed.refs = encode_refs(stream, labels, pks, [places[index] for index in routed.indexes])
     return RoutedBatch(routed, members)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidetable.catalog import Entry, State, entry_at
+from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
@@ -106,7 +106,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     for event in message.events:
-        entry = entry_at(entries, event.time)
+        entry = find_entry_at(entries, event.time)
         if entry is None:
             when = event.time.isoformat()
             problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
@@ -200,7 +200,7 @@ def _read_message(body: str, ports: Drain) -> Message:
 
 def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: Drain) -> list[Put]:
     """The puts of a period's events: an event each or, of a layout with packs, the packs and what is too large for one."""
-    items = [entry.layout.item_of(event, at=message.at) for event in events]
+    items = [entry.layout.make_item(event, at=message.at) for event in events]
     packs: list[Put] = []
     if entry.layout.pack is not None:
         from tidetable.packs import make_packs

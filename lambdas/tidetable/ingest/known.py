@@ -30,7 +30,7 @@ class KnownPeriods:
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
 
-    def covering(
+    def find_covering(
         self, catalog: CatalogReader, stream: str, oldest: datetime, newest: datetime, now: datetime
     ) -> Sequence[Entry]:
         """The entries of ``[oldest, newest]``, which lies within the window; from memory if that covers all of it."""

@@ -66,11 +66,11 @@ class Outcome(msgspec.Struct):
             "window": window,
         }
         if self.rejections:
-            document["errors"] = errors_of(self.rejections)
+            document["errors"] = list_errors(self.rejections)
         return document
 
 
-def errors_of(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
+def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
     """The rejections as the API lists them."""
     return [
         {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
@@ -109,7 +109,7 @@ def refuse_whole(rejections: Sequence[Rejection], count: int, window: Window, re
     """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
     if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         return
-    errors = errors_of(rejections[:LISTED])
+    errors = list_errors(rejections[:LISTED])
     listed = {"rejected": len(rejections), "errors": errors, "window": window.document()}
     more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
     if refusal == "strict":

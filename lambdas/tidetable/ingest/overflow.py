@@ -63,7 +63,7 @@ def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
 
 def encode_ticket(stream: str, key: str) -> str:
     """The body of a message whose events are kept in an object."""
-    return _text({"version": _VERSION, "stream": stream, "kept": key})
+    return _encode_text({"version": _VERSION, "stream": stream, "kept": key})
 
 
 def decode_message(body: str | bytes) -> Message:
@@ -77,15 +77,15 @@ def decode_message(body: str | bytes) -> Message:
 
 
 def _encode_row(event: Event) -> str:
-    return _text((event.series, to_text(event.time), event.id, event.data))
+    return _encode_text((event.series, to_text(event.time), event.id, event.data))
 
 
 def _encode_rows(stream: str, at: int, rows: Sequence[str], events: list[Event]) -> Encoded:
-    head = _text({"version": _VERSION, "stream": stream, "at": at}).removesuffix("}")
+    head = _encode_text({"version": _VERSION, "stream": stream, "at": at}).removesuffix("}")
     body = f'{head},"events":[{",".join(rows)}]}}'
     return Encoded(body, len(body.encode()), events)
 
 
-def _text(value: object) -> str:
+def _encode_text(value: object) -> str:
     # AWS: SQS refuses these two characters; every other that JSON leaves as it is may be in a message.
     return encode_json(value).decode().replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

@@ -51,13 +51,13 @@ def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: C
     packs = [Members(Put(table, pack.item), pack.address, pack.members) for pack in pack_set.packs]
     alone = [(number, number) for number in pack_set.alone]
     if sum(len(pack.numbers) for pack in packs) + len(alone) < len(items):
-        earlier = _earlier(items)
+        earlier = _find_repeated(items)
         packs = [pack._replace(numbers=list(_with(earlier, pack.numbers))) for pack in packs]
         alone = [(number, last) for last in pack_set.alone for number in _with(earlier, [last])]
     return Packed(packs, alone)
 
 
-def _earlier(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
+def _find_repeated(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
     """The numbers of the events that are repeated later, by the number of the last."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, item in enumerate(items):

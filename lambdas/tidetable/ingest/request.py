@@ -17,16 +17,16 @@ from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome, Refusal, refuse_whole, reject_all, report_written
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
-from tidetable.ingest.submission import Durable, Slot, Submission, rejections_of, slot_of
+from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.large.pack import Packer
-from tidetable.late import lowered_tables
+from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
-from tidetable.problems import Problem, ProblemError, refuse, unknown_stream
+from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
@@ -107,7 +107,7 @@ def _find_stream(name: str, ports: Ingest) -> Stream:
     """The stream that events are sent to; ProblemError if there is none, or if it is a rollup."""
     stream = ports.config.streams.get(name)
     if stream is None:
-        raise unknown_stream(name, ports.config.streams)
+        raise refuse_unknown_stream(name, ports.config.streams)
     if stream.source:
         detail = f"{stream.name} is a rollup of {stream.source}, which the pipeline itself writes: send events to {stream.source}"
         raise refuse(403, "derived_stream", detail)
@@ -133,7 +133,7 @@ def _take(
     small = small and packer.compress_above is None
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
-    rejections = rejections_of(verdicts)
+    rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
     if not submissions or (rejections and refusal == "whole"):
@@ -141,11 +141,11 @@ def _take(
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
-    rejections = rejections_of(verdicts)
+    rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, refusal)
     if rejections and refusal == "whole":
         return reject_all(len(values), window, rejections, imports.running)
-    lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
+    lowered, unmarked = find_lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((submission.slot, submission.event.time) for submission in submissions if submission.put is not None)
         named = ((submission.slot, submission.event.series) for submission in submissions if submission.put is not None)
@@ -181,7 +181,7 @@ def _ingest_batch(
     if bound is None:
         return None
     routed, members = bound
-    lowered, unmarked = lowered_tables(stream, entries, now), NO_SLOTS
+    lowered, unmarked = find_lowered_tables(stream, entries, now), NO_SLOTS
     if stream.rollup and ports.marks is not None:
         events = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
         named = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
@@ -201,7 +201,7 @@ def _read_entries(
     """The periods from the oldest event of the request to its newest. Entries that were kept serve the window alone."""
     if oldest < window.oldest:
         return ports.catalog.entries(stream, oldest, newest)
-    return ports.known.covering(ports.catalog, stream, oldest, newest, now)
+    return ports.known.find_covering(ports.catalog, stream, oldest, newest, now)
 
 
 def _is_small(body: Body, layout: Layout) -> bool:
@@ -255,7 +255,9 @@ def _store(
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)
-    unwritten = {slot_of(put) for put in written.unwritten} | {slot for slot, put in puts.items() if put.table in shut}
+    unwritten = {find_slot(put) for put in written.unwritten} | {
+        slot for slot, put in puts.items() if put.table in shut
+    }
     unwritten |= unmarked
     routed.packs -= unwritten
     return written, unwritten
@@ -269,7 +271,7 @@ def _queue(
     if packed:
         # What was to be one pack stays together, as it can be packed again.
         to_queue.sort(key=lambda submission: submission.slot)
-    events = {_one_of(submission, versioned=versioned): submission.event for submission in to_queue}
+    events = {_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}
     _send(stream, list(events.values()), at, overflow)
 
 
@@ -284,7 +286,7 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
         raise ProblemError(Problem(503, "not_durable", detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)}))
 
 
-def _one_of(submission: Submission, *, versioned: bool) -> Hashable:
+def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
     """What submissions have in common of which only the last is queued: the event in a pack, or else the slot.
 
     Without a put it is the event, too, unless it may be one that keeps its versions: the queue keeps no order.

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidetable.catalog import Entry, State, entry_at
+from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
 from tidetable.ingest.packing import is_same, pack_events, unspread
-from tidetable.ingest.submission import Durable, Slot, Submission, slot_of
-from tidetable.ingest.versions import first_version
-from tidetable.keys import Layout, ref_texts
+from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
+from tidetable.ingest.versions import make_first_version
+from tidetable.keys import Layout, encode_refs
 from tidetable.large.pack import Packer, Place
 from tidetable.ports import Compressor, Put, Values
 from tidetable.times import to_text
@@ -69,7 +69,7 @@ def route(
         time = submission.event.time
         # Events of one period mostly come together.
         if period is None or not period.start <= time < period.end:
-            entry = entry_at(entries, time)
+            entry = find_entry_at(entries, time)
             if entry is None:
                 submission.fate = Durable.QUEUED
                 continue
@@ -78,7 +78,7 @@ def route(
             period = targets[entry.table]
         if not (period.admits_all or period.admit(submission, oldest)):
             continue
-        item = submission.item if period.same else period.item_layout.item_of(submission.event, at=at)
+        item = submission.item if period.same else period.item_layout.make_item(submission.event, at=at)
         pk, sk = item["pk"], item["sk"]
         if period.plain and submission.size <= always_plain:
             submission.put = Put(period.table, item)
@@ -103,7 +103,7 @@ def route(
     routed.indexes = [submission.index for submission in bound]
     routed.tables = {target.table for target in targets.values() if target.writable}
     # All refs at once cost a fifth of what they cost one by one.
-    routed.refs = ref_texts(stream, labels, pks, sks)
+    routed.refs = encode_refs(stream, labels, pks, sks)
     return routed
 
 
@@ -132,7 +132,7 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
         bound.pks.extend([address] * len(numbers))
         bound.sks.extend([items[number]["sk"] for number in numbers])
     for number, last in packed.alone:
-        item = period.layout.item_of(submissions[last].event, at=at)
+        item = period.layout.make_item(submissions[last].event, at=at)
         routed.plain = False
         if period.bind(submissions[number], item):
             bound.submissions.append(submissions[number])
@@ -181,11 +181,11 @@ class PeriodTarget:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
             submission.reject("too_large", detail)
             return False
-        submission.put, submission.slot = put, slot_of(put)
+        submission.put, submission.slot = put, find_slot(put)
         return True
 
     def make_put(self, item: Item) -> Put | None:
         """The item in the form in which the period's table takes it; None if it fits in no form."""
         if self.layout.versioned:
-            item = first_version(item, item["data"])
+            item = make_first_version(item, item["data"])
         return self._packer.put(item, self._place)

@@ -47,7 +47,7 @@ class Durable(Enum):
 Slot = tuple[str, ...]
 
 
-def slot_of(put: Put) -> Slot:
+def find_slot(put: Put) -> Slot:
     """The slot of a put, from the put alone."""
     return (*put.place, put.item["digest"]) if "version" in put.item else put.place
 
@@ -74,7 +74,7 @@ class Submission(msgspec.Struct, gc=False, eq=False):
         self.fate = Rejection.of(self.index, self.sent, code, detail)
 
 
-def rejections_of(verdicts: Sequence[Submission | Rejection]) -> list[Rejection]:
+def list_rejections(verdicts: Sequence[Submission | Rejection]) -> list[Rejection]:
     """The rejections so far, in the order of the request."""
     fates = [verdict if isinstance(verdict, Rejection) else verdict.fate for verdict in verdicts]
     return [fate for fate in fates if isinstance(fate, Rejection)]

@@ -20,32 +20,32 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 def read_elements(text: str) -> Iterator[Any]:
     """The elements of an array of which some cannot be decoded, in order. ValueError if the array is not JSON."""
-    at = _after_space(text, text.index("[") + 1)
+    at = _skip_space(text, text.index("[") + 1)
     try:
         while text[at : at + 1] != "]":
             _, end = _SCANNER.raw_decode(text, at)
-            yield _element(text[at:end])
-            at = _after_space(text, end)
+            yield _read_element(text[at:end])
+            at = _skip_space(text, end)
             if text[at : at + 1] == ",":
-                at = _after_space(text, at + 1)
+                at = _skip_space(text, at + 1)
                 if text[at : at + 1] == "]":
                     raise ValueError(f"a comma before the end of the array (character {at})")
             elif text[at : at + 1] != "]":
                 raise ValueError(f"expected a comma or the end of the array (character {at})")
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if _after_space(text, at + 1) < len(text):
+    if _skip_space(text, at + 1) < len(text):
         raise ValueError(f"something follows the array (character {at + 1})")
 
 
-def _element(text: str) -> Any:
+def _read_element(text: str) -> Any:
     try:
         return decode_json(text)
     except ValueError as error:
         return Unreadable(find_lone_surrogate(text) or f"this element of the array cannot be read: {error}")
 
 
-def _after_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     blanks = _BLANKS.match(text, at)
     return blanks.end() if blanks is not None else at
 
@@ -74,11 +74,11 @@ def find_lone_surrogate(text: bytes | str) -> str | None:
     return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Python's own decoder takes lone surrogates, and decodes a value where it stands. Its numbers are not looked at.
-_SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)
+_SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)

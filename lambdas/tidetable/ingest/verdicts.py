@@ -18,7 +18,7 @@ from tidetable.ingest.submission import Code, Rejection, Submission
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
-from tidetable.values import MAX_ITEM_BYTES, is_plain, item_bytes
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
 
 # Escaped and in UTF-8 a character takes four bytes at the most.
 SURELY_SHORT = MAX_NAME_BYTES // 4
@@ -62,15 +62,15 @@ class Judge(msgspec.Struct):
     def judge_all(self, values: Sequence[Any]) -> list[Submission | Rejection]:
         """The verdict on each decoded value. An absent time is the time of arrival, an absent id a hash of the content."""
         now, at, small, indexes = self.now, self.at, self.small, self.layout.indexes
-        item_of, oldest, newest = self.layout.item_of, self.window.oldest, self.window.newest
+        make_item, oldest, newest = self.layout.make_item, self.window.oldest, self.window.newest
         prefix = self.series_prefix
         verdicts: list[Submission | Rejection] = []
         for index, sent in enumerate(values):
             try:
                 event, stamp = _read_event(sent, now)
-                item = item_of(event, stamp, at)
+                item = make_item(event, stamp, at)
                 # A value with an event's types and usual numbers is measured only if there is room for too much of it.
-                size = 0 if small and type(sent) is Sent and is_plain(event.data) else item_bytes(item)
+                size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
             except ValueError as error:
                 verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
                 continue

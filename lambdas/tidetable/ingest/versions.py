@@ -16,7 +16,7 @@ from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes, write_outside
 from tidetable.keys import ATTRIBUTES
-from tidetable.large.forms import stem
+from tidetable.large.forms import strip_version
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
 
 # So many digests of earlier versions are remembered: repeats come soon.
@@ -24,7 +24,7 @@ _REMEMBERED = 32
 _DIGITS = 16
 
 
-def first_version(item: Item, data: JsonObject) -> Item:
+def make_first_version(item: Item, data: JsonObject) -> Item:
     """An item as the first version of its event."""
     return {**item, "version": 1, "digest": sha256(canonical_json(data)).hexdigest()[:_DIGITS]}
 
@@ -89,7 +89,7 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
     existing = store.get(put.table, put.key)
     if existing is None or is_repeat(put.item, existing):
         return Transacted.DONE if existing is not None else Transacted.CONFLICT
-    return store.transact(_successors(put, existing), entry)
+    return store.transact(_make_successors(put, existing), entry)
 
 
 def _supersede(store: EventStore, put: Put, existing: Item, written: Written) -> None:
@@ -97,7 +97,7 @@ def _supersede(store: EventStore, put: Put, existing: Item, written: Written) ->
     if existing and is_repeat(put.item, existing):
         return
     try:
-        done = existing and store.transact(_successors(put, existing)) is Transacted.DONE
+        done = existing and store.transact(_make_successors(put, existing)) is Transacted.DONE
     except TableMissing:
         written.missing_tables.add(put.table)
         done = False
@@ -119,7 +119,7 @@ def is_repeat(item: Item, existing: Item) -> bool:
     }
 
 
-def _successors(put: Put, existing: Item) -> list[Guarded]:
+def _make_successors(put: Put, existing: Item) -> list[Guarded]:
     """The event's newest version and the one that goes behind it, which is the given one if it was accepted earlier."""
     count = int(existing["version"])
     older = put.item["at"] < existing["at"]
@@ -127,7 +127,7 @@ def _successors(put: Put, existing: Item) -> list[Guarded]:
     past = (other["digest"] + existing.get("past", ""))[: _REMEMBERED * _DIGITS]
     # Only the newest version is in the indexes.
     earlier = {name: value for name, value in other.items() if name != "past" and not name.startswith(ATTRIBUTES)}
-    earlier |= {"sk": f"v{count}#{stem(other['sk'])}", "version": count}
+    earlier |= {"sk": f"v{count}#{strip_version(other['sk'])}", "version": count}
     return [
         Guarded(Put(put.table, {**newest, "version": count + 1, "past": past}), count),
         Guarded(Put(put.table, earlier)),

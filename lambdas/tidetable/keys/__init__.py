@@ -1,14 +1,14 @@
 """Keys: where an event lives, calculated from the event and its period's layout alone."""
 
-from tidetable.keys.hierarchy import number_text
-from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, number_at, value_at, value_text
+from tidetable.keys.hierarchy import render_number
+from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, find_number, find_text, find_value
 from tidetable.keys.layout import Key, Layout, Packing
-from tidetable.keys.ref import Ref, is_plain, ref_head, ref_tails, ref_texts
-from tidetable.keys.suffix import suffix_of
+from tidetable.keys.ref import Ref, encode_ref_head, encode_ref_tails, encode_refs, is_plain
+from tidetable.keys.suffix import compute_suffix
 from tidetable.keys.text import MAX_NAME_BYTES, escape, unescape
 
 __all__ = [
-    "ATTRIBUTES", "MAX_NAME_BYTES", "TIME", "WHOLE", "Index", "Key", "Layout", "Packing", "Ref", "is_plain",
-    "number_at", "number_text", "ref_head", "ref_tails", "ref_texts", "escape", "suffix_of", "unescape", "value_at",
-    "value_text",
+    "ATTRIBUTES", "MAX_NAME_BYTES", "TIME", "WHOLE", "Index", "Key", "Layout", "Packing", "Ref", "compute_suffix",
+    "encode_ref_head", "encode_ref_tails", "encode_refs", "escape", "find_number", "find_text", "find_value", "is_plain",
+    "render_number", "unescape",
 ]  # fmt: skip

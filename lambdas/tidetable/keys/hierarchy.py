@@ -26,31 +26,31 @@ def join_levels(levels: Sequence[str]) -> str:
     return "".join([f"{level}{END}" for level in levels])
 
 
-def text_level(text: str) -> str:
+def make_text_level(text: str) -> str:
     """A text as a level. What begins with the level of a text that is not empty is a text that begins with that text."""
     if not text:
         return _EMPTY
     return text.translate(_WRITTEN) if min(text) <= _MARK else text
 
 
-def level_of(value: Any) -> str:
+def make_level(value: Any) -> str:
     """The level of a field's value; empty if it is not a plain value."""
     match value:
         case bool():
             return _OTHER + ("true" if value else "false")
         case str():
-            return text_level(value)
+            return make_text_level(value)
         case int() | Decimal():
-            return _OTHER + number_text(value)
+            return _OTHER + render_number(value)
     return ""
 
 
-def after_levels(key: str, count: int) -> str:
+def skip_levels(key: str, count: int) -> str:
     """What follows so many levels in a key."""
     return key.split(END, count)[count]
 
 
-def number_text(number: int | Decimal) -> str:
+def render_number(number: int | Decimal) -> str:
     """A number as text for keys: without an exponent and needless zeros."""
     plain = format(Decimal(number), "f") if number else "0"
     return plain.rstrip("0").rstrip(".") if "." in plain else plain

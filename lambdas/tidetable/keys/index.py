@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from tidetable.events import Event, Item, JsonObject
-from tidetable.keys.hierarchy import join_levels, level_of, number_text
-from tidetable.keys.suffix import suffix_of
+from tidetable.keys.hierarchy import join_levels, make_level, render_number
+from tidetable.keys.suffix import compute_suffix
 from tidetable.keys.text import escape
 from tidetable.times import to_text
 
@@ -90,9 +90,9 @@ class Index(msgspec.Struct, frozen=True):
     def partition(self, value: str, suffix: int, kind: str = "") -> str:
         return f"{self.logical(value, kind)}#{suffix}"
 
-    def attributes_of(self, event: Event) -> Item:
+    def make_attributes(self, event: Event) -> Item:
         """The attributes that the event's item has for this index."""
-        partition = self._partition_of(event.data)
+        partition = self._find_partition(event.data)
         if partition is None or len(partition.encode()) > MAX_VALUE_BYTES:
             return {}
         sort_value = self._sort_value_of(event)
@@ -100,7 +100,7 @@ class Index(msgspec.Struct, frozen=True):
             return {}
         item: Item = {self.sk: sort_value}
         if not self.local:
-            item[self.pk] = f"{partition}#{suffix_of(event.id, self.shards)}"
+            item[self.pk] = f"{partition}#{compute_suffix(event.id, self.shards)}"
         if self.project:
             item[self.copy] = {name: event.data[name] for name in self.project if name in event.data}
         return item
@@ -108,20 +108,20 @@ class Index(msgspec.Struct, frozen=True):
     def _sort_value_of(self, event: Event) -> Any:
         """The event's sort key in the index; None if it is not in the index."""
         if self.ranks:
-            return number_at(event.data, self.sort_by)
+            return find_number(event.data, self.sort_by)
         order = f"{to_text(event.time)}#{escape(event.series)}#{escape(event.id)}"
         if not self.levels:
             return order
-        levels = [level_of(value_at(event.data, field)) for field in self.levels]
+        levels = [make_level(find_value(event.data, field)) for field in self.levels]
         return join_levels(levels) + order if levels[0] else None
 
     def problem(self, event: Event) -> str | None:
         """The reason why an event that has the field cannot be indexed; None if there is no reason."""
-        partition = self._partition_of(event.data)
+        partition = self._find_partition(event.data)
         if partition is None:
             return None
         if len(partition.encode()) > MAX_VALUE_BYTES:
-            return f"data.{self._field(event.data)} is indexed, and takes more than {MAX_VALUE_BYTES} bytes"
+            return f"data.{self._find_field(event.data)} is indexed, and takes more than {MAX_VALUE_BYTES} bytes"
         size = len((self._sort_value_of(event) or "").encode()) if self.levels else 0
         if size <= MAX_SORT_BYTES:
             return None
@@ -131,22 +131,22 @@ class Index(msgspec.Struct, frozen=True):
             f" {MAX_SORT_BYTES}: shorten them"
         )
 
-    def _field(self, data: JsonObject) -> str | None:
+    def _find_field(self, data: JsonObject) -> str | None:
         """The field by which an event is indexed; None if the index does not have the event's kind."""
-        return dict(self.kinds).get(value_text(data, self.kind) or "") if self.kind else self.partition_by
+        return dict(self.kinds).get(find_text(data, self.kind) or "") if self.kind else self.partition_by
 
-    def _partition_of(self, data: JsonObject) -> str | None:
+    def _find_partition(self, data: JsonObject) -> str | None:
         """The event's logical partition; None if the event is not in the index."""
         if self.replica:
             return None
         if self.partition_by == WHOLE or self.local:
             return WHOLE
-        field = self._field(data)
-        text = None if field is None else value_text(data, field)
-        return None if text is None else self.logical(text, value_text(data, self.kind) or "" if self.kind else "")
+        field = self._find_field(data)
+        text = None if field is None else find_text(data, field)
+        return None if text is None else self.logical(text, find_text(data, self.kind) or "" if self.kind else "")
 
 
-def value_at(data: JsonObject, path: str) -> Any:
+def find_value(data: JsonObject, path: str) -> Any:
     """A field's value by its path, such as ``place.state``; None if the field is missing."""
     value: Any = data
     for name in path.split("."):
@@ -154,20 +154,20 @@ def value_at(data: JsonObject, path: str) -> Any:
     return value
 
 
-def number_at(data: JsonObject, path: str) -> int | Decimal | None:
+def find_number(data: JsonObject, path: str) -> int | Decimal | None:
     """A field's number by its path; None if the field is missing or is not a number."""
-    value = value_at(data, path)
+    value = find_value(data, path)
     return value if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
 
 
-def value_text(data: JsonObject, path: str) -> str | None:
+def find_text(data: JsonObject, path: str) -> str | None:
     """A field's value as text: numbers without needless zeros, booleans as true or false. None if it is not a plain value."""
-    value = value_at(data, path)
+    value = find_value(data, path)
     match value:
         case bool():
             return "true" if value else "false"
         case str():
             return value
         case int() | Decimal():
-            return number_text(value)
+            return render_number(value)
     return None

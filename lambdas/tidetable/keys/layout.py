@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tidetable.events import Event, Item
 from tidetable.keys.index import Index
-from tidetable.keys.suffix import suffix_of
+from tidetable.keys.suffix import compute_suffix
 from tidetable.keys.text import escape, unescape
 from tidetable.times import to_text
 
@@ -57,16 +57,16 @@ class Layout(msgspec.Struct, frozen=True):
     parts: bool = False
     pack: Packing | None = None
 
-    def key_of(self, event: Event) -> Key:
+    def make_key(self, event: Event) -> Key:
         """The key of the event in its period's table, whether the event is stored or not."""
-        return Key(*self._keys(event, to_text(event.time)))
+        return Key(*self._make_keys(event, to_text(event.time)))
 
-    def _keys(self, event: Event, stamp: str) -> tuple[str, str]:
+    def _make_keys(self, event: Event, stamp: str) -> tuple[str, str]:
         """Partition key and sort key of an event; ``stamp`` is the text of its time."""
         if self.versioned:
             stamp = NEWEST + stamp
         series, id = event.series, event.id
-        suffix = suffix_of(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
+        suffix = compute_suffix(id if self.shard_by == "id" else series, self.shards) if self.shards > 1 else 0
         if "#" in series or "%" in series:
             series = escape(series)
         if "#" in id or "%" in id:
@@ -74,7 +74,7 @@ class Layout(msgspec.Struct, frozen=True):
         if self.partition_by == "series":
             return f"{series}#{suffix}", f"{stamp}#{id}"
         minute = stamp[len(NEWEST) :][:16] if self.versioned else stamp[:16]
-        start = to_text(self.bucket_start(event.time)) if self.bucket % 60 else _bucket_of_minute(minute, self.bucket)
+        start = to_text(self.bucket_start(event.time)) if self.bucket % 60 else _find_bucket(minute, self.bucket)
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
@@ -116,19 +116,19 @@ class Layout(msgspec.Struct, frozen=True):
     def suffixes(self, series: str | None) -> range:
         """The suffixes that can hold events of the series (of any series, if None)."""
         if series is not None and self.shard_by == "series":
-            only = suffix_of(series, self.shards)
+            only = compute_suffix(series, self.shards)
             return range(only, only + 1)
         return range(self.shards)
 
-    def item_of(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
+    def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
         """The event as an item: the key holds series, time and id, so the item stores only ``data`` and the keys of indexes.
 
         ``stamp`` is the text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch milliseconds.
         """
-        pk, sk = self._keys(event, to_text(event.time) if stamp is None else stamp)
+        pk, sk = self._make_keys(event, to_text(event.time) if stamp is None else stamp)
         item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
         for index in self.indexes:
-            item |= index.attributes_of(event)
+            item |= index.make_attributes(event)
         return item
 
     @property
@@ -161,7 +161,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def _bucket_of_minute(minute: str, bucket: int) -> str:
+def _find_bucket(minute: str, bucket: int) -> str:
     """The start of the bucket of whole minutes that holds a minute; cached, as many events share it."""
     seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
     return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

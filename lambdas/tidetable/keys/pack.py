@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tidetable.errors import InvalidRef
 from tidetable.events import Item
 from tidetable.keys.layout import Key
-from tidetable.keys.suffix import suffix_of
+from tidetable.keys.suffix import compute_suffix
 from tidetable.times import EPOCH, LATEST, from_micros, from_text, to_micros, to_text
 
 _BETWEEN = "##"
@@ -52,7 +52,7 @@ def hash_of(body: bytes) -> str:
 
 def pack_key(logical: str, name: PackName, shards: int) -> Key:
     """Where a pack is: its suffix is calculated from its hash, by the rule that holds for every suffix."""
-    return Key(f"{logical}#{suffix_of(name.hash, shards)}", name.sk)
+    return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
 
 def parse_sort_key(sk: str) -> PackName | None:
@@ -67,7 +67,7 @@ def address(pk: str, name: PackName) -> str:
 
     With the event's place for a sort key a ref says the pack, which one GetItem answers, and the event in it.
     """
-    return f"{pk}#{_base36(to_micros(from_text(name.newest)))}#{name.hash}"
+    return f"{pk}#{_encode_base36(to_micros(from_text(name.newest)))}#{name.hash}"
 
 
 def is_address(pk: str) -> bool:
@@ -87,21 +87,21 @@ def parse_address(text: str) -> Key:
     return Key(parts[0], PackName(newest, parts[2]).sk)
 
 
-def key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:
+def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:
     """The sort keys ``low <= sk < high`` of every pack and plain item that may hold an event of ``[start, end)``.
 
     The newest event of a pack that holds a time is less than ``span`` seconds newer.
     """
-    return to_text(max(start, EPOCH)), shifted(to_text(end), span)
+    return to_text(max(start, EPOCH)), shift_time(to_text(end), span)
 
 
-def shifted(time: str, seconds: int) -> str:
+def shift_time(time: str, seconds: int) -> str:
     """The text of a time so many seconds later, or earlier."""
     moved = from_text(time).astimezone(UTC) + timedelta(seconds=seconds)
     return to_text(min(max(moved, EPOCH), LATEST))
 
 
-def _base36(number: int) -> str:
+def _encode_base36(number: int) -> str:
     digits = ""
     while number:
         number, rest = divmod(number, 36)

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode
 from binascii import b2a_base64
 from collections.abc import Sequence
 from functools import lru_cache
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring as quote_name
 from operator import add
 from typing import Self
 
@@ -28,35 +28,35 @@ _BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
 _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGEST_KEY + 1)]
 
 
-def ref_text(stream: str, label: str, pk: str, sk: str) -> str:
+def encode_ref(stream: str, label: str, pk: str, sk: str) -> str:
     """A ref as URL-safe text without padding."""
-    return ref_head(stream, label, pk) + ref_tail(sk)
+    return encode_ref_head(stream, label, pk) + encode_ref_tail(sk)
 
 
-def ref_texts(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
+def encode_refs(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
     """The refs of several events as URL-safe text, from columns: labels of periods, partition keys, sort keys."""
-    heads = {partition: ref_head(stream, *partition) for partition in set(zip(labels, pks, strict=True))}
+    heads = {partition: encode_ref_head(stream, *partition) for partition in set(zip(labels, pks, strict=True))}
     whole = "".join(sks)
-    tails = ref_tails(sks, plain=whole.isascii() and is_plain(whole))
+    tails = encode_ref_tails(sks, plain=whole.isascii() and is_plain(whole))
     return list(map(add, map(heads.__getitem__, zip(labels, pks, strict=True)), tails))
 
 
 @lru_cache(maxsize=1024)
-def ref_head(stream: str, label: str, pk: str) -> str:
+def encode_ref_head(stream: str, label: str, pk: str) -> str:
     """The common beginning of a partition's refs, padded with spaces to whole groups of Base64."""
     raw = msgspec.json.encode((_VERSION, stream, label, pk))[:-1] + b","
     return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(_URL_SAFE).decode()
 
 
-def ref_tail(sk: str) -> str:
+def encode_ref_tail(sk: str) -> str:
     """The end of an event's ref, which differs between the events of a partition."""
     return b2a_base64(_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
 
 
-def ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
+def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
     """The ends of several refs, encoded at once; ``plain`` keys are ASCII, and need no escape in JSON."""
     if not plain and not "".join(sks).isascii():
-        return [ref_tail(sk) for sk in sks]
+        return [encode_ref_tail(sk) for sk in sks]
     if not sks:
         return []
     # Three bytes of ones become four times the last digit. ASCII never becomes that: the first bit of its bytes is zero.
@@ -82,7 +82,7 @@ def is_plain(text: str) -> bool:
 
 def _tail(sk: str) -> str:
     """The end of a ref's JSON, padded with spaces to whole groups of Base64."""
-    text = f"{quoted(sk)}]"
+    text = f"{quote_name(sk)}]"
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 
 
@@ -94,7 +94,7 @@ class Ref(msgspec.Struct, frozen=True):
     key: Key
 
     def encode(self) -> str:
-        return ref_text(self.stream, self.period.label, self.key.pk, self.key.sk)
+        return encode_ref(self.stream, self.period.label, self.key.pk, self.key.sk)
 
     @classmethod
     def decode(cls, text: str) -> Self:

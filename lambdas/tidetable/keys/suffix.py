@@ -8,7 +8,7 @@ from struct import Struct
 _FIRST = Struct(">I").unpack_from
 
 
-def suffix_of(value: str, shards: int) -> int:
+def compute_suffix(value: str, shards: int) -> int:
     """The suffix of a series or an id, ``0 <= suffix < shards``.
 
     The first four bytes of SHA-256 over the UTF-8 text, as a big-endian unsigned number, modulo the shard count. Any

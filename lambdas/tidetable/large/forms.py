@@ -21,31 +21,31 @@ CHUNK_BYTES = 390_000
 MAX_EVENT_BYTES = 2_500_000
 
 
-def version_of(payload: bytes) -> str:
+def derive_version(payload: bytes) -> str:
     """The version of a payload: the same for the same bytes, so that writing it again is harmless."""
     return sha256(payload).hexdigest()[:24]
 
 
-def chunk_key(key: Key, version: str, number: int) -> str:
+def make_chunk_key(key: Key, version: str, number: int) -> str:
     """The key of a chunk: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
-    return f"{key.pk}#{stem(key.sk)}#{version}#{number}"
+    return f"{key.pk}#{strip_version(key.sk)}#{version}#{number}"
 
 
-def stem(sk: str) -> str:
+def strip_version(sk: str) -> str:
     """A sort key without the prefix of its version."""
     return sk.partition("#")[2] if sk.startswith("v") else sk
 
 
-def earlier_keys(item: Item) -> list[Key]:
+def list_earlier_keys(item: Item) -> list[Key]:
     """The keys of an event's earlier versions, latest first, if every version is kept."""
     count = int(item.get("version", 1))
-    return [Key(item["pk"], f"v{number}#{stem(item['sk'])}") for number in range(count - 1, 0, -1)]
+    return [Key(item["pk"], f"v{number}#{strip_version(item['sk'])}") for number in range(count - 1, 0, -1)]
 
 
-def chunk_keys(item: Item, marker: Any) -> list[str]:
+def list_chunk_keys(item: Item, marker: Any) -> list[str]:
     """The keys of a marker's chunks, in order."""
     key = Key(item["pk"], item["sk"])
-    return [chunk_key(key, marker["v"], number) for number in range(int(marker["n"]))]
+    return [make_chunk_key(key, marker["v"], number) for number in range(int(marker["n"]))]
 
 
 def split_payload(payload: bytes) -> Sequence[bytes]:
@@ -53,6 +53,6 @@ def split_payload(payload: bytes) -> Sequence[bytes]:
     return [payload[start : start + CHUNK_BYTES] for start in range(0, len(payload), CHUNK_BYTES)]
 
 
-def blob_prefix(stream: str, label: str = "") -> str:
+def make_blob_prefix(stream: str, label: str = "") -> str:
     """The prefix of the objects of a stream's period; without a label, of all of its periods."""
     return f"large/stream={stream}/period={label}/" if label else f"large/stream={stream}/"

@@ -12,10 +12,10 @@ from tidetable.config import Stream
 from tidetable.events import Item
 from tidetable.exact import encode_json
 from tidetable.keys import Key, Layout
-from tidetable.large.forms import MAX_EVENT_BYTES, blob_prefix, chunk_key, split_payload, version_of
-from tidetable.names import parts_table
+from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
+from tidetable.names import name_parts_table
 from tidetable.ports import Blob, Compressor, Put
-from tidetable.values import MAX_ITEM_BYTES, item_bytes
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _UNIT = 1024
 # A kept version may still gain so much: its number, and the digests of the versions before it.
@@ -62,7 +62,7 @@ class Packer(msgspec.Struct):
     def put(self, item: Item, place: Place) -> Put | None:
         """Pack an item that has all of its data into a put; None if it is too large for the policy."""
         packed, chunks = self._split_cold(item, place, self.cold)
-        size = item_bytes(packed)
+        size = count_item_bytes(packed)
         versioned = place.layout.versioned
         limit = _VERSION_BYTES if versioned else MAX_ITEM_BYTES
         above = self.compress_above
@@ -76,8 +76,8 @@ class Packer(msgspec.Struct):
         if size <= limit and above is not None and len(text) <= above:
             return Put(place.table, packed, chunks)
         payload = self.compressor.compress(text)
-        smaller = {**_dataless(packed), "z": payload}
-        after = item_bytes(smaller)
+        smaller = {**_remove_data(packed), "z": payload}
+        after = count_item_bytes(smaller)
         # Every index that the event is in pays for the same bytes.
         if -(-after // _UNIT) < -(-size // _UNIT) and after <= limit:
             return Put(place.table, smaller, chunks)
@@ -88,7 +88,10 @@ class Packer(msgspec.Struct):
             # It would fit an item, so the policy does not refuse it.
             beyond = "chunks" if place.layout.parts else "s3"
         # The copies of fields for indexes stay in the item, wherever its data goes.
-        if beyond == "refuse" or item_bytes(_dataless(packed)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT:
+        if (
+            beyond == "refuse"
+            or count_item_bytes(_remove_data(packed)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT
+        ):
             return None
         return self._put_outside(packed, text, payload, place, chunks, beyond)
 
@@ -103,7 +106,7 @@ class Packer(msgspec.Struct):
         text = encode_json(packed["data"])
         payload = self.compressor.compress(text)
         if form == "z":
-            return Put(place.table, {**_dataless(packed), "z": payload}, chunks)
+            return Put(place.table, {**_remove_data(packed), "z": payload}, chunks)
         beyond = "chunks" if form == "chunks" and place.layout.parts else "s3"
         return self._put_outside(packed, text, payload, place, chunks, beyond)
 
@@ -122,13 +125,13 @@ class Packer(msgspec.Struct):
         self, item: Item, text: bytes, payload: bytes, place: Place, cold_chunks: tuple[Put, ...], beyond: str
     ) -> Put:
         """The put of an item whose data goes elsewhere: to chunks, or to S3."""
-        bare = _dataless(item)
+        bare = _remove_data(item)
         if beyond == "chunks":
             marker, chunks = self._put_chunks(item, text, payload, place)
             return Put(place.table, {**bare, "out": marker}, (*cold_chunks, *chunks))
         owner = Key(item["pk"], item["sk"])
         name = sha256(f"{owner.pk}\n{owner.sk}".encode()).hexdigest()[:32]
-        key = f"{blob_prefix(place.stream, place.label)}{name}/{self.unique()}"
+        key = f"{make_blob_prefix(place.stream, place.label)}{name}/{self.unique()}"
         marker = {"o": key, "b": len(text)}
         return Put(place.table, {**bare, "out": marker}, cold_chunks, Blob(key, payload, owner))
 
@@ -136,15 +139,15 @@ class Packer(msgspec.Struct):
         self, item: Item, text: bytes, payload: bytes, place: Place
     ) -> tuple[dict[str, Any], tuple[Put, ...]]:
         """The marker of a payload, and the puts of its chunks."""
-        version = version_of(payload)
+        version = derive_version(payload)
         key = Key(item["pk"], item["sk"])
-        table = parts_table(place.table)
+        table = name_parts_table(place.table)
         chunks = split_payload(payload)
         puts = tuple(
-            Put(table, {"pk": chunk_key(key, version, number), "b": chunk}) for number, chunk in enumerate(chunks)
+            Put(table, {"pk": make_chunk_key(key, version, number), "b": chunk}) for number, chunk in enumerate(chunks)
         )
         return {"v": version, "n": len(chunks), "b": len(text)}, puts
 
 
-def _dataless(item: Item) -> Item:
+def _remove_data(item: Item) -> Item:
     return {name: value for name, value in item.items() if name != "data"}

@@ -23,10 +23,10 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import StaleEntry, TableMissing
-from tidetable.expired import expiry_of
-from tidetable.large.forms import blob_prefix, earlier_keys
+from tidetable.expired import find_archive_expiry
+from tidetable.large.forms import list_earlier_keys, make_blob_prefix
 from tidetable.large.ports import Notes, Store, Stored
-from tidetable.lifecycle.known import known_streams
+from tidetable.lifecycle.known import find_known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
 
@@ -112,7 +112,7 @@ class _Run:
         self._newest_swept = sweeper.clock.now() - GRACE
         self._last: Position | None = None
         # Removed streams still have tables, archives and objects for a long time.
-        known = known_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
+        known = find_known_streams(sweeper.config, sweeper.catalog, sweeper.clock.now())
         self._streams = sorted(known.config.streams)
 
     def remove_expired(self) -> bool:
@@ -123,11 +123,11 @@ class _Run:
                 if self._is_up():
                     return False
                 self._attempt(f"archive {stream} {entry.period.label}", partial(self._note_lapsed, entry))
-            for label in self._labels(stream):
+            for label in self._list_labels(stream):
                 owner = entries.get(label)
                 if owner is not None and owner.state is not State.DELETED:
                     continue
-                for group in _groups(self._sweeper.objects.stored(blob_prefix(stream, label))):
+                for group in _group_objects(self._sweeper.objects.stored(make_blob_prefix(stream, label))):
                     if self._is_up():
                         return False
                     self.swept.seen += len(group)
@@ -143,14 +143,14 @@ class _Run:
         numbers = count(1)
         for stream in [name for name in self._streams if name >= start.stream]:
             after = start.key if stream == start.stream else ""
-            for label in self._labels(stream):
-                prefix = blob_prefix(stream, label)
+            for label in self._list_labels(stream):
+                prefix = make_blob_prefix(stream, label)
                 # Keys of later periods sort after all keys of this period.
                 if after > prefix and not after.startswith(prefix):
                     continue
                 if not self._is_live(stream, label):
                     continue
-                for group in _groups(self._sweeper.objects.stored(prefix, after)):
+                for group in _group_objects(self._sweeper.objects.stored(prefix, after)):
                     if self._is_up():
                         return
                     self.swept.seen += len(group)
@@ -186,12 +186,12 @@ class _Run:
         if not self.swept.dry_run:
             self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(position))
 
-    def _labels(self, stream: str) -> list[str]:
+    def _list_labels(self, stream: str) -> list[str]:
         """The labels of the stream's periods that have objects."""
-        names = self._sweeper.objects.folders(blob_prefix(stream))
+        names = self._sweeper.objects.folders(make_blob_prefix(stream))
         return [name.removeprefix("period=") for name in names]
 
-    def _entry(self, stream: str, label: str) -> Entry | None:
+    def _read_entry(self, stream: str, label: str) -> Entry | None:
         """The period's entry as it is now: it may have been archived or restored meanwhile."""
         try:
             start = from_label(label).start
@@ -202,13 +202,13 @@ class _Run:
 
     def _is_live(self, stream: str, label: str) -> bool:
         """True if the items show which objects are needed: not while a table awaits deletion or is being restored."""
-        entry = self._entry(stream, label)
+        entry = self._read_entry(stream, label)
         return entry is not None and entry.live
 
     def _note_lapsed(self, entry: Entry) -> None:
         """Note in the catalog that the bucket's rules have deleted an archive."""
         facts, now = entry.archived, self._sweeper.clock.now()
-        expires = expiry_of(entry, self._sweeper.config)
+        expires = find_archive_expiry(entry, self._sweeper.config)
         if facts is None or expires is None or now < expires or entry.state not in (State.ARCHIVED, State.DELETED):
             return
         if self._sweeper.notes.sizes(facts.manifest.rpartition("/")[0] + "/"):
@@ -228,10 +228,10 @@ class _Run:
 
     def _sweep(self, stream: str, label: str, group: Sequence[Stored]) -> None:
         old = [stored for stored in group if stored.written <= self._newest_swept]
-        entry = self._entry(stream, label) if old else None
+        entry = self._read_entry(stream, label) if old else None
         if entry is None or not entry.live:
             return
-        orphans = list(self._orphans(entry, old))
+        orphans = list(self._find_orphans(entry, old))
         self.swept.orphans += len(orphans)
         self._remove(orphans)
 
@@ -242,14 +242,14 @@ class _Run:
         if keys and not self.swept.dry_run:
             self._sweeper.objects.delete(keys)
 
-    def _orphans(self, entry: Entry, objects: Sequence[Stored]) -> Iterator[Stored]:
+    def _find_orphans(self, entry: Entry, objects: Sequence[Stored]) -> Iterator[Stored]:
         """The objects to which neither their item nor an earlier version of it refers."""
         keys = [stored.key for stored in objects]
         owners = dict(zip(keys, self.pool.map(self._sweeper.objects.owner, keys), strict=True))
         store = self._sweeper.store
         try:
             items = store.get_many(entry.table, sorted({key for key in owners.values() if key is not None}))
-            earlier = store.get_many(entry.table, [key for item in items.values() for key in earlier_keys(item)])
+            earlier = store.get_many(entry.table, [key for item in items.values() for key in list_earlier_keys(item)])
         except TableMissing:
             return  # the table is being deleted; the next sweep finds its period deleted
         referred = {item["out"]["o"] for item in (*items.values(), *earlier.values()) if "o" in item.get("out", {})}
@@ -258,7 +258,7 @@ class _Run:
                 yield stored
 
 
-def _groups(stored: Iterable[Stored]) -> Iterator[list[Stored]]:
+def _group_objects(stored: Iterable[Stored]) -> Iterator[list[Stored]]:
     objects = iter(stored)
     while group := list(islice(objects, _BATCH)):
         yield group

@@ -10,10 +10,10 @@ import msgspec
 from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
-from tidetable.large.forms import chunk_keys
-from tidetable.names import parts_table
+from tidetable.large.forms import list_chunk_keys
+from tidetable.names import name_parts_table
 from tidetable.ports import Compressor, EventStore, Values
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 # The data of so many bytes is fetched at a time, as it is in memory together.
 _AT_ONCE_BYTES = 16_000_000
@@ -37,7 +37,7 @@ class Unpacker(msgspec.Struct):
     values: Values
     compressor: Compressor
 
-    def inflated(self, item: Item) -> Item:
+    def inflate_item(self, item: Item) -> Item:
         """An item with its data decompressed; an item without compressed data unchanged. ValueMissing if it is damaged."""
         if "z" not in item:
             return item
@@ -50,7 +50,7 @@ class Unpacker(msgspec.Struct):
     def inflate_or_keep(self, item: Item) -> Item:
         """Decompress an item; an item with damaged data is returned unchanged, and ``whole`` reports it."""
         try:
-            return self.inflated(item)
+            return self.inflate_item(item)
         except ValueMissing:
             return item
 
@@ -59,9 +59,9 @@ class Unpacker(msgspec.Struct):
         result: list[Item] = []
         missing: dict[int, str] = {}
         chunks: list[int] = []
-        for group in grouped(items, cold=cold):
-            bodies = self._bodies(group, table, cold=cold)
-            chunks += [0 if body is None else item_bytes({"pk": key, "b": body}) for key, body in bodies.items()]
+        for group in group_items(items, cold=cold):
+            bodies = self._fetch_bodies(group, table, cold=cold)
+            chunks += [0 if body is None else count_item_bytes({"pk": key, "b": body}) for key, body in bodies.items()]
             for item in group:
                 try:
                     result.append(self._complete(item, bodies, cold=cold))
@@ -73,8 +73,8 @@ class Unpacker(msgspec.Struct):
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
         """Items with all of their data; ``packed`` says how it was stored. ValueMissing if any data is missing."""
         result: list[Item] = []
-        for group in grouped(items, cold=True):
-            bodies = self._bodies(group, table, cold=True)
+        for group in group_items(items, cold=True):
+            bodies = self._fetch_bodies(group, table, cold=True)
             result += [self._note_packing(item, self._complete(item, bodies, cold=True)) for item in group]
         return result
 
@@ -86,11 +86,11 @@ class Unpacker(msgspec.Struct):
         elif "z" in item:
             packed["data"] = "z"
         if "cold" in item and "out" not in item:
-            warm = self.inflated(item)["data"]
+            warm = self.inflate_item(item)["data"]
             packed["cold"] = sorted(name for name in whole["data"] if name not in warm)
         return {**whole, "packed": packed}
 
-    def _bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes | None]:
+    def _fetch_bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes | None]:
         """The bodies of all chunks that these items refer to, by the chunks' keys; None for a chunk that is not there.
 
         A chunk's key is calculated from its content, so versions of an event with the same content share their chunks.
@@ -98,27 +98,27 @@ class Unpacker(msgspec.Struct):
         keys = {
             key: None
             for item in items
-            for marker in _markers(item, cold=cold)
+            for marker in _list_markers(item, cold=cold)
             if "v" in marker
-            for key in chunk_keys(item, marker)
+            for key in list_chunk_keys(item, marker)
         }
-        bodies = self.store.get_parts(parts_table(table), list(keys)) if keys else {}
+        bodies = self.store.get_parts(name_parts_table(table), list(keys)) if keys else {}
         return {key: bodies.get(key) for key in keys}
 
     def _complete(self, item: Item, bodies: Mapping[str, bytes | None], *, cold: bool) -> Item:
-        whole = dict(self.inflated(item))
+        whole = dict(self.inflate_item(item))
         if "out" in whole:
-            whole["data"] = self._payload(item, whole.pop("out"), bodies)
+            whole["data"] = self._join_payload(item, whole.pop("out"), bodies)
         if cold and "cold" in whole:
-            whole["data"] = {**whole["data"], **self._payload(item, whole.pop("cold"), bodies)}
+            whole["data"] = {**whole["data"], **self._join_payload(item, whole.pop("cold"), bodies)}
         return whole
 
-    def _payload(self, item: Item, marker: Any, bodies: Mapping[str, bytes | None]) -> dict[str, Any]:
+    def _join_payload(self, item: Item, marker: Any, bodies: Mapping[str, bytes | None]) -> dict[str, Any]:
         where = f"the data of {item['pk']}, {item['sk']}"
         if "o" in marker:
             payload = self.values.get(marker["o"])
         else:
-            chunks = [bodies.get(key) for key in chunk_keys(item, marker)]
+            chunks = [bodies.get(key) for key in list_chunk_keys(item, marker)]
             payload = None if None in chunks else b"".join(chunk for chunk in chunks if chunk is not None)
         if payload is None:
             raise ValueMissing(f"{where} is missing: {marker.get('o') or marker['v']}")
@@ -137,22 +137,22 @@ def is_partial(item: Item, *, cold: bool) -> bool:
     return "out" in item or "z" in item or (cold and "cold" in item)
 
 
-def size_outside(item: Item, *, cold: bool) -> int:
+def measure_outside(item: Item, *, cold: bool) -> int:
     """The bytes of JSON of an item's data that are kept outside of the item."""
-    return sum(int(marker["b"]) for marker in _markers(item, cold=cold))
+    return sum(int(marker["b"]) for marker in _list_markers(item, cold=cold))
 
 
-def _markers(item: Item, *, cold: bool) -> list[Any]:
+def _list_markers(item: Item, *, cold: bool) -> list[Any]:
     names = ("out", "cold") if cold else ("out",)
     return [item[name] for name in names if name in item]
 
 
-def grouped(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
+def group_items(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
     """Group the items, in order, so that the data of a group fits into memory."""
     group: list[Item] = []
     size = 0
     for item in items:
-        more = size_outside(item, cold=cold)
+        more = measure_outside(item, cold=cold)
         if group and size + more > _AT_ONCE_BYTES:
             yield group
             group, size = [], 0

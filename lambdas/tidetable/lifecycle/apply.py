@@ -9,14 +9,14 @@ from datetime import datetime
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
-from tidetable.names import parts_table
+from tidetable.names import name_parts_table
 from tidetable.period_tables import (
     POLL_SECONDS,
     WAIT_SECONDS,
     PeriodTables,
-    at_most,
-    changing_copies,
-    names_of,
+    describe_changing_copies,
+    limit_time,
+    list_names,
 )
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
 
@@ -42,7 +42,7 @@ class World:
 
     def period_tables(self) -> PeriodTables:
         """The tables for one action, which waits a minute for them: a table that does not settle keeps no other waiting."""
-        remaining = at_most(WAIT_SECONDS, self.clock, self.patience or self.remaining)
+        remaining = limit_time(WAIT_SECONDS, self.clock, self.patience or self.remaining)
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
 
@@ -77,14 +77,14 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         _unscale(entry, world)
         return
     tables = world.period_tables()
-    table = tables.owned(entry)
+    table = tables.find_owned(entry)
     match action:
         case actions.SetCapacity():
             _set_capacity(action, table, world)
         case actions.SetClass():
             if entry.layout.parts:
                 # First, as what is still to be done is seen by the period table's class.
-                beside = tables.owned(entry, parts_table(entry.table))
+                beside = tables.find_owned(entry, name_parts_table(entry.table))
                 if beside.table_class is not action.table_class:
                     world.tables.set_class(beside.name, action.table_class)
             if table.table_class is not action.table_class:
@@ -106,10 +106,10 @@ def _create(action: actions.Create, world: World) -> None:
     """Record the period before its table is made: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, world.period_tables()
     if not world.catalog.add(entry):
-        entry = _recorded(entry, world)
+        entry = _read_recorded(entry, world)
     for spec in action.specs:
         if not world.tables.create(spec):
-            tables.owned(entry, spec.name)
+            tables.find_owned(entry, spec.name)
     for spec in action.specs:
         tables.settled(spec.name)
         if action.recoverable:
@@ -125,7 +125,7 @@ def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> No
     if level.write is not None:
         # A table that leaves on-demand mode shows no units of its indexes, and must be given all of them.
         units = table.index_units or {index.name: (0, 0) for index in action.entry.layout.global_indexes}
-        targets = {name: level.units_of(name, have) for name, have in units.items()}
+        targets = {name: level.choose_index_units(name, have) for name, have in units.items()}
         indexes = {name: target for name, target in targets.items() if target != units[name]}
     if target != current or indexes:
         world.tables.set_capacity(
@@ -145,11 +145,11 @@ def _change_copies(action: actions.Copy | actions.DeleteCopy, world: World) -> N
 def _begin_copy(action: actions.Copy, world: World) -> None:
     """Begin the next copy that is missing in the Region: once the period table has one, so has the table beside it."""
     entry, region, tables = action.entry, action.region, world.period_tables()
-    for name in names_of(entry):
-        table = tables.owned(entry, name)
+    for name in list_names(entry):
+        table = tables.find_owned(entry, name)
         status = table.copies.get(region)
-        if changing_copies(table):
-            raise NotReady(f"a copy of {name} is changing: {changing_copies(table)}")
+        if describe_changing_copies(table):
+            raise NotReady(f"a copy of {name} is changing: {describe_changing_copies(table)}")
         if status is not None and status not in _USABLE_COPIES:
             raise TableUnusable(name, f"{status} in {region}")
         if status is not None:
@@ -162,7 +162,7 @@ def _begin_copy(action: actions.Copy, world: World) -> None:
 
 def _delete_copy(action: actions.DeleteCopy, world: World) -> None:
     """Delete a copy if the catalog, read anew, says that its table may go. From then on nobody is to read any of the copies."""
-    entry = _deletable(action.entry, world, unarchived=action.unarchived)
+    entry = _find_deletable(action.entry, world, unarchived=action.unarchived)
     _forget_copies(entry, world)
     if entry.scaled:
         _unscale(entry, world)
@@ -201,14 +201,14 @@ def _archive(entry: Entry, world: World) -> None:
 
 def _delete(action: actions.Delete, world: World, now: datetime) -> None:
     """Delete what the catalog, read anew, says may go; then leave the tombstone."""
-    entry = _deletable(action.entry, world, unarchived=action.unarchived)
+    entry = _find_deletable(action.entry, world, unarchived=action.unarchived)
     remove_table(entry, world)
     world.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
 
 
-def _deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
+def _find_deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
     """The entry as it is now; NotReady if its table must not be deleted."""
-    entry = _recorded(planned, world)
+    entry = _read_recorded(planned, world)
     if entry.state is not State.ARCHIVED and not unarchived:
         raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")
     return entry
@@ -222,6 +222,6 @@ def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None)
     return (tables or world.period_tables()).delete(entry)
 
 
-def _recorded(entry: Entry, world: World) -> Entry:
+def _read_recorded(entry: Entry, world: World) -> Entry:
     entries = world.catalog.entries(entry.stream, entry.period.start, entry.period.start, consistent=True)
     return next(recorded for recorded in entries if recorded.period == entry.period)

@@ -13,7 +13,7 @@ from tidetable.config.check import MAX_OPEN_TABLES
 from tidetable.config.check_capacity import MAX_UNITS
 from tidetable.config.demand import SHORTEST, demand
 from tidetable.errors import BadBackfill
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.lifecycle.premake import opening
 from tidetable.lifecycle.reconcile import LEASE, Reconciler, Report, reconcile
 from tidetable.periods import LONGEST
@@ -45,13 +45,13 @@ def open_backfill(
             f" its rollups, too; or compute it anew: tidetable rollup {policy.source} --rebuild"
         )
     requests = [replace(backfill, stream=name) for name in _with_rollups(backfill.stream, reconciler.config)]
-    problems = [problem for request in requests for problem in _problems(request, reconciler)]
+    problems = [problem for request in requests for problem in _find_problems(request, reconciler)]
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
         return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
-    with leased(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
+    with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
         # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
@@ -81,15 +81,15 @@ def end_backfills(
     Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
     """
     if stream not in reconciler.config.streams:
-        raise BadBackfill(_unknown(stream, reconciler.config))
+        raise BadBackfill(_describe_unknown(stream, reconciler.config))
     now = reconciler.clock.now()
     if dry_run:
-        return _ending(stream, reconciler.catalog, span, now)
+        return _find_ending(stream, reconciler.catalog, span, now)
     # A run under way may be making tables for what is taken back here.
-    with leased(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
+    with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
-        ending = _ending(stream, reconciler.catalog, span, now)
+        ending = _find_ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []
         spans = {(backfill.start, backfill.end) for backfill in ending}
@@ -122,7 +122,9 @@ def _with_rollups(stream: str, config: Config) -> list[str]:
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 
-def _ending(stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime) -> list[Backfill]:
+def _find_ending(
+    stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime
+) -> list[Backfill]:
     """The backfills to take back: all, ended backfills included, or the open backfill of exactly that span."""
     if span is None:
         return list(catalog.backfills(stream))
@@ -140,11 +142,11 @@ def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
     return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 
-def _problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
+def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
     now, opened = reconciler.clock.now(), backfill.opened
     policy = reconciler.config.streams.get(backfill.stream)
     if policy is None:
-        yield _unknown(backfill.stream, reconciler.config)
+        yield _describe_unknown(backfill.stream, reconciler.config)
         return
     if not backfill.start < backfill.end:
         yield f"from ({to_text(backfill.start)}) must be before to ({to_text(backfill.end)})"
@@ -171,16 +173,16 @@ def _problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         names = f"{', '.join(gone_labels[:5])}{' and others' if len(gone_labels) > 5 else ''} of {backfill.stream}"
         yield f"{names} are archived or gone: restore them first"
 
-    yield from _beyond_quota(backfill, reconciler)
+    yield from _find_quota_problems(backfill, reconciler)
 
 
-def _beyond_quota(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
+def _find_quota_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
     """At the quota the next period's table cannot be made, so that imports must leave room for it."""
     now, config = reconciler.clock.now(), reconciler.config
     spans = {(backfill.stream, backfill.start, backfill.end)}
     for name in config.streams:
         spans |= {(name, other.start, other.end) for other in _open(name, reconciler.catalog, now)}
-    opened = sum(_tables(config.streams[name], start, end) for name, start, end in spans)
+    opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)
     always, quota = sum(need.tables for need in demand(config)), config.lifecycle.table_quota
     if opened + always > quota:
         yield (
@@ -189,10 +191,10 @@ def _beyond_quota(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         )
 
 
-def _tables(stream: Stream, start: datetime, end: datetime) -> int:
+def _count_tables(stream: Stream, start: datetime, end: datetime) -> int:
     periods = -(-(end - start) // SHORTEST[stream.period]) + 1
     return periods * (2 if stream.layout.parts else 1)
 
 
-def _unknown(stream: str, config: Config) -> str:
+def _describe_unknown(stream: str, config: Config) -> str:
     return f"there is no stream {stream!r}; there are {', '.join(config.streams)}"

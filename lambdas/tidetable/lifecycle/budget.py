@@ -12,7 +12,7 @@ PER_DAY = 27
 SPACING = timedelta(hours=1)
 
 
-def next_decrease(table: Table, now: datetime) -> datetime | None:
+def find_next_decrease(table: Table, now: datetime) -> datetime | None:
     """When the table's capacity may be lowered next; None if now."""
     if table.decreases_today < AT_ONCE or table.last_decrease is None or table.last_decrease.date() < now.date():
         return None

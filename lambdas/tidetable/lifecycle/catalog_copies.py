@@ -12,7 +12,7 @@ from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.observe import RUN_SECONDS
-from tidetable.period_tables import POLL_SECONDS, changing_copies
+from tidetable.period_tables import POLL_SECONDS, describe_changing_copies
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import to_text
 
@@ -51,15 +51,15 @@ def follow_catalog(
         for region, status in sorted(table.copies.items())
         if region in config.replicas and status not in _USABLE
     ]
-    step = _next_step(config, table, now)
+    step = _find_next_step(config, table, now)
     if step is None:
         return troubles
     return [*troubles, step if dry_run else _attempt(step, catalog_table, catalog, tables, now)]
 
 
-def _next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
+def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy | None:
     missing = [region for region in config.replicas if region not in table.copies]
-    if not missing or table.status != "ACTIVE" or changing_copies(table):
+    if not missing or table.status != "ACTIVE" or describe_changing_copies(table):
         return None
     # Another Region in each run: one that refuses its copy keeps no other waiting.
     region = missing[int(now.timestamp()) // RUN_SECONDS % len(missing)]
@@ -91,8 +91,8 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
     and would leave an older copy as a table of its own.
     """
     removed = list[str]()
-    for table in _until_alone(world, catalog_table):
-        if table.status != "ACTIVE" or changing_copies(table):
+    for table in _wait_until_alone(world, catalog_table):
+        if table.status != "ACTIVE" or describe_changing_copies(table):
             continue
         region = min(table.copies)
         try:
@@ -105,7 +105,7 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
     return removed
 
 
-def _until_alone(world: World, catalog_table: str) -> Iterator[Table]:
+def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
     """The catalog's table again and again, until it has no copies; then NotReady if the time is up."""
     while True:
         table = world.tables.describe(catalog_table)

@@ -9,8 +9,8 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.expiry import is_expired
-from tidetable.lifecycle.ladder import level_for
-from tidetable.period_tables import changing_copies, own_copies
+from tidetable.lifecycle.ladder import choose_level
+from tidetable.period_tables import describe_changing_copies, list_own_copies
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -42,7 +42,7 @@ def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
     return entry.state is State.ARCHIVED or is_expired(entry, stream, now)
 
 
-def copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
+def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
     """The Regions that the catalog should name: those with an ACTIVE copy; of a table that goes, none that it did not name."""
     active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
     ending = is_ending(entry, stream, now)
@@ -63,12 +63,12 @@ def fit_copies(
     if table is None or not (entry.replicas or table.copies):
         yield from planned
         return
-    changing = changing_copies(table)
+    changing = describe_changing_copies(table)
     for action in planned:
         if isinstance(action, actions.SetCapacity | actions.SetClass | actions.Delete) and changing:
             yield actions.Deferred(entry, f"{action.name} waits for a copy: {changing}")
-        elif isinstance(action, actions.Delete) and own_copies(entry, table):
-            regions = ", ".join(own_copies(entry, table))
+        elif isinstance(action, actions.Delete) and list_own_copies(entry, table):
+            regions = ", ".join(list_own_copies(entry, table))
             yield actions.DeleteCopy(entry, f"{action.reason}; its copies go first: {regions}", action.unarchived)
         else:
             yield action
@@ -80,11 +80,11 @@ def fit_copies(
 
 def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator[actions.Action]:
     """The next copy: after those of other Regions that are missing, if it was the last to be begun."""
-    missing = _missing(entry, stream, table)
+    missing = _find_missing(entry, stream, table)
     if not missing or table.status != ACTIVE or entry.state is State.CREATING:
         return
     if not table.on_demand:
-        scaling = level_for(entry, stream, now).scaling
+        scaling = choose_level(entry, stream, now).scaling
         if scaling is None or entry.scaling != scaling.text:
             # AWS: the writes must be scaled first, which this run does.
             return
@@ -102,7 +102,7 @@ def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator
 def _find_troubles(
     entry: Entry, stream: Stream, table: Table, now: datetime, *, makes: bool
 ) -> Iterator[actions.CopyTrouble]:
-    for region in own_copies(entry, table):
+    for region in list_own_copies(entry, table):
         status = table.copies[region]
         if status not in _PASSING:
             why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
@@ -110,13 +110,13 @@ def _find_troubles(
     if not makes or not has_copies_made(entry, stream, now) or now < entry.created_at + COPIED_MOST:
         return
     begun_regions = [
-        region for region in _missing(entry, stream, table) if entry.copying and entry.copying[0] == region
+        region for region in _find_missing(entry, stream, table) if entry.copying and entry.copying[0] == region
     ]
-    for region in begun_regions if not changing_copies(table) else ():
+    for region in begun_regions if not describe_changing_copies(table) else ():
         why = f"table {table.name} has no copy in {region} since {to_text(entry.created_at)}"
         yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
 
 
-def _missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
+def _find_missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
     """The Regions without their copy; one that the configuration no longer names gets none."""
     return [region for region in entry.replicas if region in stream.replicas and region not in table.copies]

@@ -14,10 +14,10 @@ from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, S
 from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
-from tidetable.lifecycle.outlook import lead
-from tidetable.lifecycle.premake import periods_to_exist
+from tidetable.lifecycle.outlook import measure_lead
+from tidetable.lifecycle.premake import find_missing_periods
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
-from tidetable.names import table_name
+from tidetable.names import name_table
 from tidetable.periods import Period
 
 # Between two runs of one deploy; a scheduled run that is under way ends within minutes, a table in seconds.
@@ -72,13 +72,13 @@ def deploy(
             report = Report(reconciler.clock.now(), dry_run=False, troubles=[trouble])
         deployed.reports.append(report)
         _look(reconciler, report, deployed)
-        waits, refuses = _unfinished(report, deployed)
+        waits, refuses = _judge_unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
         if not goes_on or remaining() < 2 * PAUSE_SECONDS:
             break
         reconciler.clock.sleep(PAUSE_SECONDS)
-    deployed.failure = _failure(reconciler, deployed, configuration, first=first, began=began)
+    deployed.failure = _find_failure(reconciler, deployed, configuration, first=first, began=began)
     if deployed.failure is None:
         mark(reconciler.catalog, _mark(configuration), reconciler.clock.now())
     return deployed
@@ -106,16 +106,16 @@ def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in reconciler.config.streams.values():
         try:
-            deployed.unmade += _unmade(reconciler, stream, details)
+            deployed.unmade += _find_unmade(reconciler, stream, details)
         except Exception as error:  # what cannot be looked at is a trouble, and hides no other stream
             deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
 
 
-def _unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
+def _find_unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
     now = reconciler.clock.now()
     entries = reconciler.catalog.entries(stream.name, now - stream.late, consistent=True)
-    for period, _ in periods_to_exist(stream, now, entries):
-        table = table_name(reconciler.stage, stream.name, period)
+    for period, _ in find_missing_periods(stream, now, entries):
+        table = name_table(reconciler.stage, stream.name, period)
         yield Unmade(stream.name, table, _is_needed(period, stream, now), None, details.get(table, ""))
     for entry in entries:
         if entry.state is State.CREATING:
@@ -125,10 +125,10 @@ def _unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> 
 
 def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
     """True if events of the writable window need the period's table, or will within its lead time."""
-    return now - stream.late < period.end and period.start <= now + stream.ahead + lead(period)
+    return now - stream.late < period.end and period.start <= now + stream.ahead + measure_lead(period)
 
 
-def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
+def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     """Decide whether another run could make more, and whether AWS refused something."""
     creates = [result for result in report.done if isinstance(result.action, Create | Open)]
     refused = any(result.outcome == "failed" for result in creates) or bool(deployed.troubles)
@@ -137,7 +137,7 @@ def _unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     return waits, refused
 
 
-def _failure(
+def _find_failure(
     reconciler: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime
 ) -> str | None:
     """The reason why the deploy has failed; None if it has not."""
@@ -176,6 +176,6 @@ def _mark(configuration: str) -> str:
     return f"deployed#{configuration}"
 
 
-def entries_named(unmade: list[Unmade]) -> list[str]:
+def name_entries(unmade: list[Unmade]) -> list[str]:
     """The tables that are left to scheduled runs, by name."""
     return sorted(table.table for table in unmade)

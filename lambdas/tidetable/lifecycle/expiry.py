@@ -22,20 +22,20 @@ def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
     return now > closes_at(period, stream)
 
 
-def expires_at(period: Period, stream: Stream) -> datetime:
+def compute_expiry(period: Period, stream: Stream) -> datetime:
     """When the period has been kept for ``retention`` whole periods and every write has settled."""
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
-def settled_at(entry: Entry, late: timedelta) -> datetime:
+def compute_settling(entry: Entry, late: timedelta) -> datetime:
     """The instant from which no write into the entry's table can be under way: its last event was taken long before."""
     closed = entry.period.end + late
     return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
 
 
-def entry_expires_at(entry: Entry, stream: Stream) -> datetime:
+def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
     """When the entry's table expires: its period has expired, and it is neither kept nor open for a backfill any longer."""
-    ends = [expires_at(entry.period, stream), settled_at(entry, stream.late)]
+    ends = [compute_expiry(entry.period, stream), compute_settling(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)
     return max(ends)
@@ -43,9 +43,9 @@ def entry_expires_at(entry: Entry, stream: Stream) -> datetime:
 
 def is_expired(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table is to be archived or deleted, as its stream says."""
-    return stream.on_expiry != "keep" and now > entry_expires_at(entry, stream)
+    return stream.on_expiry != "keep" and now > compute_entry_expiry(entry, stream)
 
 
-def deletable_at(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:
+def compute_deletion(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:
     """The instant from which an archived table may be deleted."""
     return facts.at + policy.delete_grace

@@ -15,7 +15,7 @@ import msgspec
 
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
-from tidetable.config.record import policy_of, policy_text
+from tidetable.config.record import parse_policy, render_policy
 from tidetable.errors import ConfigError
 from tidetable.ports import Catalog, Rollups
 
@@ -36,7 +36,7 @@ class Known:
     troubles: list[str] = field(default_factory=list)
 
 
-def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
+def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     """Compare the configuration with what is recorded; nothing is written."""
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
@@ -45,7 +45,7 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
     known = Known(config)
     streams = dict(config.streams)
     for name, stream in config.streams.items():
-        present = RecordedPolicy(name, policy_text(stream))
+        present = RecordedPolicy(name, render_policy(stream))
         if recorded.get(name) != present:
             known.news.append(present)
     for name, record in recorded.items():
@@ -55,22 +55,22 @@ def known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
         if record.removed is None:
             known.news.append(record._replace(removed=now))
         try:
-            policy = policy_of(name, record.policy)
+            policy = parse_policy(name, record.policy)
         except ConfigError as error:
             known.troubles += error.problems
             continue
-        streams[name] = policy if now < since + DRAINED else at_lowest(policy)
+        streams[name] = policy if now < since + DRAINED else lower_fully(policy)
         known.removed[name] = since
     known.config = msgspec.structs.replace(config, streams=streams)
     return known
 
 
-def recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
+def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
     """The policy that a stream had when it left the configuration; None if no readable policy is recorded."""
     for record in catalog.policies():
         if record.stream == stream:
             with suppress(ConfigError):
-                return policy_of(stream, record.policy)
+                return parse_policy(stream, record.policy)
     return None
 
 
@@ -96,7 +96,7 @@ def describe_error(error: Exception) -> str:
 
 def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
     try:
-        source = policy_of(record.stream, record.policy).source
+        source = parse_policy(record.stream, record.policy).source
     except ConfigError:
         return
     if source:
@@ -106,7 +106,7 @@ def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rol
             find_rollups().stop_noting(source, now)
 
 
-def at_lowest(stream: Stream) -> Stream:
+def lower_fully(stream: Stream) -> Stream:
     """The policy with the lowest units of its ladder at every age, as nobody writes or reads any more."""
     capacity = stream.capacity
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]

@@ -11,8 +11,8 @@ from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
 from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
-from tidetable.periods import Period, containing
-from tidetable.ports import Table, units_of_index
+from tidetable.periods import Period, find_containing
+from tidetable.ports import Table, find_index_units
 from tidetable.times import to_text
 
 # A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
@@ -40,11 +40,11 @@ class Level:
 
     def units(self, current: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
         """The units that a table which has these should get: the same ones, if it needs no change."""
-        return self._fitting((self.write, self.read), current)
+        return self._fit_units((self.write, self.read), current)
 
-    def units_of(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
+    def choose_index_units(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
         """The units that an index which has these should get; of a provisioned level only."""
-        write, read = self._fitting(units_of_index(index, self.index_units, (self.write, self.read)), current)
+        write, read = self._fit_units(find_index_units(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
@@ -55,7 +55,9 @@ class Level:
         """
         current = seen.write, seen.read
         stays = seen.table_class is TableClass.INFREQUENT
-        indexes = self.write is None or all(self.units_of(name, units) == units for name, units in seen.indexes)
+        indexes = self.write is None or all(
+            self.choose_index_units(name, units) == units for name, units in seen.indexes
+        )
         return self.units(current) == current and indexes and (stays or seen.table_class is self.table_class)
 
     def caps(self, table: Table) -> bool:
@@ -67,7 +69,7 @@ class Level:
             return False
         return any(most != self.most for most in (table.most, *table.index_most.values()))
 
-    def _fitting(
+    def _fit_units(
         self, target: tuple[int | None, int | None], current: tuple[int | None, int | None]
     ) -> tuple[int | None, int | None]:
         if self.scaling is None or None in current or None in target:
@@ -80,13 +82,13 @@ class Level:
         return write, read
 
 
-def age_of(period: Period, stream: Stream, now: datetime) -> int:
+def compute_age(period: Period, stream: Stream, now: datetime) -> int:
     """The age in whole periods since the table closed: 0 while it is open or ahead, 1 in the first period after."""
     if now <= closes_at(period, stream):
         return 0
     # A period has closed if its end lies before this instant; the one that holds the instant has not.
     edge = now - stream.late
-    holding = containing(edge, period.kind)
+    holding = find_containing(edge, period.kind)
     return period.until(holding) - (holding.start == edge)
 
 
@@ -95,21 +97,21 @@ def is_past(period: Period, stream: Stream, now: datetime) -> bool:
     return is_closed(period, stream, now) or is_lowered(period, stream, now)
 
 
-def level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
+def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
     """The level that the entry's table should have: that of its age or of a backfill, or what an export may read.
 
     AWS: the write units of a table with copies are on demand or scaled, whatever the configuration says by now.
     """
-    level = _level_for(entry, stream, now, stagger)
+    level = _choose_level(entry, stream, now, stagger)
     scaled = level.scaling is not None and level.scaling.write is not None
     if not entry.replicas or level.write is None or scaled:
         return level
     return Level(None, None, level.table_class, f"{level.reason}, on demand as it has copies")
 
 
-def _level_for(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
+def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
     delay = stagger_of(entry.table, stagger)
-    level = level_of(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
+    level = compute_level(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
         most = stream.capacity.maxima if write is None else None
@@ -137,7 +139,7 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
     return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
 
 
-def level_of(
+def compute_level(
     period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0), *, copied: bool | None = None
 ) -> Level:
     """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier.
@@ -146,7 +148,7 @@ def level_of(
     writes must be scaled. By default it is what the configuration says.
     """
     capacity = stream.capacity
-    age = age_of(period, stream, now - delay)
+    age = compute_age(period, stream, now - delay)
     step = capacity.step_at(age, lowered=is_lowered(period, stream, now - delay))
     reason = f"age {age}: step {step.age} of the ladder"
     if age == 0 and step.is_late:

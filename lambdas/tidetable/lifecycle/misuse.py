@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from tidetable.config import Config, Stream
-from tidetable.config.record import policy_of
+from tidetable.config.record import parse_policy
 from tidetable.errors import ConfigError
 from tidetable.ports import Catalog
 
@@ -29,7 +29,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
             continue
         # A policy that this version cannot read is a trouble of the runs.
         with suppress(ConfigError):
-            former = policy_of(record.stream, record.policy)
+            former = parse_policy(record.stream, record.policy)
             if former.source != stream.source and _holds_anything(record.stream, catalog):
                 kind = "rollup" if stream.source else "stream"
                 yield (

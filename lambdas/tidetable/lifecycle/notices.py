@@ -19,7 +19,7 @@ class Notice:
     detail: dict[str, Any]
 
 
-def notices_of(report: Report, stage: str) -> list[Notice]:
+def make_notices(report: Report, stage: str) -> list[Notice]:
     """The notices of a run, in the order of its actions."""
     return [
         Notice(

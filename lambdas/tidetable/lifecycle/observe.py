@@ -11,10 +11,10 @@ from itertools import takewhile
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.errors import NotReady
-from tidetable.lifecycle.copies import copies_to_mark, is_ending, lacks_copies
-from tidetable.lifecycle.known import Known, describe_error, known_streams
-from tidetable.lifecycle.ladder import level_for
-from tidetable.period_tables import names_of
+from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
+from tidetable.lifecycle.known import Known, describe_error, find_known_streams
+from tidetable.lifecycle.ladder import choose_level
+from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
 
@@ -72,7 +72,7 @@ def observe(
 
     ``planned`` are backfills that are not requested yet; each takes the place of the backfill of the same range.
     """
-    known = known_streams(config, catalog, now)
+    known = find_known_streams(config, catalog, now)
     config = known.config
     observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}
@@ -81,8 +81,8 @@ def observe(
         if only not in (None, name):
             continue
         try:
-            backfills[name] = [] if name in known.removed else _backfills(name, catalog, now, planned)
-            oldest = _oldest_of_interest(stream, catalog, now, backfills[name])
+            backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
+            oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
         except Exception as error:  # one stream's trouble must not keep the next table of another from being made
             observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
@@ -90,8 +90,8 @@ def observe(
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
             names = [entry.table for entry in existing if _is_due(entry, config, now)]
-            attempts = dict(zip(names, pool.map(_attempted(tables.describe), names), strict=True))
-            believed = {entry.table: _believed(entry) for entry in existing if entry.table not in attempts}
+            attempts = dict(zip(names, pool.map(_attempt(tables.describe), names), strict=True))
+            believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
                 stream_entries,
                 {name: table for name, table in (believed | attempts).items() if isinstance(table, Table)},
@@ -102,7 +102,7 @@ def observe(
     return observation
 
 
-def _backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
+def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
     """The backfills that are under way."""
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
@@ -132,7 +132,7 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
         for entry in observed.entries:
             table = observed.tables.get(entry.table)
             stream = observation.config.streams[name]
-            copies = entry.copies if table is None else copies_to_mark(entry, stream, table, now)
+            copies = entry.copies if table is None else find_copies_to_mark(entry, stream, table, now)
             if copies == entry.copies:
                 continue
             try:
@@ -149,7 +149,7 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
 
 def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
     """Give the copies of all of the entry's tables the tags of their tables, which the service does not copy."""
-    for name in names_of(entry) if regions else ():
+    for name in list_names(entry) if regions else ():
         tags = tables.tags(name)
         if not tags:
             raise NotReady(f"the tags of {name} cannot be seen yet")
@@ -172,9 +172,7 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
             observation.troubles.append(f"the horizon of {name} could not be noted: {describe_error(error)}")
 
 
-def _oldest_of_interest(
-    stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]
-) -> datetime | None:
+def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
     """From when on to read entries: those of deleted tables stay for ever, and are read as far as window and backfills reach."""
     horizon = catalog.horizon(stream.name)
     return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
@@ -190,14 +188,14 @@ def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
     stream = config.streams[entry.stream]
     if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):
         return True
-    level = level_for(entry, stream, now, config.lifecycle.stagger)
+    level = choose_level(entry, stream, now, config.lifecycle.stagger)
     if entry.state is not State.RESTORING and not level.suits(entry.seen):
         return True
     turn = int(sha256(entry.table.encode()).hexdigest(), 16) % LOOK_EVERY
     return turn == int(now.timestamp()) // RUN_SECONDS % LOOK_EVERY
 
 
-def _believed(entry: Entry) -> Table | None:
+def _believe_entry(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
     write, read, table_class, indexes = entry.seen
@@ -205,7 +203,7 @@ def _believed(entry: Entry) -> Table | None:
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 
-def _attempted(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:
+def _attempt(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:
     def attempt(name: str) -> Table | str | None:
         try:
             return describe(name)

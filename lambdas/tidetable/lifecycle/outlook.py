@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from tidetable.catalog import Backfill, Entry, State, entry_at
+from tidetable.catalog import Backfill, Entry, State, find_entry_at
 from tidetable.config import Config, Stream
-from tidetable.lifecycle.expiry import entry_expires_at
+from tidetable.lifecycle.expiry import compute_entry_expiry
 from tidetable.lifecycle.observe import Observed
 from tidetable.periods import Period
 from tidetable.times import to_text
@@ -60,7 +60,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         for name, view in observed.items()
         if config.streams[name].on_expiry == "archive"
         for entry in view.entries
-        if entry.state not in _ARCHIVED and now > entry_expires_at(entry, config.streams[name]) + OVERDUE
+        if entry.state not in _ARCHIVED and now > compute_entry_expiry(entry, config.streams[name]) + OVERDUE
     ]
     changes = [_change(config.streams[name], view, now) for name, view in present.items()]
     removed = [
@@ -77,20 +77,20 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
     )
 
 
-def lead(period: Period) -> timedelta:
+def measure_lead(period: Period) -> timedelta:
     """The least time between the creation of a period's table and its first event."""
     return min(LEAD_SHARE * (period.end - period.start), LEAD_MOST)
 
 
 def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
     newest = now + stream.ahead
-    current = entry_at(view.entries, newest)
+    current = find_entry_at(view.entries, newest)
     if current is None:
         return True
     start = current.period.end
-    if newest < start - lead(current.period):
+    if newest < start - measure_lead(current.period):
         return False
-    following = entry_at(view.entries, start)
+    following = find_entry_at(view.entries, start)
     table = view.tables.get(following.table) if following is not None else None
     return table is None or table.status != "ACTIVE"
 
@@ -98,7 +98,7 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
 def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
     """From when the stream's configuration holds, if it does not yet: periods that have their table keep what they had."""
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
-    current = entry_at(entries, now)
+    current = find_entry_at(entries, now)
     if current is None:
         return None
     configured = stream.period, stream.layout
@@ -108,11 +108,11 @@ def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
     if not differing:
         return None
     last = differing[-1]
-    what = ", ".join(_differences(stream, last))
+    what = ", ".join(_find_differences(stream, last))
     return f"{stream.name}: {what} from {to_text(last.period.end)} on"
 
 
-def _differences(stream: Stream, entry: Entry) -> Iterator[str]:
+def _find_differences(stream: Stream, entry: Entry) -> Iterator[str]:
     if stream.period is not entry.period.kind:
         yield f"period {entry.period.kind} -> {stream.period}"
     old, new = entry.layout, stream.layout

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
-from tidetable.lifecycle.budget import next_decrease
+from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.expiry import closes_at, deletable_at, entry_expires_at, is_closed, is_expired
-from tidetable.lifecycle.ladder import RAISED, Level, is_past, level_for
+from tidetable.lifecycle.expiry import closes_at, compute_deletion, compute_entry_expiry, is_closed, is_expired
+from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.premake import opening, periods_to_exist
-from tidetable.lifecycle.specs import table_spec
-from tidetable.names import table_name
-from tidetable.period_tables import passes, table_tags
+from tidetable.lifecycle.premake import find_missing_periods, opening
+from tidetable.lifecycle.specs import make_table_spec
+from tidetable.names import name_table
+from tidetable.period_tables import make_table_tags, passes
 from tidetable.ports import Table
 from tidetable.times import to_text
 
@@ -32,10 +32,10 @@ def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Obser
         action for name, view in observed.items() for action in _plan(config, stage, config.streams[name], now, view)
     ]
     planned.sort(key=lambda action: (action.rank, action.entry.period.start))
-    return list(_capped(planned, config.lifecycle.max_deletes))
+    return list(_cap_deletions(planned, config.lifecycle.max_deletes))
 
 
-def _capped(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Action]:
+def _cap_deletions(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Action]:
     """No more deletions than one run may do; the oldest periods first, the others wait for later runs."""
     deletions = 0
     for action in planned:
@@ -49,9 +49,11 @@ def _capped(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Ac
 
 
 def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[actions.Action]:
-    missing = periods_to_exist(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
+    missing = (
+        find_missing_periods(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
+    )
     for period, opened in missing:
-        table = table_name(stage, stream.name, period)
+        table = name_table(stage, stream.name, period)
         entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
         entry = replace(entry, replicas=stream.replicas)
         why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
@@ -78,10 +80,10 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
-    level = level_for(entry, stream, now, config.lifecycle.stagger)
+    level = choose_level(entry, stream, now, config.lifecycle.stagger)
     # A table that is made after its period, for late events at the most, needs no head start.
     young = not is_past(entry.period, stream, now)
-    spec = table_spec(entry, stream, level, table_tags(stage, stream.name, entry.period.label), young=young)
+    spec = make_table_spec(entry, stream, level, make_table_tags(stage, stream.name, entry.period.label), young=young)
     return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
 
@@ -104,7 +106,7 @@ def _tend(
 ) -> Iterator[actions.Action]:
     """Plan the actions for a period that has its table."""
     closed = is_closed(entry.period, stream, now)
-    stuck = _stuck(entry, table, now)
+    stuck = _find_stuck(entry, table, now)
     if stuck is not None:
         # What the catalog alone decides goes on, and so does a deletion, which such a table still takes.
         yield stuck
@@ -122,12 +124,12 @@ def _tend(
         yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     ending = list(_expire(config, stream, entry, now)) if is_expired(entry, stream, now) else []
     stagger = config.lifecycle.stagger
-    level = level_for(entry, stream, now, stagger)
+    level = choose_level(entry, stream, now, stagger)
     # A table that goes in this run needs no other capacity, unless it is for its export.
     if table is not None and (not ending or level.reason == RAISED):
-        yield from _level(entry, table, level, now)
+        yield from _plan_level(entry, table, level, now)
     if table is not None:
-        yield from _scaling(entry, level)
+        yield from _plan_scaling(entry, level)
     if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
         yield _close(entry, stream)
     yield from ending
@@ -141,7 +143,7 @@ def _close(entry: Entry, stream: Stream) -> actions.Close:
     return actions.Close(entry, f"its latest event could come until {to_text(end)}")
 
 
-def _stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
+def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
     """A table for which every change would only wait: its state stays, or it has been in the making for too long."""
     if table is None:
         return None
@@ -156,7 +158,7 @@ def _stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | 
     return None
 
 
-def _scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
+def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
     """Auto scaling from when the table has its units until it steps down from them."""
     if entry.scaled and level.scaling is None:
         yield actions.Unscale(entry, level.reason)
@@ -164,32 +166,37 @@ def _scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
         yield actions.Scale(entry, level.reason, level.scaling)
 
 
-def _level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
+def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
     """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
-        changes += [(current, level.units_of(name, current)) for name, current in table.index_units.items()]
+        changes += [(current, level.choose_index_units(name, current)) for name, current in table.index_units.items()]
     changes = [(current, target) for current, target in changes if current != target]
     if changes:
         lowers = any(
             _lowers(before, after) for current, target in changes for before, after in zip(current, target, strict=True)
         )
-        until = next_decrease(table, now) if lowers else None
+        until = find_next_decrease(table, now) if lowers else None
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
-            yield actions.Deferred(entry, f"capacity {_units(level)} deferred until {to_text(until)}: {used}")
+            yield actions.Deferred(entry, f"capacity {_describe_units(level)} deferred until {to_text(until)}: {used}")
         else:
-            yield actions.SetCapacity(entry, f"{_units(table)} to {_units(level)}; {_why(entry, level)}", level, lowers)
+            yield actions.SetCapacity(
+                entry,
+                f"{_describe_units(table)} to {_describe_units(level)}; {_explain_level(entry, level)}",
+                level,
+                lowers,
+            )
     elif level.caps(table):
-        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_why(entry, level)}", level)
+        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_explain_level(entry, level)}", level)
     stays = table.table_class is TableClass.INFREQUENT
     if table.table_class is not level.table_class and not stays:
         yield actions.SetClass(
-            entry, f"{table.table_class} to {level.table_class}; {_why(entry, level)}", level.table_class
+            entry, f"{table.table_class} to {level.table_class}; {_explain_level(entry, level)}", level.table_class
         )
 
 
-def _why(entry: Entry, level: Level) -> str:
+def _explain_level(entry: Entry, level: Level) -> str:
     """The ladder's reason, unless the table had what it should when it was last seen."""
     put_back = entry.seen is not None and level.suits(entry.seen)
     return f"changed by hand, put back; {level.reason}" if put_back else level.reason
@@ -197,7 +204,7 @@ def _why(entry: Entry, level: Level) -> str:
 
 def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
     """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
-    since = f"expired at {to_text(entry_expires_at(entry, stream))}"
+    since = f"expired at {to_text(compute_entry_expiry(entry, stream))}"
     policy = config.lifecycle
     if stream.on_expiry == "delete":
         if policy.delete_expired:
@@ -206,7 +213,7 @@ def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iter
     archived = entry.archive if entry.state is State.ARCHIVED else None
     if archived is None:
         yield actions.Archive(entry, since)
-    grace_over = deletable_at(archived, policy) <= now if archived is not None else not policy.delete_grace
+    grace_over = compute_deletion(archived, policy) <= now if archived is not None else not policy.delete_grace
     if policy.delete_expired and grace_over:
         yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
 
@@ -220,5 +227,5 @@ def _lowers(before: int | None, after: int | None) -> bool:
     return before is not None and after is not None and after < before
 
 
-def _units(level: Level | Table) -> str:
+def _describe_units(level: Level | Table) -> str:
     return "on-demand" if level.write is None else f"{level.write}/{level.read}"

@@ -8,7 +8,7 @@ from functools import reduce
 
 from tidetable.catalog import Backfill, Entry, Opened
 from tidetable.config import Stream
-from tidetable.periods import Kind, Period, containing
+from tidetable.periods import Kind, Period, find_containing
 
 # From long to short: an hour fits into every gap that whole hours leave.
 _FINER: dict[Kind, tuple[Kind, ...]] = {
@@ -19,7 +19,7 @@ _FINER: dict[Kind, tuple[Kind, ...]] = {
 }
 
 
-def periods_to_exist(
+def find_missing_periods(
     stream: Stream, now: datetime, entries: Sequence[Entry], backfills: Sequence[Backfill] = ()
 ) -> list[tuple[Period, Opened | None]]:
     """The periods that need a table and that the catalog does not have, oldest first, and the backfill that opens each.
@@ -30,7 +30,7 @@ def periods_to_exist(
     left out.
     """
     newest = now + stream.ahead
-    end = containing(newest, stream.period).shift(stream.premake).end
+    end = find_containing(newest, stream.period).shift(stream.premake).end
     claims = sorted(entry.period for entry in entries)
     # The window comes first: its periods do not belong to a backfill.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
@@ -42,7 +42,7 @@ def periods_to_exist(
         while at < stop:
             period = next((claim for claim in claims if at in claim), None)
             if period is None:
-                period = _fitting(stream.period, at, claims)
+                period = _find_fitting(stream.period, at, claims)
                 missing.append((period, opening(period, open_now) if opened else None))
                 claims.append(period)
             at = period.end
@@ -55,7 +55,7 @@ def opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
     return reduce(Opened.joined, opened) if opened else None
 
 
-def _fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
+def _find_fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
     """The longest period at an instant that overlaps no claim."""
-    candidates = (containing(at, finer) for finer in _FINER[kind])
+    candidates = (find_containing(at, finer) for finer in _FINER[kind])
     return next(period for period in candidates if not any(period.overlaps(claim) for claim in claims))

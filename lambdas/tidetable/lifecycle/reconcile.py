@@ -12,7 +12,7 @@ from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
 from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
 from tidetable.feed.mappings import FeedStep, FeedTables
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
@@ -27,7 +27,7 @@ from tidetable.lifecycle.observe import (
 )
 from tidetable.lifecycle.outlook import Outlook, outlook
 from tidetable.lifecycle.plan import plan
-from tidetable.period_tables import at_most
+from tidetable.period_tables import limit_time
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
 from tidetable.times import to_text
@@ -138,7 +138,7 @@ class Reconciler:
     # The catalog's name, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
-    def feed_tables(self, config: Config | None = None) -> FeedTables | None:
+    def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
         """The tables of streams with a feed, and their mappings."""
         if self.mappings is None:
             return None
@@ -169,13 +169,13 @@ def reconcile(
 
     One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
     """
-    remaining = at_most((LEASE_MOST - _ENDING).total_seconds(), reconciler.clock, remaining)
+    remaining = limit_time((LEASE_MOST - _ENDING).total_seconds(), reconciler.clock, remaining)
     real = reconciler.clock.now()
     report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
         _run(reconciler, report, remaining, select, planned)
         return report
-    with leased(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining()) + _ENDING) as free:
+    with hold_lease(reconciler.catalog, LEASE, owner, real, timedelta(seconds=remaining()) + _ENDING) as free:
         if free:
             _run(reconciler, report, remaining, select)
         else:
@@ -211,9 +211,9 @@ def _run(
     remember_copies(reconciler.catalog, reconciler.tables, observation, report.now)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):
-        world.patience = at_most(RANK_SECONDS, reconciler.clock, remaining)
+        world.patience = limit_time(RANK_SECONDS, reconciler.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
-    report.tables = len(_tables_after(there, report.done))
+    report.tables = len(_predict_tables(there, report.done))
     _follow_feeds(reconciler, observation, report)
     _follow_catalog(reconciler, report)
     remember_tables(reconciler.catalog, observation)
@@ -237,7 +237,7 @@ def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Repo
 
     A run for one stream leaves them to the next scheduled run.
     """
-    feeds = reconciler.feed_tables()
+    feeds = reconciler.make_feed_tables()
     if feeds is None or report.only is not None:
         return
     periods: dict[str, Sequence[Entry]] = {}
@@ -264,7 +264,7 @@ def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
         report.catalog_copies = [CatalogCopy("copy", reconciler.config.replicas[0], "failed", why)]
 
 
-def _tables_after(there: set[str], done: Sequence[Done]) -> set[str]:
+def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
     """The tables that exist once a run's creations and deletions are done."""
     tables = set(there)
     for attempt in done:

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.lifecycle.known import describe_error, known_streams
+from tidetable.lifecycle.known import describe_error, find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
@@ -40,7 +40,7 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     with ExitStack() as leases:
         _wait_for_lease(world, LEASE, owner, leases)
         removed = Removed()
-        entries = list(_entries(config, world, now))
+        entries = list(_find_entries(config, world, now))
         with world.pools(_AT_ONCE) as pool:
             list(pool.map(lambda entry: _attempt(entry, world, now, owner, removed), entries))
     if removed.failed:
@@ -49,10 +49,10 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     return removed
 
 
-def _entries(config: Config, world: World, now: datetime) -> Iterator[Entry]:
+def _find_entries(config: Config, world: World, now: datetime) -> Iterator[Entry]:
     """The entries whose tables are to go: archived periods have theirs for a time, and restored ones have theirs again."""
     # A removed stream's last policy decides, too.
-    for stream in known_streams(config, world.catalog, now).config.streams.values():
+    for stream in find_known_streams(config, world.catalog, now).config.streams.values():
         if stream.removal == "delete":
             entries = world.catalog.entries(stream.name, consistent=True)
             yield from (entry for entry in entries if entry.state is not State.DELETED)
@@ -72,7 +72,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
     # A removal may take longer than a lease lasts.
-    world.catalog.acquire(LEASE, owner, world.clock.now(), _length(world))
+    world.catalog.acquire(LEASE, owner, world.clock.now(), _choose_lease_length(world))
     with ExitStack() as leases:
         if entry.state is State.RESTORING:
             # A restore that is under way would make the table again. It may have been begun and left, too.
@@ -86,13 +86,15 @@ def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
 def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> None:
     """Take a lease as soon as it is free; NotReady if the time is up before. A dead run's lease runs out by itself."""
     while True:
-        if leases.enter_context(leased(world.catalog, lease, owner, world.clock.now(), _length(world))):
+        if leases.enter_context(
+            hold_lease(world.catalog, lease, owner, world.clock.now(), _choose_lease_length(world))
+        ):
             return
         if world.remaining() < 2 * _WAIT_SECONDS:
             raise NotReady(f"{lease} is under way; delete the stack again in a few minutes")
         world.clock.sleep(_WAIT_SECONDS)
 
 
-def _length(world: World) -> timedelta:
+def _choose_lease_length(world: World) -> timedelta:
     """The length of a lease: a removal that dies must not prevent the next."""
     return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)

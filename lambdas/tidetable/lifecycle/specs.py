@@ -12,7 +12,9 @@ from tidetable.lifecycle.ladder import Level
 from tidetable.ports import TableSpec
 
 
-def table_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str], *, young: bool) -> TableSpec:
+def make_table_spec(
+    entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str], *, young: bool
+) -> TableSpec:
     """The specification of an entry's table at a level of its stream's ladder.
 
     ``own_tags`` prove that the table is the pipeline's; they come before the stream's. Only a ``young`` table, whose events are
@@ -36,14 +38,14 @@ def table_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str
     )
 
 
-def filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
+def make_filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
     """The specification of a table that is filled from its archive: on demand, whatever the level.
 
     The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
     It has the change stream of the configuration alone: events that a restore writes are not changes for a feed. It gets no
     copies.
     """
-    spec = table_spec(entry, stream, level, own_tags, young=False)
+    spec = make_table_spec(entry, stream, level, own_tags, young=False)
     return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream, copied=False)
 
 

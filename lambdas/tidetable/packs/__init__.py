@@ -5,7 +5,7 @@ in ``keys/pack.py``.
 """
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body
-from tidetable.packs.items import Opened, open_item, pack_item, places_of
+from tidetable.packs.items import Opened, list_places, open_item, pack_item
 from tidetable.packs.making import PackedItem, PackSet, Rows, make_packs, pack_rows
 from tidetable.packs.walk import Run, Settled, Walk, walk
 
@@ -26,6 +26,6 @@ __all__ = [
     "open_item",
     "pack_item",
     "pack_rows",
-    "places_of",
+    "list_places",
     "walk",
 ]

@@ -15,7 +15,7 @@ import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.events import JsonObject
-from tidetable.packs.numbers import encode_lines, sent_lines
+from tidetable.packs.numbers import encode_lines, encode_sent_lines
 
 FORMAT = 1
 # Events of more kinds than these are kept as rows.
@@ -82,10 +82,12 @@ def encode_body(
     names = sorted(set(series))
     numbers = {name: number for number, name in enumerate(names)}
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
-    before = _common_start(times[0][: _TIME - len(after)], times[-1])
-    shapes, which = _shapes_of(datas)
-    columns = _columns_of(shapes, which, datas, encode_lines)
-    kind, id_bytes, id_texts, others = _pack_ids(times, series, ids, lambda: _texts(shapes, which, columns, count))
+    before = _find_common_start(times[0][: _TIME - len(after)], times[-1])
+    shapes, which = _find_shapes(datas)
+    columns = _encode_columns(shapes, which, datas, encode_lines)
+    kind, id_bytes, id_texts, others = _pack_ids(
+        times, series, ids, lambda: _decode_texts(shapes, which, columns, count)
+    )
     return _ENCODE(
         _Body(
             before,
@@ -117,7 +119,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
         count = len(times)
         which = decoded.which_series
         series = [decoded.series[number] for number in which] if which else decoded.series * count
-        texts = _texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
+        texts = _decode_texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
         ids = _unpack_ids(decoded, times, series, texts)
     except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
         raise DamagedPack(f"its body cannot be read: {error}") from error
@@ -129,13 +131,13 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
 
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
     """The ids of events that were sent without an id; a time is None if it was not sent, either."""
-    shapes, which = _shapes_of(datas)
-    texts = _texts(shapes, which, _columns_of(shapes, which, datas, sent_lines), len(datas))
+    shapes, which = _find_shapes(datas)
+    texts = _decode_texts(shapes, which, _encode_columns(shapes, which, datas, encode_sent_lines), len(datas))
     rows = zip(series, times, texts, strict=True)
-    return [_derived(name, time, text) if time else _derived_timeless(name, "", text) for name, time, text in rows]
+    return [_derive_id(name, time, text) if time else _derive_timeless_id(name, "", text) for name, time, text in rows]
 
 
-def _columns_of(
+def _encode_columns(
     shapes: Sequence[Sequence[str] | None],
     which: Sequence[int],
     datas: Sequence[JsonObject],
@@ -156,7 +158,7 @@ def _columns_of(
     return columns
 
 
-def _common_start(first: str, last: str) -> str:
+def _find_common_start(first: str, last: str) -> str:
     """The common beginning of two texts. In a sorted list, all texts between them have it, too."""
     length = next(
         (n for n, (character, other) in enumerate(zip(first, last, strict=False)) if character != other), len(first)
@@ -164,7 +166,7 @@ def _common_start(first: str, last: str) -> str:
     return first[:length]
 
 
-def _shapes_of(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
+def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
     """The names that events have, each in the order of the names, and which of these each event has (none if all are alike)."""
     orders = {names: sorted(names) for names in set(map(tuple, datas))}
     shapes: list[list[str] | None] = []
@@ -179,19 +181,21 @@ def _shapes_of(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], lis
     return shapes, [numbers[names] for names in map(tuple, datas)]
 
 
-def _texts(
+def _decode_texts(
     shapes: Sequence[Sequence[str] | None], which: Sequence[int], columns: Sequence[bytes], count: int
 ) -> list[str]:
     """The JSON of each event's data."""
     each_column = iter(columns)
-    rows = [_rows(shape, each_column, which.count(number) if which else count) for number, shape in enumerate(shapes)]
+    rows = [
+        _decode_rows(shape, each_column, which.count(number) if which else count) for number, shape in enumerate(shapes)
+    ]
     if not which:
         return rows[0]
     following = [iter(some) for some in rows]
     return [next(following[number]) for number in which]
 
 
-def _rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
+def _decode_rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
     """The JSON of the events of one shape."""
     if shape is None:
         return next(columns).decode().split("\n")
@@ -222,7 +226,7 @@ def _pack_ids(
     if {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]
         together = "".join(digits)
-        if len(together) == _DIGITS * len(ids) and set(together) <= _HEX and [*map(_uuid, digits)] == list(ids):
+        if len(together) == _DIGITS * len(ids) and set(together) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
             return _UUIDS, bytes.fromhex(together), [], []
     return _TEXT, b"", list(ids), []
 
@@ -238,24 +242,24 @@ def _unpack_ids(body: _Body, times: Sequence[str], series: Sequence[str], texts:
             ids[number] = id
         return ids
     if body.ids == _UUIDS:
-        return list(map(_uuid, digits))
+        return list(map(_format_uuid, digits))
     if body.ids == _HEXADECIMAL:
         return digits
     raise ValueError(f"ids of the unknown kind {body.ids}")
 
 
-def _uuid(digits: str) -> str:
+def _format_uuid(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _derived(series: str, time: str, text: str) -> str:
+def _derive_id(series: str, time: str, text: str) -> str:
     """The id that ingest derives from an event that was sent without one."""
     return sha256(f'[{_QUOTE(series).decode()},"{time}",{text}]'.encode()).hexdigest()[:_DIGITS]
 
 
-def _derived_timeless(series: str, _: str, text: str) -> str:
+def _derive_timeless_id(series: str, _: str, text: str) -> str:
     """The same of an event that was sent without a time, too."""
     return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
 
 
-_DERIVE: dict[int, Callable[[str, str, str], str]] = {_DERIVED: _derived, _DERIVED_TIMELESS: _derived_timeless}
+_DERIVE: dict[int, Callable[[str, str, str], str]] = {_DERIVED: _derive_id, _DERIVED_TIMELESS: _derive_timeless_id}

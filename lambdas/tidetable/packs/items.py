@@ -17,7 +17,7 @@ from tidetable.events import Item
 from tidetable.keys import Key, Layout, escape
 from tidetable.keys.pack import address, is_pack, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
-from tidetable.packs.numbers import settled_text
+from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
 
 
@@ -51,7 +51,7 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
-        value = settled_text(item["data"]) if plain else item
+        value = settle_text(item["data"]) if plain else item
         return Opened(pk, sk[:27], sk[:27], "", at, [sk], [value])
     name = parse_sort_key(sk)
     where = f"the pack {pk}, {sk}"
@@ -63,23 +63,23 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
         columns = decode_body(body, int(item.get("format", 0)))
     except (DamagedPack, ValueError) as error:
         return Opened(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
-    places = places_of(columns, layout)
+    places = list_places(columns, layout)
     return Opened(address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
 
 
-def places_of(columns: Columns, layout: Layout) -> list[str]:
+def list_places(columns: Columns, layout: Layout) -> list[str]:
     """The sort keys that events would have as plain items."""
     times, series, ids = columns.times, columns.series, columns.ids
     timely = layout.partition_by == "time"
-    if _escapes(ids):
+    if _needs_escapes(ids):
         ids = list(map(escape, ids))
     if not timely:
         return list(map("#".join, zip(times, ids, strict=True)))
-    if _escapes(series):
+    if _needs_escapes(series):
         series = list(map(escape, series))
     return list(map("#".join, zip(times, series, ids, strict=True)))
 
 
-def _escapes(names: Sequence[str]) -> bool:
+def _needs_escapes(names: Sequence[str]) -> bool:
     together = "".join(names)
     return "#" in together or "%" in together

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout, unescape
-from tidetable.keys.pack import PackName, address, hash_of, pack_key, shifted
+from tidetable.keys.pack import PackName, address, hash_of, pack_key, shift_time
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.ports import Compressor
@@ -72,14 +72,14 @@ def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> PackSet:
     if layout.pack is None:
         raise ValueError("the layout has no packs")
     pack_set = PackSet()
-    for logical, numbers, places in _partition(rows, layout):
+    for logical, numbers, places in _partition_rows(rows, layout):
         packer = _Packer(rows, layout, compressor, logical, numbers, pack_set)
-        for run in _runs(places, layout.pack.span):
+        for run in _cut_runs(places, layout.pack.span):
             packer.pack(run)
     return pack_set
 
 
-def _partition(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
+def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
     """Each logical partition with the numbers of the events by their places, and its places in order."""
     if layout.partition_by == "series":
         groups: dict[str, dict[str, int]] = {}
@@ -91,21 +91,21 @@ def _partition(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, i
     places = sorted(numbers)
     while places:
         bucket = to_text(layout.bucket_start(from_text(places[0][:_TIME])))
-        end = bisect_left(places, shifted(bucket, layout.bucket))
+        end = bisect_left(places, shift_time(bucket, layout.bucket))
         yield bucket, numbers, places[:end]
         places = places[end:]
 
 
-def _runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
+def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
     """Places in order, cut where they are as much as ``span`` seconds apart from the first."""
     start = 0
     while start < len(places):
-        end = bisect_left(places, shifted(places[start][:_TIME], span), start)
+        end = bisect_left(places, shift_time(places[start][:_TIME], span), start)
         yield places[start:end]
         start = end
 
 
-def _parted(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
+def _part_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
     """Events that are too much for one pack: each large one alone, if there are any, or so many parts."""
     large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
     if any(large):
@@ -137,13 +137,13 @@ class _Packer:
         members = _pick(self.numbers, places)
         datas, ats = _pick(self.rows.datas, members), self.rows.ats
         each = [ats] if isinstance(ats, int) else _pick(ats, members)
-        body = self._body(places, datas, each if len(set(each)) > 1 else None)
+        body = self._encode_body(places, datas, each if len(set(each)) > 1 else None)
         payload = self.compressor.compress(body)
         if len(payload) > most:
             if len(places) == 1:
                 self.pack_set.alone += members
                 return
-            for some in _parted(places, datas, -(-len(payload) // most), most):
+            for some in _part_large(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
             return
         name = PackName(places[-1][:_TIME], hash_of(body))
@@ -151,7 +151,7 @@ class _Packer:
         item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
         self.pack_set.packs.append(PackedItem(item, address(key.pk, name), members))
 
-    def _body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
+    def _encode_body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
         whole = "#".join(places)
         names = whole.split("#")
         if self.layout.partition_by == "time":

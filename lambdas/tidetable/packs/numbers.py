@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Raw
 
 from tidetable.exact import canonical_json, decode_json, encode_json
-from tidetable.keys import number_text
-from tidetable.values import item_bytes
+from tidetable.keys import render_number
+from tidetable.values import count_item_bytes
 
 # An exponent, a zero at the end of a fraction, or a zero with a sign. Texts may look so, too: that costs time, and no more.
 _UNUSUAL = re.compile(rb"[0-9][eE][+-]?[0-9]|\.[0-9]*0(?![0-9])|-0(?![0-9.])").search
@@ -32,7 +32,7 @@ def encode_lines(values: Sequence[Any]) -> bytes:
     DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values may be
     ``Raw``, or objects of these; ValueError if DynamoDB would refuse such a value.
     """
-    values, text = _sent_lines(values)
+    values, text = _encode_sent_lines(values)
     kinds = set(map(type, values))
     if kinds <= _FLAT or _are_texts(text, len(values)):
         return text
@@ -40,15 +40,15 @@ def encode_lines(values: Sequence[Any]) -> bytes:
         trimmed = _ZEROS(rb"\1", text).replace(b".\n", b"\n") if b"." in text and b"0\n" in text else text
         if b"-0\n" not in trimmed:
             return trimmed
-    return _ENCODE_LINES([_settled(value) for value in values]) if _UNUSUAL(text) else text
+    return _ENCODE_LINES([_settle_value(value) for value in values]) if _UNUSUAL(text) else text
 
 
-def sent_lines(values: Sequence[Any]) -> bytes:
+def encode_sent_lines(values: Sequence[Any]) -> bytes:
     """JSON values as canonical text, a line each, with numbers as they were sent."""
-    return _sent_lines(values)[1]
+    return _encode_sent_lines(values)[1]
 
 
-def _sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
+def _encode_sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
     """Values and their canonical text; values that are ``Raw`` are decoded unless they are canonical as they are."""
     text = _ENCODE_LINES(values)
     if type(values[0]) is Raw:
@@ -61,7 +61,7 @@ def _sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
     else:
         return values, text
     for data in checked:
-        item_bytes({"data": data})
+        count_item_bytes({"data": data})
     return values, _ENCODE_LINES(values)
 
 
@@ -83,20 +83,20 @@ def _are_texts(text: bytes, count: int) -> bool:
     return text[:1] == b'"' and text.count(b'\n"') == count - 1
 
 
-def settled_text(data: Any) -> str:
+def settle_text(data: Any) -> str:
     """One JSON value as ``encode_lines`` writes it, without the end of the line."""
-    return canonical_json(_settled(data)).decode()
+    return canonical_json(_settle_value(data)).decode()
 
 
-def _settled(value: Any) -> Any:
+def _settle_value(value: Any) -> Any:
     kind = type(value)
     if kind is Decimal:
         # A Decimal of less than 1E-6 would be written with an exponent.
-        return msgspec.Raw(number_text(value).encode())
+        return msgspec.Raw(render_number(value).encode())
     if kind is Raw:
-        return _settled(decode_json(value))
+        return _settle_value(decode_json(value))
     if kind is dict:
-        return {name: _settled(inner) for name, inner in value.items()}
+        return {name: _settle_value(inner) for name, inner in value.items()}
     if kind is list:
-        return [_settled(inner) for inner in value]
+        return [_settle_value(inner) for inner in value]
     return value

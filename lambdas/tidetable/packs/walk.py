@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from tidetable.events import Item
-from tidetable.keys.pack import shifted
+from tidetable.keys.pack import shift_time
 from tidetable.packs.items import Opened
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
@@ -73,7 +73,7 @@ class Walk:
 
         Answers the edge: every event after it is settled, newest first; every event before it, oldest first.
         """
-        edge = self.edge_of(newest)
+        edge = self.find_edge(newest)
         cut = bisect_left(self._order, edge)
         if self._ascending:
             ready, self._order = self._order[:cut], self._order[cut:]
@@ -82,9 +82,9 @@ class Walk:
         self._settle(ready)
         return edge
 
-    def edge_of(self, newest: str) -> str:
+    def find_edge(self, newest: str) -> str:
         """The place between what is settled and what is not, where items have come to a newest time."""
-        return (shifted(newest, -self._span) if self._ascending else newest) + _AFTER
+        return (shift_time(newest, -self._span) if self._ascending else newest) + _AFTER
 
     def take(self, item: Opened) -> None:
         """Take an item's events in."""
@@ -110,7 +110,7 @@ class Walk:
 
 
 def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
-    """The runs of a ``Walk`` over items, which hold everything of ``key_range``; no item is read before it is needed."""
+    """The runs of a ``Walk`` over items, which hold everything of ``find_key_range``; no item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
     for item in opened:
         edge = walked.pass_to(item.newest)

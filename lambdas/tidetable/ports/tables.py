@@ -15,13 +15,13 @@ from tidetable.keys import Index
 _Units = TypeVar("_Units", bound=tuple[int | None, int | None])
 
 
-def units_of_index(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
+def find_index_units(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
     """The write and read units of an index: its own, or as many as its ``table`` has."""
     return index_units.get(index, table)
 
 
 class TableSpec(msgspec.Struct, frozen=True):
-    """A table to create. Units are None for on-demand tables; ``units_of_index`` says what an index gets.
+    """A table to create. Units are None for on-demand tables; ``find_index_units`` says what an index gets.
 
     ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
     ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that

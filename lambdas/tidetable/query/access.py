@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tidetable.conditions import Condition, Names, numbers_of
+from tidetable.conditions import Condition, Names, read_numbers
 from tidetable.keys import WHOLE, Index, Layout
-from tidetable.keys.hierarchy import join_levels, level_of, text_level
+from tidetable.keys.hierarchy import join_levels, make_level, make_text_level
 from tidetable.keys.index import MAX_VALUE_BYTES
 
 # AWS bills half a unit for each range at the least: a query that names many values names them to a filter instead.
@@ -38,7 +38,7 @@ class Access(msgspec.Struct, frozen=True):
     gathers: bool = False
 
 
-def access_to(
+def choose_access(
     layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
 ) -> Access | None:
     """The cheapest way into a period that is not a scan; None if there is none.
@@ -54,10 +54,10 @@ def access_to(
     replica = layout.replica if low and not consistent else None
     ways: list[Access] = []
     if not (by_series and names.series) and not consistent:
-        ways += _indexed(layout.indexes, conditions)
-        ways += _sorted_ways([index for index in layout.indexes if not index.local], conditions)
+        ways += _find_indexed(layout.indexes, conditions)
+        ways += _find_sorted([index for index in layout.indexes if not index.local], conditions)
     if readable and replica is None:
-        ways += _sorted_ways([index for index in layout.indexes if index.local], conditions)
+        ways += _find_sorted([index for index in layout.indexes if index.local], conditions)
     if readable and share < GATHERED_SHARE:
         ways = [way for way in ways if not way.gathers]
     if ways:
@@ -69,22 +69,22 @@ def access_to(
     return Access(replica, (), conditions)
 
 
-def _indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
+def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
     """The indexes whose partition key the conditions name by equality; indexes that also name a kind come first."""
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
-            way = _by_value(index, conditions)
+            way = _find_by_value(index, conditions)
             if way is not None:
                 yield way
 
 
-def _by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
+def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
     """The way by equality of what a global index is partitioned by; None if the conditions do not name it."""
     if index.partition_by == WHOLE:
         return Access(index, [index.logical(WHOLE)], conditions)
-    used = _used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
+    used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
     kind = used[0].texts()[0] if len(used) > 1 else ""
-    partitions = logical_partitions(index, used[-1].texts(), kind) if used else []
+    partitions = name_partitions(index, used[-1].texts(), kind) if used else []
     # A value by itself is always looked for in an index, however many suffixes that has.
     if not used or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
         return None
@@ -93,14 +93,14 @@ def _by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
     return Access(index, partitions, tuple(other for other in conditions if other not in implied))
 
 
-def _sorted_ways(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
+def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
     """The indexes, sorted by levels, whose first level the conditions name."""
     for index in indexes:
         if not index.levels:
             continue
         # The partitions of a local index are the table's, which the planner knows.
-        way = Access(index, (), conditions) if index.local else _by_value(index, conditions)
-        named_heads = None if way is None else _heads_of(index.levels, conditions)
+        way = Access(index, (), conditions) if index.local else _find_by_value(index, conditions)
+        named_heads = None if way is None else _find_heads(index.levels, conditions)
         if way is None or named_heads is None:
             continue
         heads, implied, whole = named_heads
@@ -113,7 +113,7 @@ def _sorted_ways(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
         yield replace(way, conditions=other_conditions, heads=heads, gathers=not whole)
 
 
-def _heads_of(
+def _find_heads(
     levels: Sequence[str], conditions: tuple[Condition, ...]
 ) -> tuple[list[str], set[Condition], bool] | None:
     """The beginnings of sort keys that the conditions name, which of them they imply, and whether they name every level.
@@ -124,30 +124,30 @@ def _heads_of(
     for field in levels:
         equal = next((condition for condition in conditions if condition.field == field and condition.equals), None)
         if equal is not None:
-            heads = [head + join_levels([level]) for head in heads for level in levels_of(equal)]
+            heads = [head + join_levels([level]) for head in heads for level in make_levels(equal)]
             implied.add(equal)
             continue
         begins = next(
             (condition for condition in conditions if condition.field == field and condition.operator == "prefix"), None
         )
         if begins is not None:
-            heads = [head + text_level(begins.values[0]) for head in heads]
+            heads = [head + make_text_level(begins.values[0]) for head in heads]
             implied.add(begins)
         return (heads, implied, False) if implied else None
     return heads, implied, True
 
 
-def levels_of(condition: Condition) -> list[str]:
+def make_levels(condition: Condition) -> list[str]:
     """The levels of the values that meet a condition of equality: the text, and what else the text may stand for."""
     levels: list[str] = []
     for text in condition.values:
-        levels.append(text_level(text))
-        levels += [level_of(number) for number in numbers_of(text)]
-        levels += [level_of(text == "true")] if text in ("true", "false") else []
+        levels.append(make_text_level(text))
+        levels += [make_level(number) for number in read_numbers(text)]
+        levels += [make_level(text == "true")] if text in ("true", "false") else []
     return list(dict.fromkeys(levels))
 
 
-def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
+def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
     """The conditions that an index answers, the condition on the value last; empty if it cannot answer the query."""
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
@@ -158,19 +158,19 @@ def _used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
     return [kind, equal[field]] if field in equal else []
 
 
-def logical_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
+def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
     """The logical partitions of some values. A value that is too long for a key has none: no event in the index has it."""
     partitions = [index.logical(value, kind) for value in values]
     return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 
-def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
+def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
     """The setting, such as an index, that would answer a query without series in a stream partitioned by series."""
     if layout.pack is not None:
         return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
     equal = [condition for condition in conditions if condition.equals]
-    skipped = next((text for index in layout.indexes if (text := _skipped(index, conditions)) is not None), None)
+    skipped = next((text for index in layout.indexes if (text := _find_skipped(index, conditions)) is not None), None)
     if skipped is not None:
         return skipped
     if any(len(condition.values) > 1 for condition in equal):
@@ -179,13 +179,13 @@ def needed_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -
         field = equal[0].field
         return f'an index to the stream: {table} with partition_by = "{field}" would serve where.{field} without a scan'
     filtered = f" (where.{conditions[0].field}:{conditions[0].operator} is applied after reading)" if conditions else ""
-    served = [text for index in layout.indexes if (text := _served(index))]
+    served = [text for index in layout.indexes if (text := _describe_served(index))]
     others = f"; {', '.join(served)} is served now" if served else ""
     whole = f'{table} with partition_by = "{WHOLE}", sorted by time, would serve it without a scan'
     return f"an index over all events: {whole}{filtered}{others}"
 
 
-def _served(index: Index) -> str:
+def _describe_served(index: Index) -> str:
     """The conditions that an index needs; empty if it needs none, or does not list events."""
     if index.local or not (index.timely or index.levels):
         return ""
@@ -193,7 +193,7 @@ def _served(index: Index) -> str:
     return " with ".join(f"where.{field}" for field in (*by, *index.levels[:1]))
 
 
-def _skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
+def _find_skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
     """The missing conditions without which later levels of a global index cannot be searched; None if nothing is missing."""
     fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
     by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tidetable.access import Access, forbidden_series
+from tidetable.access import Access, forbid_series
 from tidetable.conditions import Names
 from tidetable.query.model import Selection
 
@@ -16,7 +16,7 @@ def _confine_names(parameters: Parameters, access: Access) -> Parameters:
     """``series`` and ``series:prefix`` within the prefix; where there is neither, the prefix is added."""
     for series in parameters.get("series", ()):
         if not access.covers(series):
-            raise forbidden_series(access, f"series={series[:64]}")
+            raise forbid_series(access, f"series={series[:64]}")
     if "series" in parameters and "series:prefix" not in parameters:
         return parameters
     return _confine_prefix("series:prefix", parameters, access)
@@ -27,7 +27,7 @@ def _confine_prefix(name: str, parameters: Parameters, access: Access) -> Parame
     narrowed = []
     for value in parameters.get(name, [""]):
         if not (access.covers(value) or access.series_prefix.startswith(value)):
-            raise forbidden_series(access, f"{name}={value[:64]}")
+            raise forbid_series(access, f"{name}={value[:64]}")
         narrowed.append(value if access.covers(value) else access.series_prefix)
     # A cursor says the prefix itself, and ``confine_query`` looks at that.
     return parameters if "cursor" in parameters and name not in parameters else {**parameters, name: narrowed}
@@ -37,7 +37,7 @@ def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
     """``series`` alone, which must be named."""
     for series in parameters.get("series", ()):
         if not access.covers(series):
-            raise forbidden_series(access, f"series={series[:64]}")
+            raise forbid_series(access, f"series={series[:64]}")
     return parameters
 
 
@@ -68,10 +68,10 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
     if not access.series_prefix or route in _WHOLE:
         return parameters
     if "explain" in parameters:
-        raise forbidden_series(access, "explain shows figures of whole tables")
+        raise forbid_series(access, "explain shows figures of whole tables")
     confine = _ROUTES.get(route)
     if confine is None:
-        raise forbidden_series(access, "this route reads all series at once")
+        raise forbid_series(access, "this route reads all series at once")
     return confine(parameters, access)
 
 
@@ -82,7 +82,7 @@ def confine_query(query: Selection, access: Access) -> None:
     # A query of a form that has no names is refused, too.
     names = getattr(query, "names", None)
     if not isinstance(names, Names) or not _covers(access, names):
-        raise forbidden_series(access, "the query names other series")
+        raise forbid_series(access, "the query names other series")
 
 
 def _covers(access: Access, names: Names) -> bool:
@@ -92,4 +92,4 @@ def _covers(access: Access, names: Names) -> bool:
 def confine_event(event: Mapping[str, Any], access: Access) -> None:
     """ProblemError 403 unless the event is of the key's series."""
     if not access.covers(str(event["series"])):
-        raise forbidden_series(access, "this event is of another series")
+        raise forbid_series(access, "this event is of another series")

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tidetable.errors import InvalidCursor
-from tidetable.problems import bad_parameter, refuse
+from tidetable.problems import refuse, refuse_parameter
 
 _VERSION = 4
 _MAC_BYTES = 16
@@ -50,20 +50,20 @@ class Seal(msgspec.Struct, frozen=True):
     def seal(self, cursor: Cursor) -> str:
         """A cursor as URL-safe text."""
         payload = msgspec.msgpack.encode(cursor)
-        return urlsafe_b64encode(self._mac(payload) + payload).decode().rstrip("=")
+        return urlsafe_b64encode(self._compute_mac(payload) + payload).decode().rstrip("=")
 
     def open(self, text: str, kind: type[_Kind]) -> _Kind:
         """Read what ``seal`` wrote; InvalidCursor if it is anything else."""
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-            if not compare_digest(raw[:_MAC_BYTES], self._mac(raw[_MAC_BYTES:])):
+            if not compare_digest(raw[:_MAC_BYTES], self._compute_mac(raw[_MAC_BYTES:])):
                 raise InvalidCursor(_INVALID)
             return msgspec.msgpack.decode(raw[_MAC_BYTES:], type=kind)
         except ValueError as error:
             # Also one that another version of this code signed.
             raise InvalidCursor(_INVALID) from error
 
-    def _mac(self, payload: bytes) -> bytes:
+    def _compute_mac(self, payload: bytes) -> bytes:
         # The version is signed, too: another version may mean something else by the same fields.
         return hmac(self.secret(), bytes([_VERSION]) + payload, sha256)[:_MAC_BYTES]
 
@@ -74,7 +74,7 @@ def refuse_long(cursor: Cursor) -> None:
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES
         detail = f"names, conditions and fields are {more} bytes too long for one query: query less at once"
-        raise bad_parameter(detail)
+        raise refuse_parameter(detail)
 
 
 def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:

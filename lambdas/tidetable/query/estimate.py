@@ -43,7 +43,7 @@ class Spent(msgspec.Struct):
         self.units += units
         self.requests += requests
 
-    def at_least(self, other: Spent) -> None:
+    def raise_to(self, other: Spent) -> None:
         """Be no less than another."""
         self.units, self.requests = max(self.units, other.units), max(self.requests, other.requests)
 
@@ -68,7 +68,7 @@ class Estimate(msgspec.Struct):
         self, scan: Scan, table: Table | None, now: datetime, *, consistent: bool = False, count: int = 0
     ) -> _Segment:
         """What a scan holds; what is guessed of that is noted. A reader asks for ``count`` events at a time, 0 for all."""
-        events, size = _density(scan, table, now)
+        events, size = _estimate_density(scan, table, now)
         if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
             self.guessed += _is_guess(scan)
@@ -107,16 +107,20 @@ class _Segment(msgspec.Struct):
             # Packs are read whole, and the events of one are settled by the next.
             pack = max(self.table.size_bytes / self.table.item_count / self.size, 1.0)
             each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
-            units, requests = self._cost_of_packs(each, pack)
+            units, requests = self._estimate_packs(each, pack)
         else:
-            units, requests = _cost(each, self.size, consistent=self.consistent)
-        more = _cost_of_fetches(self.scan, self.table, shown, consistent=self.consistent)
+            units, requests = _estimate_cost(each, self.size, consistent=self.consistent)
+        more = _estimate_fetches(self.scan, self.table, shown, consistent=self.consistent)
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
-    def _cost_of_packs(self, events: float, pack: float) -> tuple[float, float]:
+    def _estimate_packs(self, events: float, pack: float) -> tuple[float, float]:
         """Of one range with so many events per pack. The first request takes few packs, and the next one the others."""
         first = min(events, self.first_packs * pack) if self.first_packs else events
-        costs = [_cost(part, self.size, consistent=self.consistent) for part in (first, events - first) if part > 1e-6]
+        costs = [
+            _estimate_cost(part, self.size, consistent=self.consistent)
+            for part in (first, events - first)
+            if part > 1e-6
+        ]
         return sum(units for units, _ in costs), sum(requests for _, requests in costs)
 
 
@@ -144,7 +148,7 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     whole = Spent()
     for segment in segments:
         whole.add(*segment.cost(segment.events, segment.events))
-    estimated.all.at_least(whole)
+    estimated.all.raise_to(whole)
     estimated.page = whole if filtered else pages[0] if pages else Spent()
     return estimated
 
@@ -193,11 +197,11 @@ def estimate_top(
         estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
         estimated.all.add(*segment.cost(segment.events, segment.events))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
-    estimated.all.at_least(Spent(estimated.pages * estimated.page.units, estimated.pages * estimated.page.requests))
+    estimated.all.raise_to(Spent(estimated.pages * estimated.page.units, estimated.pages * estimated.page.requests))
     return estimated
 
 
-def _density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
+def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
     """How many events a scan holds if they are evenly spread, and the bytes of each, if they have been counted."""
     period = scan.entry.period
     # Of the period under way only what has passed has events.
@@ -256,7 +260,7 @@ def _is_filtered(scan: Scan) -> bool:
     return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
-def _cost_of_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
+def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
     """Read units and requests of fetching events from the table that an index does not hold whole."""
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
@@ -264,7 +268,7 @@ def _cost_of_fetches(scan: Scan, table: Table | None, events: float, *, consiste
     return events * each, ceil(events / GET_ITEMS)
 
 
-def _cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:
+def _estimate_cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:
     """Read units and requests of one range that so many events are read of."""
     read = events * size
     units = max(1, ceil(read / _UNIT)) / (1 if consistent else 2)

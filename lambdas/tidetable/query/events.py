@@ -7,13 +7,13 @@ from datetime import datetime
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.query.hydrate import complete_rows, rows_with_versions
+from tidetable.query.hydrate import complete_rows, make_rows_with_versions
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query, read_planned
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
-from tidetable.query.rows import Rows, rows_of_archive
-from tidetable.query.scans import visible_gaps
+from tidetable.query.rows import Rows, make_archive_rows
+from tidetable.query.scans import find_visible_gaps
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
@@ -29,7 +29,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
-            gaps=visible_gaps([*plan.gaps, *scanner.gaps], now),
+            gaps=find_visible_gaps([*plan.gaps, *scanner.gaps], now),
             cost=scanner.cost,
             sources=scanner.sources,
             data_losses=losses,
@@ -48,7 +48,7 @@ def _fill_page(
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
-        for rows in _rows_of(batch, query, reader, scanner.cost):
+        for rows in _make_rows(batch, query, reader, scanner.cost):
             if not page.take(rows):
                 return page.position
         # An event with its versions may be more than the limit, all by itself.
@@ -58,15 +58,15 @@ def _fill_page(
     return None
 
 
-def _rows_of(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
+def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
     """The rows of a batch, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
-        yield Rows.of_rows(rows_of_archive(batch.page.events, batch.page.versions, entry), entry, projection)
+        yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
     elif projection.versions and entry.layout.versioned:
         # Row by row, as a page that is full must fetch no more versions.
         items = batch.columns.items()
-        for row in rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
+        for row in make_rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
             yield Rows.of_rows([row], entry, projection)
     else:
         yield Rows.of(batch.columns, entry, projection)

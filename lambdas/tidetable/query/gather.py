@@ -12,11 +12,11 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from tidetable.conditions import ANY, Names
-from tidetable.keys.hierarchy import after_levels
+from tidetable.keys.hierarchy import skip_levels
 from tidetable.ports import Page, RangeRead
 from tidetable.query.merge import Fetch, Merged, Placed
 from tidetable.query.scans import GatherScan
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 # So many bytes of items are kept at once. As objects of Python they take several times as much.
 KEPT_BYTES = 16 * 1024 * 1024
@@ -24,7 +24,7 @@ KEPT_BYTES = 16 * 1024 * 1024
 PAGE_ITEMS = 10_000
 
 
-def first_gather_reads(scan: GatherScan) -> list[RangeRead]:
+def make_first_gather_reads(scan: GatherScan) -> list[RangeRead]:
     """The reads of the first page of each range."""
     return [RangeRead(keys, PAGE_ITEMS) for keys in scan.ranges]
 
@@ -49,7 +49,7 @@ def gather(
         due, answers = list(reads), list(pages)
         while due:
             for page in answers:
-                for entry in _placed(page, scan, names):
+                for entry in _place_items(page, scan, names):
                     if scan.holds(entry[0], after, ascending=ascending):
                         nearest.add(entry)
             due = [
@@ -69,13 +69,13 @@ def gather(
         pages = fetch(reads)
 
 
-def _placed(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
+def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
     """The items of a page with their places; without those that the query's names exclude."""
     levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.names
     for item in page.items:
         pk, sk = item["pk"], item["sk"]
         if names == ANY or names.hold(*names_of(pk, sk)[1:]):
-            yield after_levels(item[attribute], levels), pk, sk, item
+            yield skip_levels(item[attribute], levels), pk, sk, item
 
 
 class Nearest:
@@ -97,7 +97,7 @@ class Nearest:
             return
         key = entry[1], entry[2]
         known = self._entries.get(key)
-        size = item_bytes(entry[3])  # type: ignore[arg-type]
+        size = count_item_bytes(entry[3])  # type: ignore[arg-type]
         self._entries[key] = entry, size
         self._size += size - (0 if known is None else known[1])
         if self._size > 2 * KEPT_BYTES:
@@ -107,9 +107,9 @@ class Nearest:
         """The events in order."""
         if self._size > KEPT_BYTES:
             self._cut()
-        return self._ordered()
+        return self._order_events()
 
-    def _ordered(self) -> list[Placed]:
+    def _order_events(self) -> list[Placed]:
         return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(0), reverse=not self._ascending)
 
     def _is_nearer(self, place: str, other: str) -> bool:
@@ -117,7 +117,7 @@ class Nearest:
 
     def _cut(self) -> None:
         """Leave out the farthest events, so that the others fit. It is done rarely: half of all that is kept goes at once."""
-        ordered, size, count = self._ordered(), 0, 0
+        ordered, size, count = self._order_events(), 0, 0
         for entry in ordered:
             size += self._entries[entry[1], entry[2]][1]
             if count and size > KEPT_BYTES:

@@ -13,17 +13,17 @@ from tidetable.errors import InvalidRef, TableMissing
 from tidetable.events import Item
 from tidetable.keys import Key, Ref
 from tidetable.keys.pack import is_address, parse_address
-from tidetable.large.forms import earlier_keys
+from tidetable.large.forms import list_earlier_keys
 from tidetable.ports import ArchiveRange, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import cut_to_page
-from tidetable.query.parse import parse_consistent, parse_count, parse_projection, refuse_versions, single
+from tidetable.query.parse import parse_consistent, parse_count, parse_projection, read_single, refuse_versions
 from tidetable.query.plan import read_planned
-from tidetable.query.rows import Row, rows_of_archive, show_rows, version_of
+from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
-from tidetable.query.settle import Lookup, find_first, find_in, first_pack_reads
+from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_reads
 from tidetable.times import MOMENT, from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -40,7 +40,7 @@ def get_event(
     With ``versions`` those before it are beside it, latest first, as many as an answer holds; ``versions_left_out`` counts the
     others, and so is the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
-    values = single(parameters or {}, KNOWN, where=False)
+    values = read_single(parameters or {}, KNOWN, where=False)
     projection, version = parse_projection(stream, values), _parse_version(stream, values)
     try:
         ref = Ref.decode(text)
@@ -54,7 +54,7 @@ def get_event(
         entry = next((entry for entry in entries if entry.period.label == ref.period.label), None)
         if entry is None:
             return None
-        with _refusing_missing(entry, reader, again=again):
+        with _refuse_missing(entry, reader, again=again):
             return _read(entry, ref, reader, projection, version, consistent=consistent)
 
     start = ref.period.start
@@ -74,7 +74,7 @@ def get_event(
 
 
 @contextmanager
-def _refusing_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[None]:
+def _refuse_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[None]:
     """ProblemError if a reader cannot read the table of an event: its origin may have the event."""
     if reader.copies is None:
         yield
@@ -107,7 +107,7 @@ def _read(
     item = store.get_many(entry.table, [ref.key]).get(ref.key) if consistent else store.get(entry.table, ref.key)
     if item is None:
         return None
-    keys = earlier_keys(item) if entry.layout.versioned else []
+    keys = list_earlier_keys(item) if entry.layout.versioned else []
     if version is not None and version != len(keys) + 1:
         # Latest first: the last key is that of version 1.
         number = len(keys) - version
@@ -115,9 +115,9 @@ def _read(
         if item is None:
             return None
         keys = keys[number + 1 :]
-    row = _whole(item, entry, reader, projection)
+    row = _make_whole_row(item, entry, reader, projection)
     if version is not None and row.version is None and entry.layout.versioned:
-        row.version = version_of(item)
+        row.version = read_version(item)
     if projection.versions:
         take_earlier(row, keys, _read_earlier(row, keys[:MAX_VERSIONS], reader, projection), projection)
     return row
@@ -129,7 +129,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
     Otherwise, and if it must be the copy that counts, it is looked for where any copy can be: a restored table has other packs.
     """
     layout, store, compressor = entry.layout, reader.store, reader.unpacker.compressor
-    names = _names(entry, ref)
+    names = _read_names(entry, ref)
     if names is None:
         return None
     (time, series, id), damaged = names, False
@@ -142,7 +142,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
         item = store.get(entry.table, key)
         lookup = Lookup(None, damaged=False) if item is None else find_in(item, place, layout, compressor)
         if lookup.item is not None:
-            return _whole(lookup.item, entry, reader, projection)
+            return _make_whole_row(lookup.item, entry, reader, projection)
         damaged = lookup.damaged
     scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
 
@@ -153,16 +153,16 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
             raise TableMissing(entry.table)
         return there
 
-    reads = first_pack_reads(scan, 1)
+    reads = make_first_pack_reads(scan, 1)
     lookup = find_first(scan, reads, fetch(reads), fetch, compressor)
     if lookup.item is not None:
-        return _whole(lookup.item, entry, reader, projection)
+        return _make_whole_row(lookup.item, entry, reader, projection)
     if damaged or lookup.damaged:
         return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
     return None
 
 
-def _names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
+def _read_names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
     """The time, series and id that a ref says; None if no event has such a key."""
     try:
         time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
@@ -171,7 +171,7 @@ def _names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
         return None
 
 
-def _whole(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
+def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
     """The row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
     # The answer of one event does not say what it took.
@@ -183,24 +183,24 @@ def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Pro
     """The earlier versions of these keys, each made whole only when it is taken; None for a version that is gone."""
     items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
-        yield _whole(items[key], row.entry, reader, projection) if key in items else None
+        yield _make_whole_row(items[key], row.entry, reader, projection) if key in items else None
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
     if entry.archived is None:
         return None
-    names = _names(entry, ref)
+    names = _read_names(entry, ref)
     if names is None:
         return None
     sort_key = entry.layout.across(None).sort_key(*names)
     versions = entry.layout.versioned and (projection.versions or version is not None)
     keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
     page = reader.archive.read(keys, limit=100, ascending=True)
-    rows = rows_of_archive(page.events, page.versions, entry)
+    rows = make_archive_rows(page.events, page.versions, entry)
     # The ref of an event that was in a pack names that pack.
     packed = entry.layout.pack is not None
     row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key or packed), None)
-    if row is None or (version is not None and _number(row) != version):
+    if row is None or (version is not None and _read_number(row) != version):
         return None
     if not projection.versions:
         row.earlier, row.left_out = (), 0
@@ -209,6 +209,6 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
     return row
 
 
-def _number(row: Row) -> int:
+def _read_number(row: Row) -> int:
     """An archived event's version; an event of a period that keeps none has one alone."""
     return 1 if row.version is None else row.version.number

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.keys import Key
-from tidetable.large.forms import earlier_keys
-from tidetable.large.whole import Unpacker, grouped
+from tidetable.large.forms import list_earlier_keys
+from tidetable.large.whole import Unpacker, group_items
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns, EventStore
 from tidetable.query.model import Cost, Projection
 from tidetable.query.page import Room
 from tidetable.query.rows import Row
 from tidetable.query.scans import IndexScan, LiveScan, PackScan
-from tidetable.values import item_bytes
+from tidetable.values import count_item_bytes
 
 
 def read_base_items(
@@ -39,7 +39,7 @@ def _fetch_items(
 ) -> Mapping[Key, Item]:
     """The items of these keys as far as they are there; what they take is added to the cost."""
     items = store.get_many(table, keys, consistent=consistent)
-    cost.add_fetch([item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
+    cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
     return items
 
 
@@ -67,7 +67,7 @@ def match_conditions(
     if not narrowed:
         return Columns.of([unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
-        groups = grouped(items, cold=False)
+        groups = group_items(items, cold=False)
         return Columns.of(
             [item for group in groups for item in _match_packed(group, scan, unpacker, cost, fields, note_lost)]
         )
@@ -126,7 +126,7 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
     return losses
 
 
-def rows_with_versions(
+def make_rows_with_versions(
     items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker, cost: Cost
 ) -> Iterator[Row]:
     """The row of each item, in order, with its earlier versions, latest first; ``left_out`` counts those that no answer holds.
@@ -134,15 +134,15 @@ def rows_with_versions(
     An event may have any number of versions, and each up to 100 KB in its item. So versions are fetched a batch at a time, and
     none beyond what an answer holds: a page that is full fetches nothing more, whatever the rest of its range has.
     """
-    for group in _groups(items):
+    for group in _group_items(items):
         if len(group) == 1 and _count_earlier(group[0]) > GET_ITEMS:
             row = Row.of(group[0], entry, projection)
-            keys = earlier_keys(group[0])
+            keys = list_earlier_keys(group[0])
             batches = (keys[start : start + GET_ITEMS] for start in range(0, len(keys), GET_ITEMS))
             take_earlier(row, keys, _fetch_versions(batches, row, projection, store, unpacker, cost), projection)
             yield row
             continue
-        keys_of = {Key(item["pk"], item["sk"]): earlier_keys(item) for item in group if _count_earlier(item)}
+        keys_of = {Key(item["pk"], item["sk"]): list_earlier_keys(item) for item in group if _count_earlier(item)}
         keys = [key for keys in keys_of.values() for key in keys]
         versions = _fetch_items(store, entry.table, keys, cost) if keys else {}
         for item in group:
@@ -175,9 +175,9 @@ def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], 
     ``left_out`` counts the others of all ``keys``, which no ``versions`` are read of beyond the first that does not fit.
     """
     room, earlier, number = Room(), list[Row](), -1
-    room.take(row.own_size(projection))
+    room.take(row.measure_own_size(projection))
     for number, version in enumerate(versions):
-        if version is not None and not room.take(version.own_size(projection)):
+        if version is not None and not room.take(version.measure_own_size(projection)):
             number -= 1
             break
         if version is not None:
@@ -185,7 +185,7 @@ def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], 
     row.earlier, row.left_out = tuple(earlier), len(keys) - number - 1
 
 
-def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
     """Items that have a batch of earlier versions together, or one item that has more by itself."""
     group: list[Item] = []
     count = 0

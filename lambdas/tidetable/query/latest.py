@@ -13,16 +13,16 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.periods import containing
+from tidetable.periods import find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.problems import bad_parameter, refuse
+from tidetable.problems import refuse, refuse_parameter
 from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
 from tidetable.query.page import Room
-from tidetable.query.parse import parse_consistent, parse_projection, single
+from tidetable.query.parse import parse_consistent, parse_projection, read_single
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import DAMAGED, PackScan
-from tidetable.query.settle import count_events, find_first, first_pack_reads
+from tidetable.query.settle import count_events, find_first, make_first_pack_reads
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")
@@ -66,14 +66,14 @@ def find_latest(
 
     ProblemError says what to change.
     """
-    series = _series(parameters)
-    options = single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
+    series = _parse_series(parameters)
+    options = read_single({name: values for name, values in parameters.items() if name != "series"}, KNOWN, where=False)
     projection, consistent = parse_projection(stream, options), parse_consistent(options)
     if stream.key.partition_by != "series":
         detail = f"{stream.name} is partitioned by time, so only a scan would find a series' latest event: query a range instead"
         raise refuse(400, "needs_series", detail)
     latest = Latest(series)
-    for entry in _backwards(stream, reader, now, consistent=consistent):
+    for entry in _walk_backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
             # An older period would answer an event that need not be the latest.
@@ -87,10 +87,10 @@ def find_latest(
     return latest
 
 
-def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
+def _walk_backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
     """The stream's entries from the newest on; periods older than its retention are listed only if the search gets so far."""
     newest = now + stream.ahead
-    edge = containing(now, stream.period).shift(-stream.retention - 1).start
+    edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
     seen: set[str] = set()
     for start in (edge, None):
         entries = reader.catalog.entries(stream.name, start, newest, consistent=consistent)
@@ -100,10 +100,10 @@ def _backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: boo
                 yield entry
 
 
-def _series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
+def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     names = list(dict.fromkeys(parameters.get("series", ())))
     if not 1 <= len(names) <= MAX_SERIES or not all(0 < len(name.encode()) <= MAX_NAME_BYTES for name in names):
-        raise bad_parameter(
+        raise refuse_parameter(
             f"give series= for each of 1 to {MAX_SERIES} series, which have 1 to {MAX_NAME_BYTES} bytes"
         )
     return names
@@ -170,7 +170,7 @@ def _find_packed(
             latest.cost.read += count_events(pages[-1]) - pages[-1].read
         return pages
 
-    reads = [first_pack_reads(scan, 1) for scan in scans]
+    reads = [make_first_pack_reads(scan, 1) for scan in scans]
     pages = iter(fetch([read for some in reads for read in some]))
     for name, scan, some in zip(names, scans, reads, strict=True):
         lookup = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.events import Item
-from tidetable.keys.hierarchy import after_levels
+from tidetable.keys.hierarchy import skip_levels
 from tidetable.ports import KeyRange, Page, RangeRead
 
 # A query costs half a unit at the least, which is four events of 1 KB.
@@ -59,28 +59,28 @@ class _Range(msgspec.Struct):
             keys: Sequence[Any] = sks
             if self.attribute != "sk":
                 keys = [item[self.attribute] for item in page.items]
-            order = list(map(self._place_of, keys)) if self.of_series or self.levels else keys
+            order = list(map(self._find_place, keys)) if self.of_series or self.levels else keys
             self.waiting += zip(order, pks, sks, contents, strict=True)
             after = keys[-1]
         if page.last is not None:
             # A filter may have left out what was read last.
             after = page.last[self.attribute]
         if after is not None:
-            self.edge = self._place_of(after)
+            self.edge = self._find_place(after)
             self.keys = replace(self.keys, after=after)
 
-    def _place_of(self, key: str) -> str:
+    def _find_place(self, key: str) -> str:
         """A sort key of the range as it is in the order of all ranges."""
         if self.levels:
-            return after_levels(key, self.levels)
-        return self._across(key) if self.of_series else key
+            return skip_levels(key, self.levels)
+        return self._order_across(key) if self.of_series else key
 
-    def _across(self, sk: str) -> str:
+    def _order_across(self, sk: str) -> str:
         """A sort key of a table that is partitioned by series as it is in the order of all series."""
         stamp, _, id = sk.rpartition("#")
         return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
-    def up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
+    def take_up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
         """The items that may be handed on, because no other range can have an item before them."""
         if edge is None:
             ready, self.waiting = self.waiting, []
@@ -105,7 +105,7 @@ class Demand(msgspec.Struct):
     filtered: bool
 
 
-def first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
+def make_first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
     """The reads of the first page of each range."""
     return [RangeRead(keys, share(count, len(ranges))) for keys in ranges]
 
@@ -150,7 +150,7 @@ def merge_ranges(
         waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
             if next_limit is None:
-                reading.limit = _next_limit(reading.limit, demand, waiting, len(due))
+                reading.limit = _choose_next_limit(reading.limit, demand, waiting, len(due))
             else:
                 reading.limit = next_limit(reading.limit, waiting, len(due))
         following = fetch([RangeRead(reading.keys, reading.limit) for reading in due])
@@ -158,13 +158,13 @@ def merge_ranges(
             reading.take(page)
 
 
-def _next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
+def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
     """How many items to read beyond those that wait. With a filter twice as many each time, because few events may pass it."""
     return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
 
 
 def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -> list[Placed]:
-    runs = [run for reading in ranges if (run := reading.up_to(edge, ascending=ascending))]
+    runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
     if len(runs) == 1:
         return runs[0]
     # Sorting sorted runs is what Python's sort is best at.

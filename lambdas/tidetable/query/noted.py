@@ -14,7 +14,7 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.plan import covered, find_access, plan_query
+from tidetable.query.plan import cover_range, find_access, plan_query
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
 from tidetable.query.scans import Gap, Scan
 
@@ -36,7 +36,7 @@ def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
     """The parts of a query that no key leads to, in the order of time."""
     return [
         Stretch(entry, start, end)
-        for entry, start, end in covered(query.start, query.end, entries, [])
+        for entry, start, end in cover_range(query.start, query.end, entries, [])
         if entry.live and find_access(query, entry, start, end) is None
     ]
 

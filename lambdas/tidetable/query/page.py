@@ -15,7 +15,7 @@ import msgspec
 
 from tidetable.exact import decode_json, encode_json
 from tidetable.query.model import ALL, Cost, Position, Projection
-from tidetable.query.rows import Row, Rows, escaped_bytes
+from tidetable.query.rows import Row, Rows, count_escaped_bytes
 from tidetable.query.scans import Gap, Scan
 from tidetable.times import to_text
 
@@ -55,14 +55,14 @@ class Room(msgspec.Struct):
         return self.size > MAX_PAGE_BYTES
 
 
-def body_bytes(body: str) -> int:
+def count_body_bytes(body: str) -> int:
     """The bytes of a body on its way, where a quote and the end of a line take two."""
-    return escaped_bytes(body) + body.count("\n")
+    return count_escaped_bytes(body) + body.count("\n")
 
 
-def fitting_rows(body: str, rows: int) -> int:
+def count_fitting_rows(body: str, rows: int) -> int:
     """How many of the rows of a body an answer holds: all, or about as many as fit if they are equally long."""
-    size = body_bytes(body)
+    size = count_body_bytes(body)
     return rows if size <= MAX_BODY_BYTES else min(rows * MAX_BODY_BYTES // size, rows - 1)
 
 
@@ -115,20 +115,20 @@ class Answer(ABC):
         """The rows as JSON objects with commas between them."""
         return ",".join(self.texts())
 
-    def about(self) -> dict[str, Any]:
+    def describe_rest(self) -> dict[str, Any]:
         """The rest of the answer."""
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
             if scan.index_name is not None:
                 source["index"] = scan.index_name
-            rollup = self.rollup_of(scan)
+            rollup = self.find_rollup(scan)
             if rollup is not None:
                 source["rollup"] = rollup
             sources[scan.entry.period.label, scan.source, rollup] = source
         return {"next": self.next, **self.own(), "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
 
-    def rollup_of(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
+    def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
         """The rollup that a scan reads; None for the stream's own events."""
         return None
 
@@ -138,7 +138,7 @@ class Answer(ABC):
 
     def document(self) -> dict[str, Any]:
         """The answer's body."""
-        return {self.name: [decode_json(text) for text in self.texts()], **self.about()}
+        return {self.name: [decode_json(text) for text in self.texts()], **self.describe_rest()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Events(Answer):
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
-        return [text for rows in self.rows for text in rows.texts.parted()]
+        return [text for rows in self.rows for text in rows.texts.split_pieces()]
 
     def typed(self) -> TypedTable:
         from tidetable.query.typed import type_events  # only its callers wait for it
@@ -196,7 +196,7 @@ class Events(Answer):
         """The first events; an event is never parted from its earlier versions."""
         first_rows: list[Rows] = []
         for rows in self.rows:
-            some = rows.first_of(count)
+            some = rows.take_first(count)
             count -= some.count
             first_rows += [some] if len(some) else []
             if len(some) < len(rows):
@@ -227,7 +227,7 @@ class EventsPage:
         room = self._room
         if room.count >= room.limit:
             return not len(rows)
-        some = rows.first_of(room.limit - room.count)
+        some = rows.take_first(room.limit - room.count)
         if not (len(some) and room.take_all(some.size(), some.count)):
             # The first may be more than the limit by itself, with its versions.
             some = some if len(some) else rows.first(1)

@@ -10,8 +10,8 @@ import msgspec
 from tidetable.conditions import NAMES
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
-from tidetable.problems import ProblemError, bad_parameter, refuse
-from tidetable.query.access import access_to, needed_index
+from tidetable.problems import ProblemError, refuse, refuse_parameter
+from tidetable.query.access import choose_access, suggest_index
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
@@ -34,7 +34,7 @@ _DEFAULT_SPAN = timedelta(hours=1)
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
     """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
-    values = single(parameters, KNOWN)
+    values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
         query = open_cursor(values["cursor"], Query, stream.name, seal)
@@ -62,10 +62,10 @@ def parse_range_query(
         conditions=parse_conditions(stream, values),
         projection=parse_projection(stream, values),
         consistent=parse_consistent(values),
-        low_priority=_low_priority(values),
+        low_priority=_parse_low_priority(values),
     )
     if query.consistent and query.low_priority:
-        raise bad_parameter("a read replica is read eventually: leave out consistent, or priority")
+        raise refuse_parameter("a read replica is read eventually: leave out consistent, or priority")
     return query
 
 
@@ -82,7 +82,7 @@ def list_repeats(
         "fields": projection.fields == query.projection.fields,
         "versions": projection.versions == query.projection.versions,
         "consistent": parse_consistent(values) == query.consistent,
-        "priority": _low_priority(values) == query.low_priority,
+        "priority": _parse_low_priority(values) == query.low_priority,
         **{name: names[number] == query.names[number] for number, name in enumerate(NAMES)},
         **{name: condition in query.conditions for name, (condition,) in conditions.items()},
     }
@@ -91,18 +91,18 @@ def list_repeats(
 def refuse_scan(stream: Stream, query: Query) -> None:
     """ProblemError for a query that would need a scan of tables as they are made now, with the index that would serve it."""
     layout, conditions = stream.layout, query.conditions
-    if access_to(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority) is not None:
+    if choose_access(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority) is not None:
         return
-    if query.consistent and access_to(layout, query.names, conditions, consistent=False, low=False) is not None:
+    if query.consistent and choose_access(layout, query.names, conditions, consistent=False, low=False) is not None:
         detail = (
             "only an index answers this, and DynamoDB reads indexes eventually: leave consistent out, or add series="
         )
-        raise bad_parameter(detail)
+        raise refuse_parameter(detail)
     indexed = any(condition.equals for condition in conditions)
     why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
     if query.names.series_prefix:
         why = f"{why}, and series:prefix names none"
-    detail = f"add series=: {why}; or {needed_index(stream.name, layout, conditions)}"
+    detail = f"add series=: {why}; or {suggest_index(stream.name, layout, conditions)}"
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
 
@@ -114,7 +114,7 @@ def parse_range(
     default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     start = parse_instant_of(values, "from", now) or max(default, EPOCH)
     if start >= end:
-        raise bad_parameter("from must lie before to: the range is [from, to)")
+        raise refuse_parameter("from must lie before to: the range is [from, to)")
     return start, end
 
 
@@ -122,14 +122,14 @@ def parse_consistent(values: Mapping[str, str]) -> bool:
     """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
     consistent = values.get("consistent", "false")
     if consistent not in ("true", "false"):
-        raise bad_parameter("consistent must be true or false")
+        raise refuse_parameter("consistent must be true or false")
     return consistent == "true"
 
 
-def _low_priority(values: Mapping[str, str]) -> bool:
+def _parse_low_priority(values: Mapping[str, str]) -> bool:
     priority = values.get("priority", "normal")
     if priority not in ("normal", "low"):
-        raise bad_parameter("priority must be normal, or low: then a read replica answers where there is one")
+        raise refuse_parameter("priority must be normal, or low: then a read replica answers where there is one")
     return priority == "low"
 
 
@@ -137,12 +137,12 @@ def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
     """The data and the versions of events that the answer shows."""
     fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
     if "" in fields or len(fields) > MAX_FIELDS:
-        raise bad_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
+        raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
     if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
-        raise bad_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
+        raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
     versions = values.get("versions", "newest")
     if versions not in ("newest", "all"):
-        raise bad_parameter("versions must be newest or all")
+        raise refuse_parameter("versions must be newest or all")
     if versions == "all":
         refuse_versions(stream)
     return Projection(fields, versions=versions == "all").of(stream)
@@ -152,7 +152,7 @@ def refuse_versions(stream: Stream) -> None:
     """ProblemError for a query of earlier versions where the stream keeps none."""
     if stream.versions != "keep":
         detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
-        raise bad_parameter(detail)
+        raise refuse_parameter(detail)
 
 
 def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
@@ -163,24 +163,26 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 detail = f"{name[:64]!a} or its value has half of a surrogate pair: percent-encode text as UTF-8"
-                raise bad_parameter(detail) from None
+                raise refuse_parameter(detail) from None
 
 
-def single(parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True) -> dict[str, str]:
+def read_single(
+    parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
+) -> dict[str, str]:
     """Each parameter with its one value, the first of those that may have several; ProblemError names one that is not known, or
     is given more than once.
     """
     for name, values in parameters.items():
         if name not in known and not (where and is_condition(name)):
-            raise _unknown(name, known, where=where)
+            raise _refuse_unknown(name, known, where=where)
         if len(values) != 1 and name not in REPEATED:
-            raise bad_parameter(f"{name} is given {len(values)} times; give it once")
+            raise refuse_parameter(f"{name} is given {len(values)} times; give it once")
         if name == "explain" and values[0] != "true":
-            raise bad_parameter("explain must be true, or left out")
+            raise refuse_parameter("explain must be true, or left out")
     return {name: values[0] for name, values in parameters.items()}
 
 
-def _unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
+def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
     """400 for a parameter that there is not, with what may have been meant."""
     from difflib import get_close_matches  # only a refusal needs it
 
@@ -198,7 +200,7 @@ def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= most and len(text) < 10):
-        raise bad_parameter(f"{name} must be a whole number from 1 to {most}")
+        raise refuse_parameter(f"{name} must be a whole number from 1 to {most}")
     return int(text)
 
 
@@ -206,7 +208,7 @@ def parse_order(values: Mapping[str, str]) -> bool:
     """Whether the order is ascending."""
     order = values.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise bad_parameter("order must be asc (oldest first) or desc (newest first)")
+        raise refuse_parameter("order must be asc (oldest first) or desc (newest first)")
     return order == "asc"
 
 
@@ -217,6 +219,6 @@ def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> dat
     try:
         return parse_point(values[name], now)
     except InvalidTime as error:
-        raise bad_parameter(
+        raise refuse_parameter(
             f"{name}: {error}; or an age such as -15m, epoch milliseconds, now, today or yesterday"
         ) from error

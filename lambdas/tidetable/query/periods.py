@@ -13,9 +13,9 @@ from tidetable.config import Config, Stream
 from tidetable.config.model import IndexPolicy
 from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
-from tidetable.problems import bad_parameter
+from tidetable.problems import refuse_parameter
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes
-from tidetable.query.parse import parse_count, parse_instant_of, single
+from tidetable.query.parse import parse_count, parse_instant_of, read_single
 from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
@@ -30,10 +30,10 @@ _CONCURRENCY = 16
 
 def describe_streams(config: Config, now: datetime, shown: Callable[[str], bool] = lambda _: True) -> dict[str, Any]:
     """Each stream that is ``shown``, by its name, with its policy and its writable window."""
-    return {"streams": [_stream(stream, now) for stream in config.streams.values() if shown(stream.name)]}
+    return {"streams": [_describe_stream(stream, now) for stream in config.streams.values() if shown(stream.name)]}
 
 
-def _stream(stream: Stream, now: datetime) -> dict[str, Any]:
+def _describe_stream(stream: Stream, now: datetime) -> dict[str, Any]:
     return {
         "stream": stream.name,
         "period": stream.period.value,
@@ -91,8 +91,8 @@ class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
 
 def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> PeriodsQuery:
     """Read the query string; ProblemError says what to change."""
-    values = single(parameters, KNOWN, where=False)
-    limit, states = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _states(values)
+    values = read_single(parameters, KNOWN, where=False)
+    limit, states = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_states(values)
     start, end = parse_instant_of(values, "from", now), parse_instant_of(values, "to", now)
     if "cursor" in values:
         query = open_cursor(values["cursor"], PeriodsQuery, stream.name, seal)
@@ -100,16 +100,16 @@ def parse_periods(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         refuse_changes(values, same)
         return msgspec.structs.replace(query, limit=limit)
     if start is not None and end is not None and start >= end:
-        raise bad_parameter("from must lie before to: the range is [from, to)")
+        raise refuse_parameter("from must lie before to: the range is [from, to)")
     return PeriodsQuery(stream.name, limit, start, end, states)
 
 
-def _states(values: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_states(values: Mapping[str, str]) -> tuple[str, ...]:
     if "state" not in values:
         return ()
     states, known = tuple(values["state"].split(",")), [state.value for state in State]
     if not set(states) <= set(known):
-        raise bad_parameter(f"state must be one or more of {', '.join(known)}, with commas between them")
+        raise refuse_parameter(f"state must be one or more of {', '.join(known)}, with commas between them")
     return states
 
 
@@ -131,7 +131,7 @@ def describe_periods(
         described: Iterable[Table | None] = pool.map(
             lambda entry: tables.describe(entry.table) if entry.state is not State.DELETED else None, entries
         )
-        periods = [_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
+        periods = [_describe_period(entry, table, now) for entry, table in zip(entries, described, strict=True)]
     following = None
     if reached is not None:
         following = seal.seal(msgspec.structs.replace(query, limit=0, after=reached))
@@ -161,7 +161,7 @@ def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[
     return entries, before
 
 
-def _period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:
+def _describe_period(entry: Entry, table: Table | None, now: datetime) -> dict[str, Any]:
     document: dict[str, Any] = {
         "period": entry.period.label,
         "start": to_text(entry.period.start),

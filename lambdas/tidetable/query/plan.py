@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition, Names
 from tidetable.errors import TableMissing
-from tidetable.keys import Index, Layout, escape, suffix_of
+from tidetable.keys import Index, Layout, compute_suffix, escape
 from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
-from tidetable.query.access import Access, access_to
+from tidetable.query.access import Access, choose_access
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
@@ -51,14 +51,14 @@ class _Scans(msgspec.Struct, frozen=True):
     def __iter__(self) -> Iterator[Scan]:
         query = self.query
         for entry, start, end in self.segments if query.ascending else reversed(self.segments):
-            yield from _scans_of(query, find_access(query, entry, start, end), entry, start, end)
+            yield from _plan_scans(query, find_access(query, entry, start, end), entry, start, end)
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     """Turn a query into key ranges: one for each suffix of each bucket that it meets."""
     gaps: list[Gap] = []
     segments = []
-    for entry, start, end in covered(query.start, query.end, entries, gaps):
+    for entry, start, end in cover_range(query.start, query.end, entries, gaps):
         if not entry.live and entry.archived is None:
             gaps.append(Gap(start, end, entry.absence))
         elif entry.live and find_access(query, entry, start, end) is None:
@@ -69,7 +69,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
     return Plan(_Scans(query, segments), gaps)
 
 
-def covered(
+def cover_range(
     start: datetime, end: datetime, entries: Sequence[Entry], gaps: list[Gap]
 ) -> Iterator[tuple[Entry, datetime, datetime]]:
     """The entries whose periods overlap a range, oldest first, each with its part of it. Parts without an entry become gaps."""
@@ -91,24 +91,24 @@ def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> A
     layout = entry.layout
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
-    return access_to(layout, query.names, query.conditions, share=(end - start) / whole, **options)
+    return choose_access(layout, query.names, query.conditions, share=(end - start) / whole, **options)
 
 
-def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
+def _plan_scans(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
     """A period's scans, as far as they lie ahead."""
     index = None if access is None else access.index
     if entry.live and access is not None and (index is None or index.replica or index.local):
-        for first, last in _slices(query, entry.layout, start, end):
-            if not _ahead(first, last, query):
+        for first, last in _slice_range(query, entry.layout, start, end):
+            if not _is_ahead(first, last, query):
                 continue
             if index is not None and index.local:
                 yield _index_scan(query, access, index, entry, first, last)
             else:
-                scan = _table_scan if entry.layout.pack is None else _pack_scan
+                scan = _plan_table_scan if entry.layout.pack is None else _pack_scan
                 yield scan(query, access, entry, first, last)
-    elif _ahead(start, end, query):
+    elif _is_ahead(start, end, query):
         if not entry.live and entry.archived is not None:
-            low, high, after = _edges(query, entry.layout.across(query.series), start, end)
+            low, high, after = _find_edges(query, entry.layout.across(query.series), start, end)
             facts, versions = entry.archived, query.projection.versions
             conditions, names = query.conditions, query.names
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
@@ -117,7 +117,7 @@ def _scans_of(query: Query, access: Access | None, entry: Entry, start: datetime
             yield _index_scan(query, access, index, entry, start, end)
 
 
-def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The buckets that overlap a range, in the answer's order; a table partitioned by series has none."""
     if layout.partition_by == "series":
         yield start, end
@@ -128,16 +128,16 @@ def _slices(query: Query, layout: Layout, start: datetime, end: datetime) -> Ite
         yield max(start, first + number * size), min(end, first + (number + 1) * size)
 
 
-def _table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
+def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
     """One range for each suffix of a bucket or a series; of several series each range has a start of its own."""
     layout = entry.layout
-    low, high, after = _edges(query, layout, start, end)
+    low, high, after = _find_edges(query, layout, start, end)
     keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
     scan = TableScan(entry=entry, start=start, end=end, conditions=access.conditions, keys=keys)
     if layout.partition_by == "series" and query.series is None:
         return replace(scan, series_ranges=_spread_over_series(query, layout, keys))
     partition = layout.logical(start, query.series or "")
-    return replace(scan, partitions=[partition], suffixes=_suffixes(query.names, layout))
+    return replace(scan, partitions=[partition], suffixes=_find_suffixes(query.names, layout))
 
 
 def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
@@ -162,19 +162,23 @@ def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start:
     """One range for each suffix of each value. An index sorts by time, series and id, whatever its table is partitioned by."""
     # Only the newest version of an event is in it, and its key there says no version.
     layout = entry.layout
-    low, high, after = _edges(query, replace(layout, partition_by="time", versioned=False), start, end)
-    conditions, partitions, suffixes = access.conditions, access.partitions, _suffixes_of(query.names.ids, index.shards)
+    low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
+    conditions, partitions, suffixes = (
+        access.conditions,
+        access.partitions,
+        _hash_suffixes(query.names.ids, index.shards),
+    )
     if index.local:
         by_series = layout.partition_by == "series"
         partitions = [escape(series) for series in query.names.series] if by_series else [layout.logical(start, "")]
-        suffixes = _suffixes(query.names, layout)
+        suffixes = _find_suffixes(query.names, layout)
     scan = IndexScan(
         entry=entry,
         start=start,
         end=end,
         conditions=conditions,
         index=index,
-        keys=KeyRange(entry.table, "", low, high, after, index, pushed_down(index, conditions)),
+        keys=KeyRange(entry.table, "", low, high, after, index, push_down(index, conditions)),
         partitions=partitions,
         suffixes=suffixes,
         heads=access.heads,
@@ -188,14 +192,14 @@ def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start:
     return GatherScan.of(replace(scan, keys=keys), low, high, after)
 
 
-def _suffixes(names: Names, layout: Layout) -> Sequence[int]:
+def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
     """The suffixes of a logical partition that can hold events of these names."""
-    return _suffixes_of(names.ids if layout.shard_by == "id" else names.series, layout.shards)
+    return _hash_suffixes(names.ids if layout.shard_by == "id" else names.series, layout.shards)
 
 
-def _suffixes_of(hashed: Sequence[str], shards: int) -> Sequence[int]:
+def _hash_suffixes(hashed: Sequence[str], shards: int) -> Sequence[int]:
     """The suffixes of these series or ids among ``shards``; all suffixes if no series or id is named."""
-    return sorted({suffix_of(name, shards) for name in hashed}) if hashed else range(shards)
+    return sorted({compute_suffix(name, shards) for name in hashed}) if hashed else range(shards)
 
 
 def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
@@ -205,7 +209,7 @@ def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[K
         replace(keys, pk=f"{escape(series)}#{suffix}")
         for series in query.names.series
         if (keys := _of_series(query, layout, across, series)) is not None
-        for suffix in _suffixes(query.names._replace(series=(series,)), layout)
+        for suffix in _find_suffixes(query.names._replace(series=(series,)), layout)
     ]
 
 
@@ -231,7 +235,7 @@ def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> Key
     return replace(keys, after=place)
 
 
-def pushed_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
     """The conditions that DynamoDB can filter by in an index: none, if the index lacks the field of one of them."""
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
@@ -244,14 +248,14 @@ def fetches_from(index: Index, projection: Projection, conditions: Sequence[Cond
     return everything or not index.holds([*projection.tops, *(condition.top for condition in conditions)])
 
 
-def _edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
+def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
     """Sort keys begin with the time and go on with ``#``, so bare times include the start and leave out the end."""
     low, high = layout.edge(start), layout.edge(end)
     after = None if query.after is None else sort_key_of(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
 
-def _ahead(start: datetime, end: datetime, query: Query) -> bool:
+def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
     """Whether a part of the range may hold anything after the position."""
     if query.after is None:
         return True

@@ -18,12 +18,12 @@ from tidetable.events import Item
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
-from tidetable.query.gather import first_gather_reads, gather
+from tidetable.query.gather import gather, make_first_gather_reads
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.merge import Demand, Placed, first_reads, merge_ranges
+from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
-from tidetable.query.settle import PackWalk, count_events, first_pack_reads, gap_of_damaged
+from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
 
 # So many scans are begun at once, at the most.
 AHEAD = 8
@@ -148,7 +148,7 @@ class Scanner:
             for number, scan in enumerate(scans)
             if isinstance(scan, ArchiveScan)
         }
-        reads = [_first_reads(scan, self.demand.count) for scan in scans]
+        reads = [_make_first_reads(scan, self.demand.count) for scan in scans]
         kinds = [isinstance(scan, PackScan) for scan in scans]
         pages: dict[bool, Iterator[Page]] = {}
         for packs in (False, True):
@@ -190,11 +190,11 @@ class Scanner:
         if not opening.reads:
             return
         query, demand, unpacker = self._query, self.demand, self._reader.unpacker
-        names, names_of = scan.names_left(query), scan.entry.layout.names
+        names, names_of = scan.find_names_left(query), scan.entry.layout.names
         demand.filtered = names != ANY or bool(scan.conditions)
 
         def note_damaged(item: Item) -> None:
-            gap = gap_of_damaged(scan, item)
+            gap = make_damaged_gap(scan, item)
             if gap is not None:
                 self.damaged[scan.entry.table, item["pk"], item["sk"]] = gap
 
@@ -211,7 +211,7 @@ class Scanner:
         if not opening.reads:
             return
         query, demand = self._query, self.demand
-        names, names_of = scan.names_left(query), scan.entry.layout.names
+        names, names_of = scan.find_names_left(query), scan.entry.layout.names
         demand.filtered = names != ANY or bool(scan.conditions)
         if isinstance(scan, GatherScan):
             fetch, check = self._fetch, self._check_gathering
@@ -295,10 +295,10 @@ class Scanner:
             yield ArchiveBatch(scan, page, position if page.more else None)
 
 
-def _first_reads(scan: Scan, count: int) -> list[RangeRead]:
+def _make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
     """The reads of the first page of each of a scan's ranges; an archive has none."""
     if isinstance(scan, ArchiveScan):
         return []
     if isinstance(scan, GatherScan):
-        return first_gather_reads(scan)
-    return first_pack_reads(scan, count) if isinstance(scan, PackScan) else first_reads(scan.ranges, count)
+        return make_first_gather_reads(scan)
+    return make_first_pack_reads(scan, count) if isinstance(scan, PackScan) else make_first_reads(scan.ranges, count)

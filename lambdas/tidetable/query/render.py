@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.ports import TableEncoder
-from tidetable.problems import bad_parameter, refuse
-from tidetable.query.page import Answer, fitting_rows
+from tidetable.problems import refuse, refuse_parameter
+from tidetable.query.page import Answer, count_fitting_rows
 
 _ARROW = "application/vnd.apache.arrow.stream"
 _TYPES = {
@@ -50,14 +50,14 @@ class Form(NamedTuple):
     escape: bool = True
 
 
-def form_of(parameters: Mapping[str, str], accept: str) -> Form:
+def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
     """The form that the parameters name, or that the Accept header names first; JSON if neither names a known form."""
     for name in ("flat", "escape"):
         if parameters.get(name, "true") not in ("true", "false"):
-            raise bad_parameter(f"{name} must be true or false")
+            raise refuse_parameter(f"{name} must be true or false")
     kind = parameters.get("format")
     if kind is not None and kind not in _TYPES:
-        raise bad_parameter(f"format must be one of {', '.join(_TYPES)}")
+        raise refuse_parameter(f"format must be one of {', '.join(_TYPES)}")
     if kind is None:
         accepted = (media.partition(";")[0].strip().lower() for media in accept.split(","))
         kind = next((_ACCEPTED[name] for name in accepted if name in _ACCEPTED), "json")
@@ -87,7 +87,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     """
     while True:
         if form.kind == "json" and not form.flat:
-            rendered = Rendered(answer, _TYPES["json"], _json(answer, answer.joined()))
+            rendered = Rendered(answer, _TYPES["json"], _render_json(answer, answer.joined()))
             if answer.bounded and len(answer.gaps) + len(answer.sources) <= _FEW:
                 return rendered
         elif form.kind == "arrow":
@@ -95,7 +95,7 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
         else:
             rendered = Rendered(answer, *_write(answer, form))
         rows = answer.count
-        fitting = fitting_rows(rendered.body, rows)
+        fitting = count_fitting_rows(rendered.body, rows)
         if fitting >= rows:
             return rendered
         shorter = answer.first(fitting) if fitting > 0 else None
@@ -113,13 +113,13 @@ def _write(answer: Answer, form: Form) -> tuple[str, str]:
     CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone.
     """
     if form.kind == "csv":
-        return _TYPES["csv"], _csv(answer, escape=form.escape)
+        return _TYPES["csv"], _render_csv(answer, escape=form.escape)
     texts = answer.texts()
     if form.flat:
         texts = [encode_json(flatten(decode_json(text))).decode() for text in texts]
     if form.kind == "ndjson":
         return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
-    return _TYPES["json"], _json(answer, ",".join(texts))
+    return _TYPES["json"], _render_json(answer, ",".join(texts))
 
 
 def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
@@ -128,30 +128,30 @@ def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
     return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
 
 
-def _json(answer: Answer, rows: str) -> str:
-    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.about()).decode()[1:]])
+def _render_json(answer: Answer, rows: str) -> str:
+    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
 def flatten(row: JsonObject) -> JsonObject:
     """A row without objects in it: their fields by their paths, the ref at the end."""
-    flat = dict(_cells(row, ""))
+    flat = dict(_list_cells(row, ""))
     if _LAST in flat:
         flat[_LAST] = flat.pop(_LAST)
     return flat
 
 
-def _cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
+def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
     """The fields of an object by their paths, in which a name that has a dot itself is quoted: no two paths are the same."""
     for name, value in row.items():
         if "." in name or '"' in name:
             name = '"' + name.replace('"', '""') + '"'
         if isinstance(value, dict) and (value or not path):
-            yield from _cells(value, f"{path}{name}.")
+            yield from _list_cells(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
 
-def _csv(answer: Answer, *, escape: bool) -> str:
+def _render_csv(answer: Answer, *, escape: bool) -> str:
     """A header, and a line for each row; arrays are JSON."""
     import csv  # the few who ask for it wait for it
 
@@ -162,21 +162,21 @@ def _csv(answer: Answer, *, escape: bool) -> str:
     names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
     out = StringIO()
     writer = csv.writer(out)
-    cell = _escaped if escape else _text
+    cell = _escape_cell if escape else _render_text
     writer.writerow(map(cell, names))
     writer.writerows([cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue()
 
 
-def _escaped(value: Any) -> str:
+def _escape_cell(value: Any) -> str:
     """A cell that no spreadsheet executes: a text that would be a formula gets an apostrophe in front; numbers stay."""
-    text = _text(value)
+    text = _render_text(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"
     return text
 
 
-def _text(value: Any) -> str:
+def _render_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

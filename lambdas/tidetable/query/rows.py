@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, repeat
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring as quote_name
 from typing import Any
 
 import msgspec
@@ -16,10 +16,10 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json, encode_json
-from tidetable.keys import is_plain, ref_head, ref_tails
+from tidetable.keys import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.keys.layout import NEWEST
-from tidetable.large.forms import stem
-from tidetable.large.whole import is_partial, size_outside
+from tidetable.large.forms import strip_version
+from tidetable.large.whole import is_partial, measure_outside
 from tidetable.ports import Columns, Version
 from tidetable.query.model import Position, Projection
 from tidetable.times import from_micros, from_text, to_text
@@ -51,14 +51,14 @@ class Row(msgspec.Struct, gc=False):
     @classmethod
     def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
         """The row of an item of a period table."""
-        version = version_of(item) if entry.layout.versioned and projection.versions else None
+        version = read_version(item) if entry.layout.versioned and projection.versions else None
         return cls(entry, item, version, partial=is_partial(item, cold=projection.wants_cold))
 
     @property
     def sk(self) -> str:
         """The sort key of the event's newest version."""
         sk: str = self.item["sk"]
-        return NEWEST + stem(sk) if self.entry.layout.versioned else sk
+        return NEWEST + strip_version(sk) if self.entry.layout.versioned else sk
 
     @property
     def names(self) -> tuple[str, str, str]:
@@ -77,19 +77,21 @@ class Row(msgspec.Struct, gc=False):
 
     def size(self, projection: Projection) -> int:
         """How many bytes it takes in an answer, at the most, with its earlier versions."""
-        return self.own_size(projection) + sum(row.own_size(projection) for row in self.earlier)
+        return self.measure_own_size(projection) + sum(row.measure_own_size(projection) for row in self.earlier)
 
-    def own_size(self, projection: Projection) -> int:
+    def measure_own_size(self, projection: Projection) -> int:
         """How many bytes it takes without its earlier versions; names are there twice, once within the ref."""
-        outside = size_outside(self.item, cold=projection.wants_cold) if self.partial else 0
+        outside = measure_outside(self.item, cold=projection.wants_cold) if self.partial else 0
         _, series, id = self.names
-        names = escaped_bytes(series) + escaped_bytes(id)
+        names = count_escaped_bytes(series) + count_escaped_bytes(id)
         # Of what is elsewhere only the length is known: every character of it may be a quote.
-        return escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
+        return count_escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
 
     def cut_earlier(self, projection: Projection, maximum: int) -> None:
         """Leave out the oldest versions until the others fit into so many bytes."""
-        sizes = accumulate([self.own_size(projection), *(row.own_size(projection) for row in self.earlier)])
+        sizes = accumulate(
+            [self.measure_own_size(projection), *(row.measure_own_size(projection) for row in self.earlier)]
+        )
         count = max(sum(size <= maximum for size in sizes) - 1, 0)
         self.left_out += len(self.earlier) - count
         self.earlier = self.earlier[:count]
@@ -107,7 +109,7 @@ class Row(msgspec.Struct, gc=False):
         return f",{encode_json(members).decode()[1:-1]}" if members else ""
 
 
-def version_of(item: Item) -> Version:
+def read_version(item: Item) -> Version:
     """Which version of its event an item is, in a table that keeps them."""
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
@@ -163,7 +165,7 @@ class Rows(msgspec.Struct):
         contents: Any = self.contents[:number]
         return Rows(self.entry, self.projection, self.pks[:number], self.sks[:number], contents)
 
-    def first_of(self, count: int) -> Rows:
+    def take_first(self, count: int) -> Rows:
         """As many of them as are at most so many events, none parted from its earlier versions."""
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
@@ -173,12 +175,12 @@ class Rows(msgspec.Struct):
 
     def size(self) -> int:
         """How many bytes they take in an answer, at the most."""
-        return escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
+        return count_escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
         """How many bytes each of them takes in an answer, at the most."""
         if self.plain:
-            return [escaped_bytes(text) + 1 for text in self.texts.parted()]
+            return [count_escaped_bytes(text) + 1 for text in self.texts.split_pieces()]
         return [row.size(self.projection) for row in self.rows]
 
     @property
@@ -190,12 +192,12 @@ class Rows(msgspec.Struct):
 
     def _make_texts(self) -> EventTexts:
         if self.plain or not self.contents:
-            return EventTexts(_pieces(self.entry, self.pks, self.sks, self.contents), {})  # type: ignore[arg-type]
+            return EventTexts(_make_pieces(self.entry, self.pks, self.sks, self.contents), {})  # type: ignore[arg-type]
         rows = [version for row in self.rows for version in (row, *row.earlier)]
         pks, sks = [row.item["pk"] for row in rows], [row.sk for row in rows]
         texts = [row.text(self.projection) for row in rows]
         members = {number: more for number, row in enumerate(rows) if (more := row.members())}
-        return EventTexts(_pieces(self.entry, pks, sks, texts), members)
+        return EventTexts(_make_pieces(self.entry, pks, sks, texts), members)
 
 
 class EventTexts(msgspec.Struct):
@@ -208,12 +210,12 @@ class EventTexts(msgspec.Struct):
     @property
     def joined(self) -> str:
         if self._joined is None and self.members:
-            self._joined = ",".join(self.parted())
+            self._joined = ",".join(self.split_pieces())
         elif self._joined is None:
             self._joined = "".join([_FIRST, *self.pieces[1:], _END]) if self.pieces else ""
         return self._joined
 
-    def parted(self) -> list[str]:
+    def split_pieces(self) -> list[str]:
         pieces, members = self.pieces, self.members
         return [
             "".join([_FIRST, *pieces[start + 1 : start + _PIECES], '"', members.get(start // _PIECES, ""), "}"])
@@ -221,13 +223,13 @@ class EventTexts(msgspec.Struct):
         ]
 
 
-def _pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
+def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
     """The texts that make events' JSON, one after the other, but for the end of the last.
 
     Nothing of it is done for each event by Python itself: columns are set side by side.
     """
     layout, count = entry.layout, len(sks)
-    heads = {pk: f',"ref":"{ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
+    heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
     # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
@@ -239,7 +241,7 @@ def _pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequenc
         named = list(map(layout.names, pks, sks))
         times, series, ids = ([name[column] for name in named] for column in range(3))
     if not (keys_plain and is_plain("".join(heads))):
-        series, ids = [[quoted(name)[1:-1] for name in names] for names in (series, ids)]
+        series, ids = [[quote_name(name)[1:-1] for name in names] for names in (series, ids)]
     pieces[0::_PIECES] = [_NEXT] * count
     pieces[1::_PIECES] = series
     pieces[2::_PIECES] = ['","time":"'] * count
@@ -249,21 +251,21 @@ def _pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequenc
     pieces[6::_PIECES] = ['","data":'] * count
     pieces[7::_PIECES] = texts
     pieces[8::_PIECES] = map(heads.__getitem__, pks)
-    pieces[9::_PIECES] = ref_tails(sks, plain=keys_plain and whole.isascii())
+    pieces[9::_PIECES] = encode_ref_tails(sks, plain=keys_plain and whole.isascii())
     return pieces
 
 
-def escaped_bytes(text: str) -> int:
+def count_escaped_bytes(text: str) -> int:
     """What text takes in an answer: on the way to the gateway it is escaped once more."""
     size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
     return size + text.count("\\") if "\\" in text else size
 
 
-def rows_of_archive(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
+def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
     """The rows of a page of an archive, in which an event's newest version comes before its earlier ones."""
     groups: list[list[Row]] = []
     for event, version in zip(events, versions or repeat(None), strict=False):
-        pk, sk = entry.layout.key_of(event)
+        pk, sk = entry.layout.make_key(event)
         row = Row(entry, {"pk": pk, "sk": sk, "data": event.data}, version)
         if not groups or version is None or version.newest:
             groups.append([row])
@@ -279,4 +281,6 @@ def rows_of_archive(events: Sequence[Event], versions: Sequence[Version] | None,
 
 def show_rows(rows: Sequence[Row], projection: Projection) -> list[dict[str, Any]]:
     """Rows as the API shows them; each event's newest version, then its earlier ones."""
-    return [decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.parted()]
+    return [
+        decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.split_pieces()
+    ]

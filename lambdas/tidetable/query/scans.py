@@ -17,7 +17,7 @@ from tidetable.conditions import ANY, Condition, Names
 from tidetable.events import Item
 from tidetable.keys import Index, escape, unescape
 from tidetable.keys.layout import NEWEST
-from tidetable.keys.pack import key_range
+from tidetable.keys.pack import find_key_range
 from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, from_text
@@ -93,9 +93,9 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
     @property
     def ranges(self) -> Sequence[KeyRange]:
         """The key ranges, made anew."""
-        return _ranges_of(self.keys, self.partitions, self.suffixes)
+        return _make_ranges(self.keys, self.partitions, self.suffixes)
 
-    def names_left(self, query: Query) -> Names:
+    def find_names_left(self, query: Query) -> Names:
         """The conditions on names that the key ranges do not imply."""
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
@@ -114,7 +114,7 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        return self.series_ranges or _ranges_of(self.keys, self.partitions, self.suffixes)
+        return self.series_ranges or _make_ranges(self.keys, self.partitions, self.suffixes)
 
 
 class IndexScan(_KeyScan, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        ranges = _ranges_of(self.keys, self.partitions, self.suffixes)
+        ranges = _make_ranges(self.keys, self.partitions, self.suffixes)
         return ranges if not self.index.levels else [_within(keys, head) for keys in ranges for head in self.heads]
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
@@ -141,7 +141,7 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
 
-    def names_left(self, query: Query) -> Names:
+    def find_names_left(self, query: Query) -> Names:
         """The conditions on names, of which the key ranges imply none."""
         return query.names
 
@@ -170,7 +170,7 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        ranges = _ranges_of(self.keys, self.partitions, self.suffixes)
+        ranges = _make_ranges(self.keys, self.partitions, self.suffixes)
         return [replace(keys, prefix=head) for keys in ranges for head in self.heads]
 
     def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
@@ -195,7 +195,7 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
         cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
     ) -> PackScan:
         """The scan of the packs that may hold an event of ``[start, end)``; without bounds of places, of all of those."""
-        keys = KeyRange(entry.table, "", *key_range(start, end, span_of(entry)))
+        keys = KeyRange(entry.table, "", *find_key_range(start, end, find_span(entry)))
         low, high = low or entry.layout.edge(start), high or entry.layout.edge(end)
         suffixes = range(entry.layout.shards)
         return cls(
@@ -216,7 +216,7 @@ LiveScan = TableScan | IndexScan | PackScan
 Scan = LiveScan | ArchiveScan
 
 
-def _ranges_of(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[int]) -> list[KeyRange]:
+def _make_ranges(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[int]) -> list[KeyRange]:
     return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
 
 
@@ -226,7 +226,7 @@ def _within(keys: KeyRange, head: str) -> KeyRange:
     return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
 
-def span_of(entry: Entry) -> int:
+def find_span(entry: Entry) -> int:
     """The longest time between the events of a pack of a period whose layout has packs, in seconds."""
     assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
     return entry.layout.pack.span
@@ -235,11 +235,11 @@ def span_of(entry: Entry) -> int:
 def list_filters(scan: Scan, query: Query | None) -> list[str]:
     """The filters applied after reading: the parameters for which this scan may read in vain. A ranking has no ``query``."""
     times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
-    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.names_left(query)
+    names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
     return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
 
 
-def visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
+def find_visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
     """The gaps of an answer, oldest first, without those of future periods."""
     return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
 

@@ -18,7 +18,15 @@ from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.scans import Gap, Plan
 from tidetable.rollups.collect import make_query
-from tidetable.rollups.cover import Segment, Usable, Version, cover, list_versions, readable_spans, usable_spans
+from tidetable.rollups.cover import (
+    Segment,
+    Usable,
+    Version,
+    cover,
+    find_readable_spans,
+    find_usable_spans,
+    list_versions,
+)
 from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
@@ -137,13 +145,13 @@ def choose_by_state(
     entries_of = {query.stream: entries}
     for definition in list_definitions(query.stream, reader):
         reasons[definition.stream] = find_misfit(definition)
-        versions = _fitting(definition, query, state, find_misfit)
+        versions = _find_fitting(definition, query, state, find_misfit)
         if versions:
             entries_of[definition.stream] = reader.catalog.entries(
                 definition.stream, query.start, query.end, consistent=consistent
             )
-            readable = readable_spans(entries_of[definition.stream])
-            usable += [Usable(version.definition, usable_spans(version, state, readable)) for version in versions]
+            readable = find_readable_spans(entries_of[definition.stream])
+            usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
     # Of equally long buckets those with fewer groups are read.
     usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
     segments = cover(query.start if query.after is None else query.after.time, query.end, usable)
@@ -155,11 +163,13 @@ def choose_by_state(
             reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
     if not used:
         return read_events_alone(query, entries, reasons, state.noted_since)
-    sections = [section for segment in segments for section in _sections(query, segment, entries_of, state.noted_since)]
+    sections = [
+        section for segment in segments for section in _make_sections(query, segment, entries_of, state.noted_since)
+    ]
     return Choice(sections, reasons)
 
 
-def _fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
+def _find_fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
     """The versions of a rollup that fit, and have sealed something of the range."""
     return [
         version
@@ -168,7 +178,7 @@ def _fitting(definition: Definition, query: Query, state: RollupState, find_misf
     ]
 
 
-def _sections(
+def _make_sections(
     query: Query, segment: Segment, entries_of: Mapping[str, Sequence[Entry]], since: datetime | None
 ) -> list[Section]:
     start, end, definition = segment

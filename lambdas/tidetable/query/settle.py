@@ -17,7 +17,7 @@ from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, merge_ranges, share
 from tidetable.query.model import Position
-from tidetable.query.scans import DAMAGED, Gap, PackScan, span_of
+from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
 from tidetable.times import MOMENT, from_text, to_text
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class SettledPage(NamedTuple):
     reached: Position | None
 
 
-def first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
+def make_first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
     """The reads of the first page of each range: few packs, as one may hold all that is wanted."""
     limit = count_first_packs(scan, count)
     return [RangeRead(keys, limit) for keys in scan.ranges]
@@ -52,13 +52,13 @@ def count_events(page: Page) -> int:
     return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
 
 
-def gap_of_damaged(scan: PackScan, item: Item) -> Gap | None:
+def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     """The part of a scan's range in which a damaged pack may have held events; None if there is no such part."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
     except ValueError:
-        oldest = newest - timedelta(seconds=span_of(scan.entry))
+        oldest = newest - timedelta(seconds=find_span(scan.entry))
     start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
     return Gap(start, end, DAMAGED) if start < end else None
 
@@ -89,7 +89,7 @@ class PackWalk:
         # Several series are walked as one, in the order that their events have together.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.across(None if self._of_series else "")
-        self._walk = Walk(span=span_of(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
+        self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
         self._reached = scan.low if ascending else scan.high
         self._packs = self._events = 0
         self._stuck = False
@@ -100,8 +100,10 @@ class PackWalk:
         No event is answered while a suffix that may hold another copy of it has not been read as far as that.
         """
         walked = self._walk
-        first, more = self._counted(pages), lambda due: self._counted(fetch(due))
-        merged = merge_ranges(reads, first, more, self._demand, ascending=self._ascending, next_limit=self._next_limit)
+        first, more = self._count_packed(pages), lambda due: self._count_packed(fetch(due))
+        merged = merge_ranges(
+            reads, first, more, self._demand, ascending=self._ascending, next_limit=self._choose_next_limit
+        )
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
@@ -112,18 +114,18 @@ class PackWalk:
             if edge is None:
                 break
             border = walked.pass_to(edge[:_TIME])
-            if self._goes_on(border):
+            if self._is_further(border):
                 yield self._give(border)
         walked.end()
-        yield SettledPage(self._columns(), None)
+        yield SettledPage(self._make_columns(), None)
 
-    def _counted(self, pages: Sequence[Page]) -> Sequence[Page]:
+    def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
         """Pages, of which it is noted how many events their packs hold."""
         self._packs += sum(len(page.columns.sks) for page in pages)
         self._events += sum(map(count_events, pages))
         return pages
 
-    def _next_limit(self, before: int, waiting: int, ranges: int) -> int:
+    def _choose_next_limit(self, before: int, waiting: int, ranges: int) -> int:
         """How many packs to read for the missing events, judged by the packs so far, and one more to settle the last.
 
         With a filter, and where nothing could be settled (the walk is within ``span`` of its beginning), twice as many each time.
@@ -146,20 +148,20 @@ class PackWalk:
         if opened.problem is not None:
             self._note_damaged(item)
         elif self._of_series and not opened.hash:
-            opened = _across(opened)
+            opened = _place_across(opened)
         self._walk.take(opened)
 
-    def _goes_on(self, border: str) -> bool:
+    def _is_further(self, border: str) -> bool:
         """Whether the walk is further than it was at the last page."""
-        reached = _reached_text(border)
+        reached = _find_reached(border)
         return reached > self._reached if self._ascending else reached < self._reached
 
     def _give(self, border: str) -> SettledPage:
         self._stuck = False
-        self._reached = _reached_text(border)
-        return SettledPage(self._columns(), Position(from_text(self._reached)))
+        self._reached = _find_reached(border)
+        return SettledPage(self._make_columns(), Position(from_text(self._reached)))
 
-    def _columns(self) -> Columns:
+    def _make_columns(self) -> Columns:
         """What is settled, as the columns of plain items: in place of a partition key there is the address of the pack."""
         run = self._walk.give()
         places: Sequence[str] = run.places
@@ -178,7 +180,7 @@ class Lookup(NamedTuple):
 def find_first(
     scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
 ) -> Lookup:
-    """The newest event of a scan, settled; ``reads`` are those of ``first_pack_reads``, and ``pages`` what they gave."""
+    """The newest event of a scan, settled; ``reads`` are those of ``make_first_pack_reads``, and ``pages`` what they gave."""
     damaged: list[Item] = []
     walk = PackWalk(scan, compressor, Demand(1, filtered=False), damaged.append, ascending=False)
     for columns, _ in walk.read(reads, pages, fetch):
@@ -199,13 +201,13 @@ def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> L
     return Lookup(columns.items()[0], damaged=False)
 
 
-def _across(opened: Opened) -> Opened:
+def _place_across(opened: Opened) -> Opened:
     """A plain item of a table that is partitioned by series, with its place in the order of all series."""
     (sk,) = opened.places
     series = opened.address.rpartition("#")[0]
     return opened._replace(places=[f"{sk[:_TIME]}#{series}{sk[_TIME:]}"])
 
 
-def _reached_text(border: str) -> str:
+def _find_reached(border: str) -> str:
     """The bare instant that divides what is settled from the rest: a border is behind all events of its time."""
     return to_text(from_text(border[:_TIME]) + MOMENT)

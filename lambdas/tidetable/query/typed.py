@@ -77,10 +77,10 @@ def type_events(
     fields = {name: kind for name, kind in fields.items() if _is_shown(name, projection)}
     rest = _REST | (_VERSIONS if projection.versions else {})
     typed, texts, untyped = _split((event.data for event in events), fields)
-    columns = [_attribute(events, name, kind) for name, kind in own.items()]
+    columns = [_type_column(events, name, kind) for name, kind in own.items()]
     columns += [TypedColumn(name, kind, values) for (name, kind), values in zip(fields.items(), typed, strict=True)]
     columns += [
-        TypedColumn(name, kind, texts) if name == "data" else _attribute(events, name, kind)
+        TypedColumn(name, kind, texts) if name == "data" else _type_column(events, name, kind)
         for name, kind in rest.items()
     ]
     return TypedTable(columns, untyped)
@@ -117,7 +117,7 @@ def _is_shown(name: str, projection: Projection) -> bool:
     return name in projection.fields if projection.fields else name not in projection.cold
 
 
-def _attribute(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
+def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
     values = [getattr(event, name) for event in events]
     if kind == "time":
         values = [None if value is None else to_micros(value) for value in values]
@@ -130,7 +130,7 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
         return [], [bytes(data).decode() for data in objects], 0
     columns: list[list[Any]] = [[] for _ in fields]
     takers = [
-        (name, _fitting(kind), kind == "double", column.append)
+        (name, _choose_converter(kind), kind == "double", column.append)
         for (name, kind), column in zip(fields.items(), columns, strict=True)
     ]
     rest: list[str] = []
@@ -149,13 +149,13 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
     return columns, rest, untyped
 
 
-def _fitting(kind: str) -> Callable[[Any], Any]:
+def _choose_converter(kind: str) -> Callable[[Any], Any]:
     """The function from a value to the value in a column of this type; None if the column cannot hold it.
 
     Only doubles may be rounded.
     """
     if match := _DECIMAL.fullmatch(kind):
-        return _decimals(int(match[1]), int(match[2]))
+        return _make_decimal_converter(int(match[1]), int(match[2]))
     return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
 
 
@@ -184,7 +184,7 @@ def _is_rounded(value: int | Decimal, double: float) -> bool:
     return Decimal(repr(double)) != value
 
 
-def _decimals(precision: int, scale: int) -> Callable[[Any], int | None]:
+def _make_decimal_converter(precision: int, scale: int) -> Callable[[Any], int | None]:
     most = 10**precision
 
     def fit(value: Any) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidetable.conditions import OPERATORS, Condition, Names, Operator
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.problems import bad_parameter
+from tidetable.problems import refuse_parameter
 
 WHERE = "where."
 DATA = "data"
@@ -45,21 +45,21 @@ def parse_path(path: str) -> str:
         inner = ".".join(names)
         detail = f"{path[:64]}: paths begin within data, so write {inner[:64]}"
         inside = f"the field {inner[:64]} of an object that is itself called data is data.{path[:64]}"
-        raise bad_parameter(f"{detail}; {inside}")
+        raise refuse_parameter(f"{detail}; {inside}")
     if len(names) >= MAX_DEPTH:
-        raise bad_parameter(f"{path[:64]}: a path has at most {MAX_DEPTH} names, as deep as events are")
+        raise refuse_parameter(f"{path[:64]}: a path has at most {MAX_DEPTH} names, as deep as events are")
     return ".".join([front, *names])
 
 
 def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
     """The conditions of a query, in the order of their fields; ProblemError says what to change."""
-    conditions = sorted(_condition(name, value) for name, value in parameters.items() if is_condition(name))
+    conditions = sorted(_parse_condition(name, value) for name, value in parameters.items() if is_condition(name))
     if len(conditions) > MAX_CONDITIONS:
-        raise bad_parameter(f"at most {MAX_CONDITIONS} conditions; there are {len(conditions)}")
+        raise refuse_parameter(f"at most {MAX_CONDITIONS} conditions; there are {len(conditions)}")
     if sum(len(text.encode()) for condition in conditions for text in (condition.field, *condition.values)) > MAX_BYTES:
-        raise bad_parameter(f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once")
-    if sum(map(_length, conditions)) > _EXPRESSION:
-        raise bad_parameter("the conditions are too long for one request to DynamoDB: ask for less at once")
+        raise refuse_parameter(f"all conditions together have at most {MAX_BYTES} bytes: ask for less at once")
+    if sum(map(_estimate_length, conditions)) > _EXPRESSION:
+        raise refuse_parameter("the conditions are too long for one request to DynamoDB: ask for less at once")
     refuse_cold(stream, [condition.field for condition in conditions])
     return tuple(conditions)
 
@@ -68,33 +68,33 @@ def refuse_cold(stream: Stream, paths: Iterable[str]) -> None:
     """ProblemError for a path into a cold field."""
     for path in paths:
         if path.partition(".")[0] in stream.cold:
-            raise bad_parameter(f"{path} is a cold field of {stream.name}: it is shown, and not searched")
+            raise refuse_parameter(f"{path} is a cold field of {stream.name}: it is shown, and not searched")
 
 
-def _condition(name: str, value: str) -> Condition:
+def _parse_condition(name: str, value: str) -> Condition:
     field, colon, operator = name.removeprefix(WHERE).rpartition(":")
     if not colon:
         field, operator = name.removeprefix(WHERE), "eq"
         if field[-1] in "<>!":
-            raise bad_parameter(f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}")
+            raise refuse_parameter(f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}")
     elif operator not in OPERATORS:
         detail = f"{name[:64]}: {operator[:32]!r} is no operator; there are {_OPERATORS}"
-        raise bad_parameter(f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq")
+        raise refuse_parameter(f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq")
     elif not field or not all(field.split(".")):
-        raise bad_parameter(f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
+        raise refuse_parameter(f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")
     field = parse_path(field)
     kind: Operator = operator  # type: ignore[assignment]
     values = tuple(dict.fromkeys(value.split(","))) if kind == "in" else (value,)
     if len(values) > MAX_VALUES:
-        raise bad_parameter(f"{name[:64]}: at most {MAX_VALUES} values; there are {len(values)}")
+        raise refuse_parameter(f"{name[:64]}: at most {MAX_VALUES} values; there are {len(values)}")
     if any(len(text.encode()) > MAX_VALUE_BYTES for text in (*values, field)):
-        raise bad_parameter(f"{name[:64]}: a value has at most {MAX_VALUE_BYTES} bytes")
+        raise refuse_parameter(f"{name[:64]}: a value has at most {MAX_VALUE_BYTES} bytes")
     if kind == "prefix" and not value:
-        raise bad_parameter(f"{name[:64]}: the prefix is empty, and every text begins with it; give a prefix")
+        raise refuse_parameter(f"{name[:64]}: the prefix is empty, and every text begins with it; give a prefix")
     return Condition(field, kind, values)
 
 
-def _length(condition: Condition) -> int:
+def _estimate_length(condition: Condition) -> int:
     """About how long a condition is in DynamoDB's words, where names and values have short ones, at the most."""
     path = 5 * (condition.field.count(".") + 2)
     paths = {"ne": 4, "lt": 2, "le": 2, "gt": 2, "ge": 2}.get(condition.operator, 1)
@@ -103,21 +103,21 @@ def _length(condition: Condition) -> int:
 
 def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
     """The conditions on names; ProblemError says what to change."""
-    series, ids = _listed(parameters, "series"), _listed(parameters, "id")
-    return Names(series, ids, _prefix(parameters, "series:prefix"), _prefix(parameters, "id:prefix"))
+    series, ids = _list_values(parameters, "series"), _list_values(parameters, "id")
+    return Names(series, ids, _parse_prefix(parameters, "series:prefix"), _parse_prefix(parameters, "id:prefix"))
 
 
-def _listed(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
+def _list_values(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
     """The values of a parameter, sorted, so that a cursor may be used with the same ones in any order."""
     values = sorted(set(parameters.get(name, ())))
     if len(values) > MAX_NAMES:
-        raise bad_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")
+        raise refuse_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")
     for value in values:
         _refuse_length(name, value)
     return tuple(values)
 
 
-def _prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
+def _parse_prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
     # Whether it is given once is looked at where all parameters are.
     for value in parameters.get(name, ()):
         _refuse_length(name, value)
@@ -126,4 +126,4 @@ def _prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
 
 def _refuse_length(name: str, value: str) -> None:
     if not 0 < len(value.encode()) <= MAX_NAME_BYTES:
-        raise bad_parameter(f"{name} must have 1 to {MAX_NAME_BYTES} bytes")
+        raise refuse_parameter(f"{name} must have 1 to {MAX_NAME_BYTES} bytes")

@@ -50,7 +50,7 @@ def can_reseal(marked_at: int, now: datetime) -> bool:
     return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE + READER_LIFE)
 
 
-def lease_length(timeout: timedelta) -> timedelta:
+def choose_lease_length(timeout: timedelta) -> timedelta:
     """How long a refresher with this time-out holds the lease: when it runs out, the run and its requests are dead."""
     return timeout + 2 * CLOCKS + UNDER_WAY
 

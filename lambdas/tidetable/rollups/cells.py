@@ -17,8 +17,8 @@ from typing import Any
 
 from tidetable.events import Event, JsonObject
 from tidetable.exact import EXACT
-from tidetable.keys import number_at, value_at
-from tidetable.packs.numbers import settled_text
+from tidetable.keys import find_number, find_value
+from tidetable.packs.numbers import settle_text
 from tidetable.ports import Sketch, Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
 
@@ -89,7 +89,7 @@ class Numbers:
         """The state as JSON, as far as a rollup keeps it."""
         document: JsonObject = {"count": self.count}
         if "sum" in statistics:
-            document["sum"] = settled_text(self.sum)
+            document["sum"] = settle_text(self.sum)
         document |= {name: getattr(self, name) for name in ("min", "max") if name in statistics}
         for name in ("first", "last"):
             if name in statistics and (position := getattr(self, name)) is not None:
@@ -154,10 +154,10 @@ class Bucket:
     def add(self, series: str, place: str, data: JsonObject) -> None:
         """Take an event into account; ``place`` is its place in the order of all events."""
         definition = self._definition
-        state = self._state(tuple([plain(series if n == SERIES else value_at(data, n)) for n in definition.by]))
+        state = self._find_state(tuple([plain(series if n == SERIES else find_value(data, n)) for n in definition.by]))
         state.count += 1
         for path in definition.fields:
-            number = number_at(data, path)
+            number = find_number(data, path)
             if number is None:
                 continue
             numbers = state.fields.setdefault(path, Numbers())
@@ -167,12 +167,12 @@ class Bucket:
                     numbers.sketch = self._sketches.new()
                 numbers.sketch.add(float(number))
         for name, value in data.items():
-            self.names.setdefault(name, set()).add(kind_of(value))
+            self.names.setdefault(name, set()).add(name_kind(value))
         self._limit_names()
 
     def merge(self, cell: Cell) -> None:
         """Take a cell of a finer rollup into account."""
-        state = self._state(cell.group(self._definition.by))
+        state = self._find_state(cell.group(self._definition.by))
         state.count += cell.state.count
         for path in self._definition.fields:
             if path in cell.state.fields:
@@ -184,7 +184,7 @@ class Bucket:
             self.names.setdefault(name, set()).update(kinds)
         self._limit_names()
 
-    def _state(self, group: Group) -> State:
+    def _find_state(self, group: Group) -> State:
         state = self.groups.get(group)
         if state is None:
             state = self.groups[group] = State()
@@ -205,7 +205,7 @@ class Bucket:
             series = next(
                 (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
             )
-            id = id_of(definition, list(by.values()))
+            id = make_id(definition, list(by.values()))
             events.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
         if self.names:
             names = {name: sorted(self.names[name]) for name in sorted(self.names)[:MAX_NAMES]}
@@ -213,9 +213,9 @@ class Bucket:
         return events
 
 
-def id_of(definition: Definition, values: Sequence[Any]) -> str:
+def make_id(definition: Definition, values: Sequence[Any]) -> str:
     """The id of a group's cell: the key of its definition, and its values as JSON, or a hash of that where it is long."""
-    text = f"[{','.join(map(settled_text, values))}]"
+    text = f"[{','.join(map(settle_text, values))}]"
     if len(text.encode()) > _MAX_ID_BYTES:
         text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
     return definition.key + text
@@ -242,7 +242,7 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
     if SERIES in definition.by:
         by[SERIES] = event.series
     states = data["fields"]
-    numbers = {path: _numbers(states[path], sketches) for path in fields if path in states}
+    numbers = {path: _read_numbers(states[path], sketches) for path in fields if path in states}
     return Cell(event.time, by, State(data["count"], numbers))
 
 
@@ -257,12 +257,12 @@ def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[s
     return names
 
 
-def kind_of(value: Any) -> str:
+def name_kind(value: Any) -> str:
     """The type of a value as JSON calls it."""
     return _KINDS.get(type(value), "null")
 
 
-def _numbers(state: JsonObject, sketches: Sketches) -> Numbers:
+def _read_numbers(state: JsonObject, sketches: Sketches) -> Numbers:
     first, last = (state.get(name) for name in ("first", "last"))
     return Numbers(
         state["count"],

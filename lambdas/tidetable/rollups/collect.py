@@ -84,7 +84,7 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     _refuse_unnoted(query, stretches, since)
     reader = services.reader
     scanner = Scanner(query, reader, services.remaining, count=_AT_ONCE)
-    yield from _rows(scanner.read(plan.scans), query, reader)
+    yield from _read_rows(scanner.read(plan.scans), query, reader)
     _refuse_damaged(query, scanner.damaged.values())
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
@@ -100,11 +100,11 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     scanner = NotedScanner(query, reader, services.remaining, pace=pace)
-    yield from _rows(scanner.read(stretch, noted), query, reader)
+    yield from _read_rows(scanner.read(stretch, noted), query, reader)
     _refuse_damaged(query, scanner.gaps)
 
 
-def _rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_Row]:
+def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_Row]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):

@@ -55,7 +55,7 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     return versions
 
 
-def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
+def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     """The buckets of a version that marks cover, sealed or not.
 
     A mark's bucket is that of the finest rollup that its writer knew. It may hold several buckets of a version that the writer
@@ -71,22 +71,22 @@ def marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     return buckets
 
 
-def unusable_buckets(version: Version, state: RollupState) -> list[Span]:
+def find_unusable_buckets(version: Version, state: RollupState) -> list[Span]:
     """The buckets of a version that must be read from the events: those with a mark, and those with too many groups."""
     every, name = version.definition.every, version.definition.name
-    buckets = marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
+    buckets = find_marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
     return join([(bucket, bucket + every) for bucket in sorted(buckets)])
 
 
-def readable_spans(entries: Iterable[Entry]) -> list[Span]:
+def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
     """The periods whose tables or archives can be read."""
     return [(entry.period.start, entry.period.end) for entry in entries if entry.live or entry.archived is not None]
 
 
-def usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
+def find_usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
     """The spans of a version's buckets that answer for their events."""
     spans = intersect([(version.start, version.end)], join(readable))
-    return subtract(spans, unusable_buckets(version, state))
+    return subtract(spans, find_unusable_buckets(version, state))
 
 
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
@@ -94,14 +94,14 @@ def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segm
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
-        covered = list(_whole(definition, intersect(uncovered, spans)))
+        covered = list(_find_whole_buckets(definition, intersect(uncovered, spans)))
         segments += [Segment(first, last, definition) for first, last in covered]
         uncovered = subtract(uncovered, covered)
     segments += [Segment(first, last, None) for first, last in uncovered]
     return sorted(segments, key=lambda segment: segment.start)
 
 
-def _whole(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
+def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
     """The whole buckets within spans."""
     for start, end in spans:
         first, last = definition.ceil(start), definition.floor(end)

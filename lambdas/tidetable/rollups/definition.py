@@ -126,7 +126,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         )
 
 
-def definition_of(source: Source, policy: Policy) -> Definition:
+def make_definition(source: Source, policy: Policy) -> Definition:
     """The definition of a rollup of a stream."""
     by, fields, stats = tuple(policy.by), tuple(policy.fields), tuple(policy.stats)
     every = timedelta(0) + policy.every

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
-from tidetable.periods import Kind, containing
+from tidetable.periods import Kind, find_containing
 from tidetable.ports.rollups import Noting, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, NOTING_PAUSE, to_millis
@@ -39,7 +39,7 @@ def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Se
 
 def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
     """The first instant from ``start`` on whose period is noted, of a stream whose series are noted ``since`` an instant."""
-    period = containing(start, kind)
+    period = find_containing(start, kind)
     while period.start < since:
         period = period.shift(1)
     return max(start, period.start)

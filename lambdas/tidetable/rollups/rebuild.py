@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, can_seal, to_millis
@@ -59,7 +59,7 @@ def rebuild(
     makes no difference to them. Buckets that are sealed already are marked, so they are read from the events until the refresher
     has computed them anew. ``definitions`` are those of all rollups of the stream.
     """
-    with leased(services.catalog, LEASE, owner, services.clock.now(), length) as free:
+    with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
             return None
         state = services.rollups.read_state(definition.source)

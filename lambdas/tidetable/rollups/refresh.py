@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tidetable.errors import StoreUnavailable, TableThrottled
-from tidetable.leases import leased
+from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, Mark, RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import DEFINED_AHEAD, LEASE, MARKED_AFTER, WRITER_LIFE, can_reseal, can_seal
@@ -22,12 +22,12 @@ from tidetable.rollups.cover import (
     Usable,
     Version,
     cover,
+    find_marked_buckets,
+    find_readable_spans,
+    find_usable_spans,
     join,
     list_versions,
-    marked_buckets,
-    readable_spans,
     subtract,
-    usable_spans,
 )
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
@@ -61,9 +61,10 @@ def refresh(
 ) -> Report | None:
     """Refresh the rollups of streams, by the names of the streams that they are made of; None while another run does it.
 
-    ``length`` is how long the lease is held at the most (``bounds.lease_length``). A stream that fails does not stop the others.
+    ``length`` is how long the lease is held at the most (``bounds.choose_lease_length``). A stream that fails does not stop
+    the others.
     """
-    with leased(services.catalog, LEASE, owner, services.clock.now(), length) as free:
+    with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
             return None
         report = Report()
@@ -84,7 +85,7 @@ def refresh(
 def _measure(state: RollupState, definitions: Sequence[Definition], now: datetime, report: Report) -> None:
     """Note what is left to do of one stream, also of one that failed."""
     report.marks += len(state.marks)
-    report.lag = max([report.lag, *(lag_of(definition, state, now) for definition in definitions)])
+    report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in definitions)])
 
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
@@ -104,7 +105,7 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
     sweep_notes(source, state, services)
 
 
-def lag_of(definition: Definition, state: RollupState, now: datetime) -> timedelta:
+def measure_lag(definition: Definition, state: RollupState, now: datetime) -> timedelta:
     """How long the next bucket of a rollup could have been sealed already; nothing if it cannot be sealed yet."""
     versions = list_versions(definition, state)
     if not versions:
@@ -177,7 +178,7 @@ def _read_together(
     end = bucket + due * definition.every
     # What finer rollups answer costs less.
     if due < 2 or any(
-        segment.definition for segment in _segments(definition, bucket, end, definitions, state, services)
+        segment.definition for segment in _choose_segments(definition, bucket, end, definitions, state, services)
     ):
         return {}
     return {at: (now, collected) for at, collected in collect_together(definition, bucket, due, services).items()}
@@ -199,7 +200,7 @@ def compute_bucket(
     entry = find_table(definition, bucket, services)
     present = read_present(entry, bucket, services)
     if collected is None:
-        content = collect(definition, _segments(definition, bucket, end, definitions, state, services), services)
+        content = collect(definition, _choose_segments(definition, bucket, end, definitions, state, services), services)
     else:
         content = collected[1]
     was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
@@ -212,7 +213,7 @@ def compute_bucket(
         services.rollups.clear_over(definition.source, definition.name, bucket)
 
 
-def _segments(
+def _choose_segments(
     definition: Definition,
     start: datetime,
     end: datetime,
@@ -226,8 +227,8 @@ def _segments(
         fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
         if fitting and other.name != definition.name:
             entries = services.catalog.entries(other.stream, start, end, consistent=True)
-            readable = readable_spans(entries)
-            usable += [Usable(version.definition, usable_spans(version, state, readable)) for version in fitting]
+            readable = find_readable_spans(entries)
+            usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in fitting]
     return cover(start, end, usable)
 
 
@@ -286,7 +287,7 @@ def _reseal_group(
         for version in list_versions(definition, state):
             marks_of: dict[datetime, list[Mark]] = {}
             for mark in due:
-                for bucket in _sealed_buckets(version, marked_buckets(version, [mark])):
+                for bucket in _find_sealed_buckets(version, find_marked_buckets(version, [mark])):
                     marks_of.setdefault(bucket, []).append(mark)
             for bucket, marks in marks_of.items():
                 if services.remaining() < RESERVE:
@@ -300,6 +301,6 @@ def _reseal_group(
     return blocked
 
 
-def _sealed_buckets(version: Version, buckets: Iterable[datetime]) -> list[datetime]:
+def _find_sealed_buckets(version: Version, buckets: Iterable[datetime]) -> list[datetime]:
     """Those of some buckets that are sealed under a version."""
     return sorted(bucket for bucket in buckets if version.start <= bucket < version.end)

@@ -10,7 +10,7 @@ from tidetable.durations import Duration
 from tidetable.ports.rollups import RollupState
 from tidetable.rollups.cover import list_versions
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.refresh import lag_of
+from tidetable.rollups.refresh import measure_lag
 from tidetable.times import to_text
 
 # Of buckets that have too many groups, so many are named.
@@ -34,7 +34,7 @@ def _describe(definition: Definition, state: RollupState, now: datetime) -> dict
         "stats": list(definition.stats),
         "start": to_text(versions[-1].start) if versions else None,
         "sealed": to_text(versions[0].end) if versions else None,
-        "lag_seconds": int(lag_of(definition, state, now).total_seconds()),
+        "lag_seconds": int(measure_lag(definition, state, now).total_seconds()),
         "marks": len(state.marks),
         "overfull": [to_text(bucket) for bucket in over[:_NAMED]],
         "overfull_count": len(over),

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tidetable.catalog import Entry, State, entry_at
+from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.packing import pack_events, unspread
 from tidetable.keys import Layout
-from tidetable.keys.pack import key_range
+from tidetable.keys.pack import find_key_range
 from tidetable.packs import open_item, walk
-from tidetable.packs.numbers import settled_text
+from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.cells import FIELDS_ID, is_removed, removed
@@ -41,7 +41,7 @@ class Present(NamedTuple):
 def find_table(definition: Definition, bucket: datetime, services: Services) -> Entry:
     """The period of a bucket's cells; BucketBlocked if nothing can be written to it."""
     entries = services.catalog.entries(definition.stream, bucket, bucket, consistent=True)
-    entry = entry_at(entries, bucket)
+    entry = find_entry_at(entries, bucket)
     if entry is None:
         raise BucketBlocked(f"{definition.stream} has no table for {to_text(bucket)}: backfill {definition.stream}")
     if not entry.writable:
@@ -64,7 +64,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
         for place, copy in zip(run.places, run.copies, strict=True):
             text = copy.value
             if not isinstance(text, str):
-                text = settled_text(reader.unpacker.whole([text], entry.table, cold=False).items[0]["data"])
+                text = settle_text(reader.unpacker.whole([text], entry.table, cold=False).items[0]["data"])
             time, series, id = layout.names("", place)
             events[place] = Event(series, from_text(time), id, decode_json(text)), text
     return Present(events, max((int(item.get("at", 0)) for item in items), default=0))
@@ -72,7 +72,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
 
 def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
     layout = entry.layout
-    low, high = key_range(bucket, bucket + _MOMENT, span)
+    low, high = find_key_range(bucket, bucket + _MOMENT, span)
     logical = layout.logical(bucket, "")
     reads = [RangeRead(KeyRange(entry.table, f"{logical}#{n}", low, high), _PAGE) for n in range(layout.shards)]
     while reads:
@@ -104,7 +104,9 @@ def write_cells(
     layout = entry.layout
     now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
     changed = [
-        cell for place, cell in now.items() if place not in present.events or present.events[place][1] != _text(cell)
+        cell
+        for place, cell in now.items()
+        if place not in present.events or present.events[place][1] != _render_cell(cell)
     ]
     removals = [
         removed(event)
@@ -112,7 +114,7 @@ def write_cells(
         if place not in now and not is_removed(event) and _is_of(definition, event)
     ]
     at = max(to_millis(read_at), present.at + 1)
-    puts = _puts([*changed, *removals], entry, at, services)
+    puts = _make_puts([*changed, *removals], entry, at, services)
     if entry.state is State.CLOSED:
         _transact(puts, entry, services)
     elif puts:
@@ -136,22 +138,22 @@ def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
             raise Superseded(f"cells of {entry.stream} were written by another run")
 
 
-def _puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
+def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
     layout = entry.layout
     if layout.pack is None:
-        return [_plain_put(event, entry, layout, at) for event in events]
-    items = [unspread(layout).item_of(event, at=at) for event in events]
+        return [_make_plain_put(event, entry, layout, at) for event in events]
+    items = [unspread(layout).make_item(event, at=at) for event in events]
     packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
     alone = {last for _, last in packed.alone}
-    return [pack.put for pack in packed.packs] + [_plain_put(events[n], entry, layout, at) for n in sorted(alone)]
+    return [pack.put for pack in packed.packs] + [_make_plain_put(events[n], entry, layout, at) for n in sorted(alone)]
 
 
-def _plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:
-    return Put(entry.table, layout.item_of(event, at=at))
+def _make_plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:
+    return Put(entry.table, layout.make_item(event, at=at))
 
 
-def _text(cell: Event) -> str:
-    return settled_text(cell.data)
+def _render_cell(cell: Event) -> str:
+    return settle_text(cell.data)
 
 
 def _is_of(definition: Definition, event: Event) -> bool:

@@ -20,7 +20,7 @@ from tidetable_client.pages import (
     find_url,
     name_parameters,
     pair_series,
-    refusal_of,
+    read_refusal,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -100,7 +100,7 @@ class AsyncReader:
         """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
         response = await self._read(address, name_parameters(parameters))
         if response.status_code != 200:
-            raise refusal_of(response.status_code, response.content)
+            raise read_refusal(response.status_code, response.content)
         return response.json()
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
@@ -149,9 +149,9 @@ class AsyncQuery:
 
     def pages(self) -> AsyncIterator[Page]:
         """The pages, from the cursor on."""
-        return self._pages({}, {})
+        return self._fetch_pages({}, {})
 
-    async def _pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> AsyncIterator[Page]:
+    async def _fetch_pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> AsyncIterator[Page]:
         while not self._walk.is_done:
             parameters = self._walk.find_parameters() + list(extra.items())
             response = await self._read(self._walk.address, parameters, headers)
@@ -161,15 +161,15 @@ class AsyncQuery:
             yield page
             self._walk.pass_page(page)
 
-    async def _rows(self) -> list[dict[str, Any]]:
-        return [row async for page in self._pages({"flat": "true"}, {}) for row in page.rows]
+    async def _fetch_rows(self) -> list[dict[str, Any]]:
+        return [row async for page in self._fetch_pages({"flat": "true"}, {}) for row in page.rows]
 
-    async def _arrow(self, every_field: bool) -> ArrowPages | None:
+    async def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         if every_field or self._walk.is_limited:
             return None  # to limit the rows, those of a page of Arrow would have to be counted
         streams = []
         try:
-            async for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
+            async for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
                 if not page.body or page.rows:
                     return None
                 streams.append(page.body)
@@ -185,12 +185,12 @@ class AsyncQuery:
         If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
         ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
         """
-        return await self._arrow(every_field) or make_arrow(await self._rows())
+        return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
 
     async def to_pandas(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
-        return make_pandas(await self._arrow(every_field) or await self._rows())
+        return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_rows())
 
     async def to_polars(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a polars DataFrame; see ``to_arrow``."""
-        return make_polars(await self._arrow(every_field) or await self._rows())
+        return make_polars(await self._fetch_arrow(every_field) or await self._fetch_rows())

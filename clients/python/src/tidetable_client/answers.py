@@ -80,7 +80,7 @@ def judge_write(status: int, headers: Mapping[str, str], body: bytes, count: int
     """What became of a request of ``count`` events. ``headers`` ignore case; a Retry-After may be a date, hence ``now``."""
     document = read_document(body)
     if status in (200, 202):
-        return _judge_stored(document, headers, count) or _foreign(status, body)
+        return _judge_stored(document, headers, count) or _judge_foreign_answer(status, body)
     if status == 413:
         return TooLarge(describe_problem(document, body))
     if is_later(status):
@@ -146,7 +146,7 @@ def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count
     return Stored(accepted, queued, refused, document.get("window"), units)
 
 
-def _foreign(status: int, body: bytes) -> Later:
+def _judge_foreign_answer(status: int, body: bytes) -> Later:
     """A proxy or a login page answered, or the answer is cut: the events may be stored or not."""
     text = body[:100].decode(errors="replace")
     return Later(f"{status}, but the answer is not that of the API to this request: {text}", 0.0, True, status)

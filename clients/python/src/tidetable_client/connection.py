@@ -91,10 +91,10 @@ def judge_error(error: Exception) -> Verdict:
 
 def flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Parameters as the query string has them: a list repeats its name, None is left out."""
-    return [(name, text) for name, value in parameters.items() for text in _texts(name, value)]
+    return [(name, text) for name, value in parameters.items() for text in _format_values(name, value)]
 
 
-def _texts(name: str, value: Any) -> Iterable[str]:
+def _format_values(name: str, value: Any) -> Iterable[str]:
     if value is None:
         return []
     if isinstance(value, bool):
@@ -104,5 +104,5 @@ def _texts(name: str, value: Any) -> Iterable[str]:
             raise ValueError(f"{name}={value.isoformat()} has no offset: use datetime.now(UTC)")
         return [value.isoformat()]
     if isinstance(value, list | tuple | set | frozenset):
-        return [text for inner in value for text in _texts(name, inner)]
+        return [text for inner in value for text in _format_values(name, inner)]
     return [str(value)]

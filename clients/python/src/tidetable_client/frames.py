@@ -59,7 +59,7 @@ def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
     """A pyarrow table of rows, their times as timestamps."""
     pyarrow = _require("pyarrow", "to_arrow() of a stage without format=arrow")
-    return pyarrow.table(_arrays(pyarrow, make_columns(rows)))
+    return pyarrow.table(_make_arrays(pyarrow, make_columns(rows)))
 
 
 def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
@@ -95,7 +95,7 @@ _OWN = frozenset(
 _TIMES = ("time", "start", "end", "first", "last")
 
 
-def _arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
+def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
     """Columns as Arrow arrays; values of several types become text, because a column has one type."""
     from datetime import datetime
 
@@ -108,11 +108,11 @@ def _arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
         try:
             arrays[name] = pyarrow.array(values)
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-            arrays[name] = pyarrow.array(_alike(values))
+            arrays[name] = pyarrow.array(_unify_values(values))
     return arrays
 
 
-def _alike(values: Sequence[Any]) -> list[Any]:
+def _unify_values(values: Sequence[Any]) -> list[Any]:
     """Numbers as floats if all are numbers, else everything as JSON text."""
     import msgspec
 

@@ -102,7 +102,7 @@ class Walk:
     def read(self, status: int, headers: Mapping[str, str], body: bytes, *, decimals: bool) -> Page:
         """The page of an answer; ApiError if there is none."""
         if status != 200:
-            raise refusal_of(status, body)
+            raise read_refusal(status, body)
         units = float(headers.get("Tidetable-Read-Units", "0") or 0)
         if headers.get("Content-Type", "").startswith(ARROW):
             count = headers.get("Tidetable-Gaps", "0")
@@ -136,7 +136,7 @@ class Tries:
         if not is_later(status):
             return None
         later = judge_later(status, headers, read_document(body), body, self._clock.read_date())
-        return self._wait(later.after, lambda: refusal_of(status, body))
+        return self._wait(later.after, lambda: read_refusal(status, body))
 
     def judge_silence(self, error: Exception) -> float:
         """Wait and try again: a request that reads changes nothing."""
@@ -152,7 +152,7 @@ class Tries:
         return wait
 
 
-def refusal_of(status: int, body: bytes) -> ApiError:
+def read_refusal(status: int, body: bytes) -> ApiError:
     """The error for an answer that is not 200."""
     document = read_document(body)
     return ApiError(status, str(document.get("code") or f"http_{status}"), describe_problem(document, body), document)

@@ -21,7 +21,7 @@ from tidetable_client.pages import (
     find_url,
     name_parameters,
     pair_series,
-    refusal_of,
+    read_refusal,
 )
 from tidetable_client.policy import Policy
 from tidetable_client.tailing import Tail
@@ -110,7 +110,7 @@ class Reader(ABC):
         """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
         response = self._read(address, name_parameters(parameters))
         if response.status_code != 200:
-            raise refusal_of(response.status_code, response.content)
+            raise read_refusal(response.status_code, response.content)
         return response.json()
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
@@ -163,9 +163,9 @@ class Query:
 
     def pages(self) -> Iterator[Page]:
         """The pages, from the cursor on."""
-        return self._pages({}, {})
+        return self._fetch_pages({}, {})
 
-    def _pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Page]:
+    def _fetch_pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Page]:
         while not self._walk.is_done:
             parameters = self._walk.find_parameters() + list(extra.items())
             response = self._read(self._walk.address, parameters, headers)
@@ -175,17 +175,17 @@ class Query:
             yield page
             self._walk.pass_page(page)
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for page in self._pages({"flat": "true"}, {}):
+    def _fetch_rows(self) -> Iterator[dict[str, Any]]:
+        for page in self._fetch_pages({"flat": "true"}, {}):
             yield from page.rows
 
-    def _arrow(self, every_field: bool) -> ArrowPages | None:
+    def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         """The rest of the query as Arrow; None, with nothing read, if the stage does not know the format."""
         if every_field or self._walk.is_limited:
             return None  # to limit the rows, those of a page of Arrow would have to be counted
         streams = []
         try:
-            for page in self._pages({"format": "arrow"}, {"Accept": ARROW}):
+            for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
                 if not page.body or page.rows:
                     return None
                 streams.append(page.body)
@@ -201,16 +201,16 @@ class Query:
         If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
         ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
         """
-        return self._arrow(every_field) or make_arrow(self._rows())
+        return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
 
     def to_pandas(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
-        return make_pandas(self._arrow(every_field) or self._rows())
+        return make_pandas(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_polars(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a polars DataFrame; see ``to_arrow``."""
-        return make_polars(self._arrow(every_field) or self._rows())
+        return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_columns(self) -> dict[str, list[Any]]:
         """The rest of the query as columns of flat rows, without any library."""
-        return make_columns(self._rows())
+        return make_columns(self._fetch_rows())

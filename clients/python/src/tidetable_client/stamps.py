@@ -40,7 +40,7 @@ class Stamper:
     def encode(self, event: Any, now: datetime) -> bytes:
         """The event as a line of JSON; EventInvalid says what to mend."""
         if not isinstance(event, Mapping):
-            event = _fields_of(event)
+            event = _read_fields(event)
         unknown = event.keys() - _FIELDS
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
@@ -60,7 +60,7 @@ class Stamper:
             raise EventInvalid(f"the data of {series} cannot be written as JSON: {error}") from error
         if any(suspect in text for suspect in _SUSPECT):
             # Sets, dataclasses and numpy's arrays as lists and mappings, which the search looks into.
-            _refuse_not_finite(_plain(line["data"]), "data")
+            _refuse_not_finite(_make_plain(line["data"]), "data")
         return text
 
     def _make_id(self) -> str:
@@ -88,7 +88,7 @@ def _refuse_id(id: Any) -> NoReturn:
     raise EventInvalid(f"the id {id!r} is not text")
 
 
-def _fields_of(event: Any) -> Mapping[str, Any]:
+def _read_fields(event: Any) -> Mapping[str, Any]:
     """The fields of a dataclass or a msgspec structure."""
     try:
         fields = msgspec.to_builtins(event, builtin_types=(datetime, Decimal, bytes))
@@ -125,7 +125,7 @@ def _refuse_not_finite(value: Any, path: str) -> None:
         raise EventInvalid(f"{path} is {value}, which JSON cannot hold: leave the field out, or write text")
 
 
-def _plain(data: Any) -> Any:
+def _make_plain(data: Any) -> Any:
     return msgspec.to_builtins(data, builtin_types=(datetime, Decimal), str_keys=True, enc_hook=_convert)
 
 

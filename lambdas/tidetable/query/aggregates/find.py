@@ -12,14 +12,14 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.ports import Tables
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.rolled import choose_sections, rollup_of
+from tidetable.query.aggregates.rolled import choose_sections, find_rollup
 from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
 from tidetable.query.model import Reader, Remaining
 from tidetable.query.page import Table
 from tidetable.query.plan import read_planned
-from tidetable.query.scans import Scan, visible_gaps
+from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.times import from_text
 
 
@@ -44,9 +44,9 @@ class Aggregate(Table):
         bounds = {"relative_error": self.reader.sketches.relative_error}
         return dict.fromkeys(self.aggregation.approximate, bounds)
 
-    def rollup_of(self, scan: Scan) -> str | None:
+    def find_rollup(self, scan: Scan) -> str | None:
         """The rollup that a scan reads."""
-        return rollup_of(scan, self.aggregation)
+        return find_rollup(scan, self.aggregation)
 
     def own(self) -> dict[str, Any]:
         return {"approximate": self.approximate}
@@ -74,7 +74,7 @@ def find_aggregate(
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
+            gaps=find_visible_gaps([*choice.gaps, *(gap for scanner in run.scanners for gap in scanner.gaps)], now),
             cost=run.cost,
             sources=[scan for scanner in run.scanners for scan in scanner.sources],
             declared=stream.archive.columns,

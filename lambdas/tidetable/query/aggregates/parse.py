@@ -10,8 +10,8 @@ import msgspec
 
 from tidetable.config import Stream
 from tidetable.durations import parse_length
-from tidetable.problems import bad_parameter
-from tidetable.query.aggregates.stats import PLAIN, is_stat, percentile_of
+from tidetable.problems import refuse_parameter
+from tidetable.query.aggregates.stats import PLAIN, is_stat, parse_percentile
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, OfQuery, Position, Projection, Query
 from tidetable.query.parse import (
@@ -20,8 +20,8 @@ from tidetable.query.parse import (
     parse_count,
     parse_order,
     parse_range_query,
+    read_single,
     refuse_scan,
-    single,
 )
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.times import EPOCH
@@ -78,7 +78,7 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
     @property
     def approximate(self) -> list[str]:
         """The statistics that are estimates."""
-        return [stat for stat in self.stats if percentile_of(stat) is not None]
+        return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
     def window(self, at: datetime) -> tuple[datetime, datetime]:
         """The step that holds an instant, as far as the range goes."""
@@ -110,7 +110,7 @@ def parse_aggregation(
     stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal
 ) -> Aggregation:
     """Read the query string; ProblemError says what to change."""
-    values = single(parameters, KNOWN)
+    values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_ROWS) or MAX_ROWS
     if "cursor" in values:
         cursor = open_cursor(values["cursor"], Aggregation, stream.name, seal)
@@ -118,21 +118,21 @@ def parse_aggregation(
         return msgspec.structs.replace(cursor, limit=limit).projected()
     # The events come oldest first: order is that of groups.
     query = parse_range_query(stream, parameters, {**values, "order": "asc"}, now, limit)
-    stats, by, field = _stats(values), _groups(values), _field(values)
+    stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
     if field is None and stats != ("count",):
-        raise bad_parameter("add field=: only count needs no field of data that holds numbers")
+        raise refuse_parameter("add field=: only count needs no field of data that holds numbers")
     if sum(len(path.encode()) for path in (*by, field or "")) > MAX_FIELDS_BYTES:
-        raise bad_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
+        raise refuse_parameter(f"by and field have at most {MAX_FIELDS_BYTES} bytes together")
     refuse_cold(stream, (*by, field or ""))
     top, step, fill = parse_count(values, "top", 1000), _step(values, query), _fill(values)
     if top is not None and not by:
-        raise bad_parameter("top shows the first groups: add by=, such as by=series")
+        raise refuse_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
-        raise bad_parameter("order is that of top groups: add top=, or leave it out; steps come oldest first")
+        raise refuse_parameter("order is that of top groups: add top=, or leave it out; steps come oldest first")
     if fill != "none" and step is None:
-        raise bad_parameter("fill is for steps without events: add step=, such as step=5m")
+        raise refuse_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and parse_order(values)
-    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _rollups(values))
+    aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(values))
     if not stream.rollup:
         # Rollups, or the series that are noted for them, may answer instead: that is seen when the parts are chosen.
         refuse_scan(stream, query)
@@ -148,36 +148,36 @@ def _list_repeats(
     now: datetime,
 ) -> dict[str, bool]:
     return list_repeats(stream, parameters, values, cursor.query, now) | {
-        "stat": _stats(values) == cursor.stats,
-        "field": _field(values) == cursor.field,
-        "by": _groups(values) == cursor.by,
+        "stat": _parse_stats(values) == cursor.stats,
+        "field": _parse_field(values) == cursor.field,
+        "by": _parse_groups(values) == cursor.by,
         "top": parse_count(values, "top", 1000) == cursor.top,
         "step": _step(values, cursor.query) == cursor.step,
         "order": cursor.top is not None and parse_order(values) == cursor.ascending,
         "fill": _fill(values) == cursor.fill,
-        "rollups": _rollups(values) == cursor.rollups,
+        "rollups": _parse_rollups(values) == cursor.rollups,
     }
 
 
-def _field(values: Mapping[str, str]) -> str | None:
+def _parse_field(values: Mapping[str, str]) -> str | None:
     field = parse_path(values["field"]) if "field" in values else None
     if field is not None and not all(field.split(".")):
-        raise bad_parameter("field is the path of a field of data, such as mag or place.depth")
+        raise refuse_parameter("field is the path of a field of data, such as mag or place.depth")
     return field
 
 
-def _stats(values: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_stats(values: Mapping[str, str]) -> tuple[str, ...]:
     stats = tuple(values.get("stat", "count").split(","))
     if not all(map(is_stat, stats)) or len(stats) > MAX_STATS or len(set(stats)) < len(stats):
         what = f"{', '.join(PLAIN)}, or a percentile such as p95"
-        raise bad_parameter(f"stat is a list such as avg,p95 of {what}; each once")
+        raise refuse_parameter(f"stat is a list such as avg,p95 of {what}; each once")
     return stats
 
 
-def _groups(values: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_groups(values: Mapping[str, str]) -> tuple[str, ...]:
     by = tuple(map(parse_path, values["by"].split(","))) if "by" in values else ()
     if not all(all(path.split(".")) for path in by) or len(by) > MAX_GROUPS_BY or len(set(by)) < len(by):
-        raise bad_parameter(f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
+        raise refuse_parameter(f"by is a list of series and fields of data, {MAX_GROUPS_BY} at the most")
     return by
 
 
@@ -188,23 +188,23 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
         # Of the plain type, which a cursor can hold.
         step = timedelta(0) + parse_length(values["step"])
     except ValueError as error:
-        raise bad_parameter(f"step: {error}") from error
+        raise refuse_parameter(f"step: {error}") from error
     if step < timedelta(seconds=1):
-        raise bad_parameter("step must be one second at the least, such as 5m")
+        raise refuse_parameter("step must be one second at the least, such as 5m")
     if (query.end - query.start) / step > MAX_STEPS:
-        raise bad_parameter(f"the range has more than {MAX_STEPS} such steps: make step longer")
+        raise refuse_parameter(f"the range has more than {MAX_STEPS} such steps: make step longer")
     return step
 
 
 def _fill(values: Mapping[str, str]) -> Fill:
     fill = next((fill for fill in FILLS if fill == values.get("fill", "none")), None)
     if fill is None:
-        raise bad_parameter(f"fill must be one of {', '.join(FILLS)}")
+        raise refuse_parameter(f"fill must be one of {', '.join(FILLS)}")
     return fill
 
 
-def _rollups(values: Mapping[str, str]) -> bool:
+def _parse_rollups(values: Mapping[str, str]) -> bool:
     """Whether rollups may answer."""
     if values.get("rollups", "true") not in ("true", "false"):
-        raise bad_parameter("rollups is true or false: false reads the events themselves")
+        raise refuse_parameter("rollups is true or false: false reads the events themselves")
     return values.get("rollups") != "false"

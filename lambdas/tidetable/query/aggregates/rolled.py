@@ -10,7 +10,7 @@ from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.events import Event
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
-from tidetable.query.aggregates.stats import Cell, percentile_of
+from tidetable.query.aggregates.stats import Cell, parse_percentile
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
 from tidetable.query.read import ArchiveBatch, LiveBatch
@@ -91,15 +91,15 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
         return f"its by lacks {', '.join(lacking)}"
     if aggregation.field is not None and aggregation.field not in definition.fields:
         return f"its fields lack {aggregation.field}"
-    stats = sorted(_needed(aggregation) - definition.kept_statistics)
+    stats = sorted(_find_needed(aggregation) - definition.kept_statistics)
     return f"its stats lack {', '.join(stats)}" if stats else None
 
 
-def _needed(aggregation: Aggregation) -> set[str]:
+def _find_needed(aggregation: Aggregation) -> set[str]:
     """The statistics that a rollup must keep."""
     needed = set()
     for stat in aggregation.stats:
-        percentile = percentile_of(stat) is not None
+        percentile = parse_percentile(stat) is not None
         needed |= {"sum", "count"} if stat == "avg" else {PERCENTILES} if percentile else {stat}
     return needed
 
@@ -138,6 +138,6 @@ def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
         cell.sketch.merge(numbers.sketch)
 
 
-def rollup_of(scan: Scan, aggregation: Aggregation) -> str | None:
+def find_rollup(scan: Scan, aggregation: Aggregation) -> str | None:
     """The rollup that a scan reads; None for the stream's own events."""
     return None if scan.entry.stream == aggregation.query.stream else scan.entry.stream

@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import Any
 
 from tidetable.errors import ArchiveBusy
-from tidetable.keys import number_at, value_at
+from tidetable.keys import find_number, find_value
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import join_numbers, read_cells
-from tidetable.query.aggregates.stats import Cell, adder
+from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.model import AT_ONCE, RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
@@ -49,7 +49,7 @@ class Run:
         self._remaining = remaining
         self._forgiving = forgiving
         self._sketches = reader.sketches
-        self._add = adder(aggregation.stats, reader.sketches)
+        self._add = make_adder(aggregation.stats, reader.sketches)
         self.scanners: list[Scanner | NotedScanner] = []
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
@@ -89,7 +89,7 @@ class Run:
                 unordered.take(batch)
                 continue
             if section.definition is None:
-                goes_on = self._take(self._events(batch))
+                goes_on = self._take(self._read_events(batch))
             else:
                 goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
             if goes_on and self._remaining() < RESERVE and batch.reached is not None:
@@ -139,7 +139,7 @@ class Run:
         return self
 
     @staticmethod
-    def _events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
+    def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
         """The events of a batch."""
         if isinstance(batch, ArchiveBatch):
             yield from ((event.series, to_text(event.time), event.data) for event in batch.page.events)
@@ -161,13 +161,13 @@ class Run:
                 cells, end = self._cells, to_text(self._window[1])
             number: int | Decimal | None = None
             if field is not None:
-                number = number_at(data, field)
+                number = find_number(data, field)
                 if number is None:
                     continue
-            group = tuple([plain(series if name == SERIES else value_at(data, name)) for name in by]) if by else ()
+            group = tuple([plain(series if name == SERIES else find_value(data, name)) for name in by]) if by else ()
             cell = cells.get(group)
             if cell is None:
-                cell = cells[group] = self._new_cell(group)
+                cell = cells[group] = self._make_cell(group)
             if number is None:
                 cell.count += 1
             else:
@@ -189,14 +189,14 @@ class Run:
             group = rolled.group(aggregation.by)
             cell = self._cells.get(group)
             if cell is None:
-                cell = self._cells[group] = self._new_cell(group)
+                cell = self._cells[group] = self._make_cell(group)
             if numbers is None:
                 cell.count += rolled.state.count
             else:
                 join_numbers(cell, numbers, self._sketches)
         return True
 
-    def _new_cell(self, group: Group) -> Cell:
+    def _make_cell(self, group: Group) -> Cell:
         count = len(self._cells) + self._waiting
         most = MAX_SKETCHES if self._aggregation.approximate else MAX_CELLS
         if count >= most:
@@ -238,10 +238,10 @@ class Run:
             more = f"set limit={len(groups)}, or " if len(groups) <= MAX_ROWS else ""
             raise refuse(422, "too_much", f"{detail}: {more}group by less, or narrow it down with where")
         for group in sorted(groups, key=_order):
-            self.result.append(self._row(window, group, cells.get(group)))
+            self.result.append(self._make_row(window, group, cells.get(group)))
         return True
 
-    def _row(self, window: tuple[datetime, datetime], group: Group, cell: Cell | None) -> dict[str, Any]:
+    def _make_row(self, window: tuple[datetime, datetime], group: Group, cell: Cell | None) -> dict[str, Any]:
         aggregation = self._aggregation
         row: dict[str, Any] = {"start": to_text(window[0]), "end": to_text(window[1])}
         if aggregation.by:
@@ -278,7 +278,7 @@ class Run:
         if len(shown) > aggregation.limit:
             detail = f"{len(shown)} rows, more than {aggregation.limit}; ask for fewer groups or longer steps"
             raise refuse(422, "too_much", detail)
-        self.result = [self._row(*row) for row in shown]
+        self.result = [self._make_row(*row) for row in shown]
 
 
 def _order(group: Group) -> list[tuple[str, Any]]:

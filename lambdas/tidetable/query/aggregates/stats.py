@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 
 from tidetable.exact import EXACT
-from tidetable.keys import number_text
+from tidetable.keys import render_number
 from tidetable.ports import Sketch, Sketches
 
 PLAIN = ("count", "sum", "min", "max", "avg", "first", "last")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?|100)")
-__all__ = ["EXACT", "PLAIN", "Cell", "adder", "is_stat", "percentile_of"]
+__all__ = ["EXACT", "PLAIN", "Cell", "make_adder", "is_stat", "parse_percentile"]
 _AVERAGE = Context(prec=17)
 
 
-def percentile_of(stat: str) -> float | None:
+def parse_percentile(stat: str) -> float | None:
     """The quantile of a percentile, such as 0.95 of ``p95``; None if the statistic is not a percentile."""
     percentile = _PERCENTILE.fullmatch(stat)
     return float(percentile[1]) / 100 if percentile else None
@@ -25,7 +25,7 @@ def percentile_of(stat: str) -> float | None:
 
 def is_stat(stat: str) -> bool:
     """Whether there is a statistic of this name."""
-    return stat in PLAIN or percentile_of(stat) is not None
+    return stat in PLAIN or parse_percentile(stat) is not None
 
 
 @dataclass(slots=True)
@@ -76,9 +76,9 @@ class Cell:
             return None
         if name in ("sum", "avg"):
             # Sums of rollups have no needless zeros: 1.5 + 1.5 is 3 there and 3.0 here.
-            settled = Decimal(number_text(self.sum))
+            settled = Decimal(render_number(self.sum))
             return settled if name == "sum" else _AVERAGE.divide(settled, Decimal(self.count))
-        share = percentile_of(name)
+        share = parse_percentile(name)
         if share is None or self.sketch is None:
             return getattr(self, name)  # type: ignore[no-any-return]
         if share in (0.0, 1.0):
@@ -88,9 +88,9 @@ class Cell:
         return float(min(max(estimate, float(self.min or 0)), float(self.max or 0)))
 
 
-def adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
+def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
     """How to add a number for these statistics: sketches cost more than all the others."""
-    if all(percentile_of(stat) is None for stat in stats):
+    if all(parse_percentile(stat) is None for stat in stats):
         return Cell.add
 
     def add(cell: Cell, number: int | Decimal) -> None:

@@ -10,7 +10,7 @@ from tidetable.keys import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.stats import percentile_of
+from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
@@ -24,7 +24,7 @@ class Unordered:
     """The cells of a part of a range: of each step the state of each group."""
 
     def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
-        sketched = any(percentile_of(stat) is not None for stat in aggregation.stats)
+        sketched = any(parse_percentile(stat) is not None for stat in aggregation.stats)
         stats = tuple(stat for stat in STATS if sketched or stat != PERCENTILES)
         fields = () if aggregation.field is None else (aggregation.field,)
         self._most = MAX_SKETCHES if sketched else MAX_CELLS
@@ -38,7 +38,7 @@ class Unordered:
     def take(self, batch: LiveBatch | ArchiveBatch) -> None:
         """Take a batch into account, whose events are in order among themselves; ProblemError if there are too many groups."""
         start, end, bucket, groups = "", "", None, 0
-        for time, series, id, data in _events(batch):
+        for time, series, id, data in _read_events(batch):
             if bucket is None or not start <= time < end:
                 self._count += 0 if bucket is None else len(bucket.groups) - groups
                 window = self._aggregation.window(from_text(time))
@@ -65,7 +65,7 @@ class Unordered:
                 yield text, Cell(start, by, state)
 
 
-def _events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
+def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
     """The text of the time, the series, the id and the data of a batch's events, as far as it was read."""
     if isinstance(batch, ArchiveBatch):
         return ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidetable.query.listings.names import NameRecord
-from tidetable.query.listings.parse import Listing, Place, place_of
+from tidetable.query.listings.parse import Listing, Place, find_place
 from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.scans import Scan
@@ -35,7 +35,7 @@ class Listed(Table):
     places: Sequence[Place]
     kinds = _KINDS
 
-    def rollup_of(self, scan: Scan) -> str | None:
+    def find_rollup(self, scan: Scan) -> str | None:
         """The rollup that a scan reads."""
         return None if scan.entry.stream == self.listing.stream else scan.entry.stream
 
@@ -93,5 +93,5 @@ def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
         case "fields":
             return {"field": record.value, "types": sorted(record.types), **times}
         case "values":
-            place = place_of(record.value)
+            place = find_place(record.value)
             return {"value": record.value, "type": None if place is None else _TYPES[place.kind], **times}

@@ -13,10 +13,10 @@ import msgspec
 from tidetable.conditions import ANY, Names
 from tidetable.config import Stream
 from tidetable.keys import MAX_NAME_BYTES
-from tidetable.problems import ProblemError, bad_parameter, refuse
+from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes
 from tidetable.query.model import OfQuery, Query
-from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, single
+from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, read_single
 from tidetable.query.where import parse_path, refuse_cold
 from tidetable.rollups.cells import plain
 from tidetable.rollups.definition import SERIES, Definition
@@ -40,7 +40,7 @@ class Place(NamedTuple):
     hash: str = ""
 
 
-def place_of(value: Any) -> Place | None:
+def find_place(value: Any) -> Place | None:
     """The place of a value; None if it is not a plain value."""
     if type(value) is str and len(value) <= _HEAD:
         # Nearly all values are such, and there may be millions.
@@ -106,7 +106,7 @@ def parse_values(
     path = parse_path(field)
     if path == SERIES or not all(path.split(".")):
         other = f"GET /v1/streams/{stream.name}/series lists series"
-        raise bad_parameter(f"{path[:64]!r} is not the path of a field of data, such as mag or place.state; {other}")
+        raise refuse_parameter(f"{path[:64]!r} is not the path of a field of data, such as mag or place.state; {other}")
     refuse_cold(stream, [path])
     return _parse(stream, parameters, now, seal, "values", path)
 
@@ -119,8 +119,8 @@ def _parse(
     kind: Kind,
     field: str | None,
 ) -> Listing:
-    values = single(parameters, KNOWN, where=False)
-    limit, prefix = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _prefix(values)
+    values = read_single(parameters, KNOWN, where=False)
+    limit, prefix = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT, _parse_prefix(values)
     consistent = parse_consistent(values)
     if "cursor" in values:
         listing = open_cursor(values["cursor"], Listing, stream.name, seal)
@@ -140,10 +140,10 @@ def _parse(
     return Listing(query, kind, field, prefix, "from" not in values, limit=limit)
 
 
-def _prefix(values: Mapping[str, str]) -> str:
+def _parse_prefix(values: Mapping[str, str]) -> str:
     prefix = values.get("prefix", "")
     if "prefix" in values and not 0 < len(prefix.encode()) <= MAX_NAME_BYTES:
-        raise bad_parameter(f"prefix must have 1 to {MAX_NAME_BYTES} bytes; leave it out to list everything")
+        raise refuse_parameter(f"prefix must have 1 to {MAX_NAME_BYTES} bytes; leave it out to list everything")
     return prefix
 
 

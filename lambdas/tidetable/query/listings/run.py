@@ -19,15 +19,15 @@ from tidetable.problems import ProblemError, refuse
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
-from tidetable.query.listings.parse import Listing, needs_rollup, place_of
+from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
 from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.plan import read_planned
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
-from tidetable.query.scans import Gap, visible_gaps
+from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
-from tidetable.rollups.cover import list_versions, readable_spans, usable_spans
+from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text
 
@@ -46,7 +46,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         return PAGES[listing.kind](
             rows=[show_row(listing, held) for _, held in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
-            gaps=visible_gaps([*choice.gaps, *run.gaps], now),
+            gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
             cost=run.cost,
             sources=[scan for scanner in run.scanners for scan in scanner.sources],
             listing=listing,
@@ -85,10 +85,10 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
     state = reader.rolled.rollups.read_state(query.stream)
     starts = []
     for definition in fitting:
-        readable = readable_spans(reader.catalog.entries(definition.stream, None, query.end))
+        readable = find_readable_spans(reader.catalog.entries(definition.stream, None, query.end))
         for version in list_versions(definition, state):
             if listing.find_misfit(version.definition) is None:
-                starts += [start for start, _ in usable_spans(version, state, readable) if start < query.end]
+                starts += [start for start, _ in find_usable_spans(version, state, readable) if start < query.end]
     start = max(min(starts, default=min(now, query.end) - Duration(hours=1)), query.start)
     return msgspec.structs.replace(listing, query=msgspec.structs.replace(query, start=start))
 
@@ -145,7 +145,7 @@ class _Run:
                     raise _too_much()
         for series, seen in self._noted.items():
             # What was seen says more than that the series has an event in a period.
-            place = place_of(series)
+            place = find_place(series)
             if place is not None and not self.names.holds(place):
                 self._take(series, seen)
 
@@ -192,7 +192,7 @@ class _Run:
         if listing.kind == "fields" and value in self._cold:
             # A rollup does not know all of them.
             return
-        place = place_of(value)
+        place = find_place(value)
         if place is not None:
             self.names.add(place, value, seen)
 

@@ -9,13 +9,13 @@ from typing import Any
 from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact import decode_json
-from tidetable.keys import value_at
+from tidetable.keys import find_value
 from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Gap
-from tidetable.rollups.cells import FIELDS_ID, kind_of, parse_names
+from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollups.collect import batch_events
 from tidetable.rollups.definition import Definition
 from tidetable.times import from_text, to_text
@@ -34,11 +34,11 @@ def list_of_events(
             yield series, Seen(time, time, EXACT)
     elif listing.field is not None:
         for time, data in _list_data(batch):
-            yield value_at(data, listing.field), Seen(time, time, EXACT)
+            yield find_value(data, listing.field), Seen(time, time, EXACT)
     else:
         for time, _, _, data in batch_events(batch, reader, note_lost):
             for name, value in data.items():
-                yield name, Seen(time, time, EXACT, (kind_of(value),))
+                yield name, Seen(time, time, EXACT, (name_kind(value),))
 
 
 def list_of_cells(

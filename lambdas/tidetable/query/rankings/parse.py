@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
-from tidetable.conditions import ANY, Condition, Names, numbers_of
+from tidetable.conditions import ANY, Condition, Names, read_numbers
 from tidetable.config import Stream
 from tidetable.keys import WHOLE, Index, Layout, escape
-from tidetable.periods import containing
+from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
-from tidetable.problems import ProblemError, bad_parameter, refuse
-from tidetable.query.access import logical_partitions
+from tidetable.problems import ProblemError, refuse, refuse_parameter
+from tidetable.query.access import name_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
 from tidetable.query.model import EVERYTHING, Projection, Query
 from tidetable.query.parse import (
@@ -27,9 +27,9 @@ from tidetable.query.parse import (
     parse_order,
     parse_projection,
     parse_range,
-    single,
+    read_single,
 )
-from tidetable.query.plan import covered, fetches_from, pushed_down
+from tidetable.query.plan import cover_range, fetches_from, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
 from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
 from tidetable.times import to_text
@@ -90,7 +90,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         """The series whose events a local index ranks; None for any other ranking."""
         return self.value if self.index.local and self.value else None
 
-    def all_conditions(self) -> tuple[Condition, ...]:
+    def list_all_conditions(self) -> tuple[Condition, ...]:
         """All that an event must meet where no index implies it: in an archive."""
         if self.index.local:
             return self.conditions
@@ -107,35 +107,35 @@ def _order_of(index: Index) -> Index:
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string. Without edges it is all that the stream's retention keeps; ProblemError says what to change."""
-    values = single(parameters, KNOWN)
+    values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
         ranking = open_cursor(values["cursor"], Ranking, stream.name, seal)
         refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
-        index, projection = _same_index(stream, ranking.index), ranking.projection.of(stream)
+        index, projection = _find_same_index(stream, ranking.index), ranking.projection.of(stream)
         return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
     index = _index(stream, values)
-    default_start = containing(now, stream.period).shift(-stream.retention).start
+    default_start = find_containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, values, now, default_start)
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
-        raise bad_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
+        raise refuse_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
     of_all = index.partition_by == WHOLE or (index.local and stream.key.partition_by == "time")
     if of_all and "value" in values:
-        raise bad_parameter(f"the index {index.name} ranks all events: leave value out")
+        raise refuse_parameter(f"the index {index.name} ranks all events: leave value out")
     if not of_all and ("value" not in values or (index.local and not value)):
         field = "series" if index.local else dict(index.kinds).get(kind) if index.kind else index.partition_by
-        raise bad_parameter(f"add value=: the index {index.name} ranks the events of one {field}")
+        raise refuse_parameter(f"add value=: the index {index.name} ranks the events of one {field}")
     if ("kind" in values) != bool(index.kind) or (index.kind and kind not in dict(index.kinds)):
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
-        raise bad_parameter(f"kind must be {why}")
+        raise refuse_parameter(f"kind must be {why}")
     projection, conditions = parse_projection(stream, values), parse_conditions(stream, values)
     ranking = Ranking(stream.name, index, value, kind, start, end, parse_order(values), limit, conditions, projection)
     if parse_consistent(values):
         if not index.local:
             detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
-            raise bad_parameter(f"{detail}, or rank by an index with local = true")
+            raise refuse_parameter(f"{detail}, or rank by an index with local = true")
         ranking = msgspec.structs.replace(ranking, consistent=True)
     refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
@@ -162,7 +162,7 @@ def _list_repeats(
     }
 
 
-def _same_index(stream: Stream, former: Index) -> Index:
+def _find_same_index(stream: Stream, former: Index) -> Index:
     """The stream's index of a cursor."""
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
     if index is None or _order_of(index) != former:
@@ -180,7 +180,7 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
         raise refuse(400, "needs_index", detail)
     named = next((index for index in stream.layout.indexes if index.name == values.get("index")), None)
     if named is not None and not named.ranks:
-        raise _no_ranking(named, [index.name for index in rankings])
+        raise _refuse_index(named, [index.name for index in rankings])
     if not rankings:
         detail = (
             f"{stream.name} has no ranking: [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
@@ -189,14 +189,14 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
         raise refuse(400, "needs_index", detail)
     names = ", ".join(index.name for index in rankings)
     if "index" not in values and len(rankings) > 1:
-        raise bad_parameter(f"add index=: there are {names}")
+        raise refuse_parameter(f"add index=: there are {names}")
     index = next((index for index in rankings if values.get("index", index.name) == index.name), None)
     if index is None:
-        raise bad_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {names}")
+        raise refuse_parameter(f"there is no ranking {values['index'][:64]!r}; there are: {names}")
     return index
 
 
-def _no_ranking(index: Index, rankings: Sequence[str]) -> ProblemError:
+def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
     """What to do with an index that has no numbers: one of ``levels`` has the order of text, any other that of time."""
     fields = ", ".join(index.levels)
     order = f"the text of {fields}" if index.levels else "time"
@@ -208,20 +208,20 @@ def _no_ranking(index: Index, rankings: Sequence[str]) -> ProblemError:
         instead = f"query events with {conditions}, or ask {groups}"
     named = f"; the stream's rankings are {', '.join(rankings)}" if rankings else ""
     detail = f"the index {index.name} is sorted by {order}, and a ranking has the order of numbers: {instead}{named}"
-    return bad_parameter(detail)
+    return refuse_parameter(detail)
 
 
 def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     """A scan of each period: a range of each suffix of its index, or its archive."""
     scans: list[Scan] = []
     gaps: list[Gap] = []
-    for entry, start, end in covered(ranking.start, ranking.end, entries, gaps):
+    for entry, start, end in cover_range(ranking.start, ranking.end, entries, gaps):
         layout = entry.layout
         whole = (start, end) == (entry.period.start, entry.period.end)
         edges = layout.edge(start), layout.edge(end)
-        index = _same_order(ranking, layout)
+        index = _find_same_order(ranking, layout)
         if not entry.live and entry.archived is not None:
-            conditions, rank = ranking.all_conditions(), ranking.archived()
+            conditions, rank = ranking.list_all_conditions(), ranking.archived()
             names = ANY if ranking.of_series is None else Names(series=(ranking.of_series,))
             keys = ArchiveRange(entry.archived.manifest, *edges, conditions=conditions, rank=rank, names=names)
             scans.append(ArchiveScan(entry=entry, start=start, end=end, conditions=ranking.conditions, keys=keys))
@@ -234,7 +234,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
     return Plan(scans, gaps)
 
 
-def _same_order(ranking: Ranking, layout: Layout) -> Index | None:
+def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
     """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
 
     def order(index: Index) -> tuple[object, ...]:
@@ -249,7 +249,7 @@ def _scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
 ) -> IndexScan:
     """A range of each suffix of the value; none, if no event can have it, or no number lies within the conditions."""
-    low, high = _bounds(ranking)
+    low, high = _find_bounds(ranking)
     conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
     layout = entry.layout
     if index.local:
@@ -257,7 +257,7 @@ def _scan(
         partitions = [escape(ranking.value)] if ranking.of_series is not None else layout.buckets(start, end)
     elif index.partition_by != WHOLE:
         equal = Condition(dict(index.kinds).get(ranking.kind, index.partition_by), "eq", (ranking.value,))
-        partitions = logical_partitions(index, equal.texts(), ranking.kind)
+        partitions = name_partitions(index, equal.texts(), ranking.kind)
         if len(partitions) > 1:
             # A number in another form than its usual one is also looked for where text of that form is.
             conditions = (*conditions, equal)
@@ -269,19 +269,19 @@ def _scan(
         end=end,
         conditions=conditions,
         index=index,
-        keys=KeyRange(entry.table, "", low, high, None, index, pushed_down(index, conditions), times),
+        keys=KeyRange(entry.table, "", low, high, None, index, push_down(index, conditions), times),
         partitions=partitions,
         suffixes=suffixes,
         fetches=fetches_from(index, ranking.projection, conditions),
     )
 
 
-def _bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
+def _find_bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
     """Between which numbers to read, by the conditions on the number itself and by where a page before ended."""
     lows, highs = [], []
     for condition in ranking.conditions:
         if condition.field == ranking.index.sort_by:
-            numbers = [number for text in condition.values for number in numbers_of(text)]
+            numbers = [number for text in condition.values for number in read_numbers(text)]
             if condition.operator in ("gt", "ge", "eq", "in"):
                 lows += [min(numbers)] if numbers else []
             if condition.operator in ("lt", "le", "eq", "in"):

@@ -21,7 +21,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
-from tidetable.keys import number_at
+from tidetable.keys import find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead, Tables
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
@@ -34,8 +34,8 @@ from tidetable.query.page import Room
 from tidetable.query.plan import read_planned
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
-from tidetable.query.rows import Row, rows_of_archive, show_rows
-from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, visible_gaps
+from tidetable.query.rows import Row, make_archive_rows, show_rows
+from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.times import from_text, to_text
 
 # So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
@@ -89,7 +89,7 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
         "order": "asc" if ranking.ascending else "desc",
         "limit": ranking.limit,
     }
-    shown = show_plan(query, Plan(plan.scans, visible_gaps(plan.gaps, now)), None, estimated)
+    shown = show_plan(query, Plan(plan.scans, find_visible_gaps(plan.gaps, now)), None, estimated)
     return shown | show_since(stream, entries, ranking.end)
 
 
@@ -122,12 +122,12 @@ class _Run:
         self._read_archives([scan for scan in scans if isinstance(scan, ArchiveScan)])
         ranges = [_Range(scan, keys) for scan in scans if isinstance(scan, IndexScan) for keys in scan.ranges]
         unread = self._read_ranges(ranges)
-        first = self._certain(self._ordered())
-        shown, count = self._rows(first[: ranking.limit])
+        first = self._find_certain(self._order_candidates())
+        shown, count = self._make_rows(first[: ranking.limit])
         top = Top(
             rows=[{"rank": rank, "value": key.number, **event} for rank, (key, event) in enumerate(shown, 1)],
             next=None,
-            gaps=visible_gaps([*plan.gaps, *self._gaps.values()], now),
+            gaps=find_visible_gaps([*plan.gaps, *self._gaps.values()], now),
             cost=self._cost,
             sources=scans,
             data_losses=self._losses,
@@ -140,18 +140,18 @@ class _Run:
         more = count < len(first) or (bool(shown) and bool(self._floors))
         return top.ended(first[count - 1].key if count else None, more=more)
 
-    def _certain(self, first: list[_Candidate]) -> list[_Candidate]:
+    def _find_certain(self, first: list[_Candidate]) -> list[_Candidate]:
         """The candidates that nothing can come before that an archive's page had no room for."""
         if not self._floors:
             return first
         floor = min(self._floors) if self._ranking.ascending else max(self._floors)
         return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
-    def _ordered(self) -> list[_Candidate]:
+    def _order_candidates(self) -> list[_Candidate]:
         """The candidates, the first first."""
         return sorted(self._candidates, key=attrgetter("key"), reverse=not self._ranking.ascending)
 
-    def _better(self, number: Decimal, other: Decimal) -> bool:
+    def _is_better(self, number: Decimal, other: Decimal) -> bool:
         return number < other if self._ranking.ascending else number > other
 
     def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
@@ -165,17 +165,17 @@ class _Run:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
                 reading.limit = max(share(least, len(due)), 2 * reading.limit if filtered else 0)
             self._fetch(due)
-            first = self._ordered()
+            first = self._order_candidates()
             unread = [reading for reading in ranges if reading.more]
             if len(first) < limit:
                 due, least = unread, limit - len(first)
                 continue
             nth = first[limit - 1].key.number
-            due = [reading for reading in unread if reading.edge is None or self._better(reading.edge, nth)]
+            due = [reading for reading in unread if reading.edge is None or self._is_better(reading.edge, nth)]
             edges = [reading.edge for reading in due if reading.edge is not None]
             if edges:
                 best = min(edges) if self._ranking.ascending else max(edges)
-                least = sum(not self._better(candidate.key.number, best) for candidate in first[:limit])
+                least = sum(not self._is_better(candidate.key.number, best) for candidate in first[:limit])
             if not due:
                 ties = [reading for reading in unread if reading.edge == nth]
                 if ties and self._cost.read >= _TIES_EACH * limit + _TIES_LEAST:
@@ -210,12 +210,12 @@ class _Run:
         if page.last is not None:
             reading.edge = Decimal(page.last[index.sk])
             reading.keys = replace(reading.keys, start=page.last)
-        items = [scan.with_data(item) for item in items if self._is_ahead(self._key_of(item, scan))]
+        items = [scan.with_data(item) for item in items if self._is_ahead(self._make_key(item, scan))]
         if scan.conditions:
             note_lost = partial(self._note_lost, scan.entry)
             columns = match_conditions(Columns.of(items), scan, self._reader.unpacker, self._cost, note_lost=note_lost)
             items = columns.items()
-        self._candidates += [_Candidate(self._key_of(item, scan), scan, item, whole=whole) for item in items]
+        self._candidates += [_Candidate(self._make_key(item, scan), scan, item, whole=whole) for item in items]
 
     def _note_lost(self, entry: Entry, item: Item) -> None:
         self._gaps[entry.table, item["pk"], item["sk"]] = Gap.of_lost(entry, item)
@@ -223,7 +223,7 @@ class _Run:
     def _read_base(self, items: Sequence[Item], scan: IndexScan) -> list[Item]:
         return read_base_items(items, scan, self._reader.store, self._cost, consistent=self._ranking.consistent)
 
-    def _key_of(self, item: Item, scan: IndexScan) -> RankKey:
+    def _make_key(self, item: Item, scan: IndexScan) -> RankKey:
         time, series, id = scan.entry.layout.names_of(item)
         return RankKey(Decimal(item[scan.index.sk]), from_text(time), series, id)
 
@@ -260,16 +260,18 @@ class _Run:
             self._cost.requests += 1
             self._cost.read += page.read
             keys = [
-                RankKey(Decimal(number_at(event.data, ranking.index.sort_by) or 0), event.time, event.series, event.id)
+                RankKey(
+                    Decimal(find_number(event.data, ranking.index.sort_by) or 0), event.time, event.series, event.id
+                )
                 for event in page.events
             ]
-            rows = rows_of_archive(page.events, None, entry)
+            rows = make_archive_rows(page.events, None, entry)
             ranked = zip(keys, rows, strict=True)
             self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
             if page.cut:
                 self._floors.append(keys[-1])
 
-    def _rows(self, first: Sequence[_Candidate]) -> tuple[list[tuple[RankKey, dict[str, Any]]], int]:
+    def _make_rows(self, first: Sequence[_Candidate]) -> tuple[list[tuple[RankKey, dict[str, Any]]], int]:
         """The first events as the API shows them, as many as an answer holds, and how many candidates they are.
 
         Events that have gone, or have another number, since the index saw them, are left out.
@@ -277,7 +279,7 @@ class _Run:
         projection, room = self._ranking.projection, Room()
         rows: list[tuple[RankKey, Row]] = []
         count = 0
-        for candidate, item in zip(first, self._fetched(first), strict=True):
+        for candidate, item in zip(first, self._fetch_items(first), strict=True):
             if item is not None:
                 row = candidate.row or Row.of(
                     self._reader.unpacker.inflate_or_keep(item), candidate.scan.entry, projection
@@ -290,7 +292,7 @@ class _Run:
         events = show_rows([row for _, row in rows], projection)
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
-    def _fetched(self, first: Sequence[_Candidate]) -> list[Item | None]:
+    def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
         """The items with all that is shown of them, from the tables where the indexes lack some; None for one that is gone."""
         lacking: dict[int, tuple[IndexScan, list[Item]]] = {}
         for candidate in first:
