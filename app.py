@@ -22,7 +22,7 @@ from tidetable.config.demand import list_remarks
 from tidetable.names import STAGE
 
 
-def environment() -> cdk.Environment | None:
+def read_environment() -> cdk.Environment | None:
     """The account and Region of the credentials, from the CDK's command line. With them names are literal, which an import needs.
 
     None without credentials: then CloudFormation joins the same names.
@@ -56,7 +56,7 @@ def main() -> None:
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     assets = Assets(ROOT, file, stage)
     role, origin = str(app.node.try_get_context("role") or "origin"), app.node.try_get_context("origin") or None
-    options: dict[str, Any] = {"stage": stage, "config": config.parsed, "assets": assets, "env": environment()}
+    options: dict[str, Any] = {"stage": stage, "config": config.parsed, "assets": assets, "env": read_environment()}
     try:
         TidetableStack(app, name_stack(stage, role), **options, role=role, origin=origin)
     except UsageError as error:

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note
 from cli.workload import choose_stream, read
-from tidetable.bill.tables import PLANS, Bill, bills, price_rolling
+from tidetable.bill.tables import PLANS, Bill, price_plans, price_rolling
 from tidetable.bill.workload import Workload
 from tidetable.config import load
 
@@ -66,7 +66,7 @@ def packed(folder: Path) -> Workload | None:
 def compute_bills(folder: Path) -> dict[str, Bill]:
     """The bill of each plan; the bill with packs comes first."""
     in_packs = packed(folder)
-    plans = bills(read(folder))
+    plans = price_plans(read(folder))
     return plans if in_packs is None else {PACKED: price_rolling(in_packs)} | plans
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from math import ceil
 
 from tidetable.config import Config, Stream
-from tidetable.config.demand import SHORTEST, advice
+from tidetable.config.demand import SHORTEST, give_advice
 
 _MANY_PARTITIONS = 48
 _SLOW_EXPORT = timedelta(days=1)
@@ -28,7 +28,7 @@ def warn_about(config: Config) -> list[str]:
     own = [
         f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
     ]
-    return advice(config) + own
+    return give_advice(config) + own
 
 
 def _warn_about_stream(stream: Stream) -> Iterator[str]:

@@ -21,7 +21,7 @@ from tidetable.bill.timeline import simulate as simulated
 from tidetable.bill.whole import Line, advise, compute_whole_bill, describe_bill, name_unpriced
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
-from tidetable.config.demand import demand, describe_tables
+from tidetable.config.demand import describe_tables, list_demands
 from tidetable.errors import ConfigError
 
 Rate = Annotated[float | None, typer.Option(help="Events per second.", min=0)]
@@ -54,7 +54,7 @@ def check(
 ) -> None:
     """Check a configuration: its mistakes (exit code 1), or its streams, the tables that they need, and warnings."""
     config = read_config(file)
-    tables = {demanded.stream: demanded.tables for demanded in demand(config)}
+    tables = {demanded.stream: demanded.tables for demanded in list_demands(config)}
     warnings = warn_about(config)
     if as_json:
         print_json({"configuration": str(file), "tables": tables, "warnings": warnings})

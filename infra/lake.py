@@ -77,7 +77,7 @@ class Lake(Construct):
                     "EXTERNAL": "TRUE",
                     "projection.enabled": "true",
                     "storage.location.template": f"{location}period=${{period}}/",
-                    **projection(stream.period),
+                    **make_projection(stream.period),
                 },
                 storage_descriptor=glue.CfnTable.StorageDescriptorProperty(
                     location=location,
@@ -92,7 +92,7 @@ class Lake(Construct):
         )
 
 
-def projection(kind: Kind) -> dict[str, str]:
+def make_projection(kind: Kind) -> dict[str, str]:
     """The table properties from which Athena calculates a stream's partitions."""
     if kind not in _PROJECTIONS:
         return {"projection.period.type": "injected"}

@@ -13,7 +13,7 @@ from strict.checks import check_concurrency, check_idle, check_protection, check
 from strict.refusals import in_use, invalid
 from strict.regions import Member, Regions
 from strict.rules import Rule
-from strict.tables import Table, schema
+from strict.tables import Table, make_key_schema
 
 Request = Mapping[str, Any]
 
@@ -184,7 +184,7 @@ class Copies:
         )
         for name, index in table.indexes.items():
             units = {"WriteCapacityUnits": index.write, "ReadCapacityUnits": index.read}
-            described = {"IndexName": name, "KeySchema": schema(index.keys), "Projection": index.projection}
+            described = {"IndexName": name, "KeySchema": make_key_schema(index.keys), "Projection": index.projection}
             copy.indexes[name] = target.index(table.name, table.keys, described, units, local=index.local)
         return copy
 
@@ -255,12 +255,12 @@ def _describe_creation(table: Table) -> dict[str, Any]:
     """CreateTable of a copy for the engine, whose units do not matter."""
     request: dict[str, Any] = {
         "TableName": table.name,
-        "KeySchema": schema(table.keys),
+        "KeySchema": make_key_schema(table.keys),
         "AttributeDefinitions": table.definitions,
         "BillingMode": "PAY_PER_REQUEST",
     }
     for index_name, index in table.indexes.items():
-        described = {"IndexName": index_name, "KeySchema": schema(index.keys), "Projection": index.projection}
+        described = {"IndexName": index_name, "KeySchema": make_key_schema(index.keys), "Projection": index.projection}
         kind = "LocalSecondaryIndexes" if index.local else "GlobalSecondaryIndexes"
         request.setdefault(kind, []).append(described)
     return request

@@ -36,12 +36,12 @@ class Meter:
     def write(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
         """The charges of replacing an item by another."""
         item = new or old or {}
-        charges = [Charge(table, "Write", factor * put_units(old, new), partition_key(table.keys[0], item))]
+        charges = [Charge(table, "Write", factor * put_units(old, new), render_partition_key(table.keys[0], item))]
         for index in table.indexes.values():
             before, after = index.project(old), index.project(new)
             units = index_units(before, after, index.keys)
             if units:
-                key = partition_key(index.keys[0], after or before or {})
+                key = render_partition_key(index.keys[0], after or before or {})
                 charges.append(Charge(self.find_payer(table, index), "Write", factor * units, key))
         return charges
 
@@ -78,7 +78,7 @@ class Meter:
             index.count += bool(after) - bool(before)
         grown = measure_collection_growth(table, old, new)
         if grown:
-            key = partition_key(table.keys[0], new or old or {})
+            key = render_partition_key(table.keys[0], new or old or {})
             table.collections[key] = table.collections.get(key, 0) + grown
 
     def report_consumed(
@@ -125,7 +125,7 @@ def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) 
     )
 
 
-def partition_key(name: str, item: Mapping[str, Any]) -> str:
+def render_partition_key(name: str, item: Mapping[str, Any]) -> str:
     """An item's partition key as text, for the hash."""
     value = item.get(name)
     if value is None:

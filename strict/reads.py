@@ -9,7 +9,7 @@ from typing import Any
 from strict.account import Account
 from strict.engines import Document
 from strict.expressions import Parser, make_sortable
-from strict.metering import Charge, Meter, Reason, omit_capacity_option, partition_key
+from strict.metering import Charge, Meter, Reason, omit_capacity_option, render_partition_key
 from strict.placeholders import find_attributes
 from strict.projections import project, project_item, read_projection_paths
 from strict.refusals import invalid, throttled
@@ -39,7 +39,7 @@ class Reads:
     def get_item(self, request: Request) -> Document:
         """GetItem."""
         table = self._account.find_usable(request["TableName"])
-        key = partition_key(table.keys[0], request["Key"])
+        key = render_partition_key(table.keys[0], request["Key"])
         self._admit(table, table, key)
         consistent = request.get("ConsistentRead", False)
         bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
@@ -62,7 +62,7 @@ class Reads:
             consistent = options.get("ConsistentRead", False)
             answers[name] = []
             for key in options["Keys"]:
-                text = partition_key(table.keys[0], key)
+                text = render_partition_key(table.keys[0], key)
                 refusals = self._meter.find_refusals(table, [Charge(table, "Read", 0, text)])
                 if refusals:
                     reasons += refusals
@@ -99,7 +99,7 @@ class Reads:
         answer = self._account.engine.call("TransactGetItems", omit_capacity_option(request))
         for action, response in zip(request["TransactItems"], answer["Responses"], strict=True):
             table = self._account.find_usable(action["Get"]["TableName"])
-            key = partition_key(table.keys[0], action["Get"]["Key"])
+            key = render_partition_key(table.keys[0], action["Get"]["Key"])
             self._admit(table, table, key)
             units = self._meter.factor() * read_units(measure_item(response.get("Item", {})), consistent=True)
             charges.append((table, Charge(table, "Read", units, key)))
@@ -280,7 +280,7 @@ def _refuse_backwards(request: Request) -> None:
 
 def _read_queried_key(request: Request) -> str:
     """The partition key of a Query, as text."""
-    return partition_key("pk", {"pk": request["ExpressionAttributeValues"][_find_partition_value(request)]})
+    return render_partition_key("pk", {"pk": request["ExpressionAttributeValues"][_find_partition_value(request)]})
 
 
 def _find_partition_value(request: Request) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from strict.account import Account
 from strict.regions import Member
 from strict.rules import Rule
-from strict.tables import Table, schema
+from strict.tables import Table, make_key_schema
 
 
 def follow(account: Account, table: Table, seconds: float) -> None:
@@ -41,7 +41,7 @@ def _align(account: Account, target: Account, table: Table, copy: Table, member:
         del copy.indexes[name]
     for name, index in table.global_indexes.items():
         if name not in copy.indexes:
-            described = {"IndexName": name, "KeySchema": schema(index.keys), "Projection": index.projection}
+            described = {"IndexName": name, "KeySchema": make_key_schema(index.keys), "Projection": index.projection}
             target.engine.call(
                 "UpdateTable",
                 {

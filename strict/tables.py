@@ -143,7 +143,7 @@ class Table(Resource):
             "TableName": self.name,
             "TableArn": self.arn,
             "TableStatus": self.status,
-            "KeySchema": schema(self.keys),
+            "KeySchema": make_key_schema(self.keys),
             "AttributeDefinitions": self.definitions,
             "CreationDateTime": self.created.timestamp(),
             "ProvisionedThroughput": self.figures(now, on_demand=self.on_demand),
@@ -167,7 +167,7 @@ class Table(Resource):
             shown: dict[str, Any] = {
                 "IndexName": name,
                 "IndexArn": f"{self.arn}/index/{name}",
-                "KeySchema": schema(index.keys),
+                "KeySchema": make_key_schema(index.keys),
                 "Projection": index.projection,
                 "IndexSizeBytes": index.size if Rule.STALE_SIZE in without else index.shown[0],
                 "ItemCount": index.count if Rule.STALE_SIZE in without else index.shown[1],
@@ -184,7 +184,7 @@ class Table(Resource):
         return described
 
 
-def schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
+def make_key_schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
     """Key attributes as a KeySchema."""
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)]
 

@@ -11,7 +11,7 @@ from typing import Any
 from strict.account import Account
 from strict.engines import Document
 from strict.expressions import meets_condition, update_item
-from strict.metering import Charge, Meter, Reason, measure_collection_growth, omit_capacity_option, partition_key
+from strict.metering import Charge, Meter, Reason, measure_collection_growth, omit_capacity_option, render_partition_key
 from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
@@ -158,7 +158,7 @@ class Writes:
             growth = measure_collection_growth(table, old, new)
             if growth <= 0 or not account.enforces(Rule.COLLECTION_BYTES):
                 continue
-            key = partition_key(table.keys[0], new or {})
+            key = render_partition_key(table.keys[0], new or {})
             grown[table.name, key] = grown.get((table.name, key), 0) + growth
             if table.collections.get(key, 0) + grown[table.name, key] > account.collection_bytes:
                 full.append(number)

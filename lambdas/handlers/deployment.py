@@ -21,7 +21,7 @@ from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.catalog_copies import remove_catalog_copies
 from tidetable.lifecycle.deploy import deploy, name_entries
 from tidetable.lifecycle.removal import remove
-from tidetable.lifecycle.standing import protect, stand, take_back
+from tidetable.lifecycle.standing import finish_stage, protect, take_back
 
 _RESERVE_SECONDS = 15.0
 # To take back what a first deployment made that fails: with the catalog its tables would be nobody's.
@@ -45,7 +45,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
-        return _stand(event, world)
+        return _set_protection(event, world)
     answer: dict[str, Any] = {"PhysicalResourceId": f"tidetable-{reconciler.stage}-tables"}
     if event["RequestType"] == "Delete":
         _take_back(reconciler, world)
@@ -84,10 +84,10 @@ def _deploy(
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
 
 
-def _stand(event: dict[str, Any], world: World) -> dict[str, Any]:
+def _set_protection(event: dict[str, Any], world: World) -> dict[str, Any]:
     protected = event["ResourceProperties"]["protected"] == "true"
     if event["RequestType"] != "Delete":
-        stand(world, settings().catalog_table, protected=protected)
+        finish_stage(world, settings().catalog_table, protected=protected)
     elif not protected:
         protect(world, settings().catalog_table, protected=False)
     return {"PhysicalResourceId": f"tidetable-{world.stage}-standing"}

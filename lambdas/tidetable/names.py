@@ -40,7 +40,7 @@ def name_lake_table(stream: str) -> str:
 
 
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
-    """The stream and period of a table's name; InvalidName unless ``table_name`` would make this very name."""
+    """The stream and period of a table's name; InvalidName unless ``name_table`` would make this very name."""
     prefix = make_table_prefix(stage)
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from aws.archive.between import between
+from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
 from tests.worlds.parts import make_item
 from tidetable.archive.manifest import Manifest, Part
@@ -84,7 +84,7 @@ def test_row_groups_that_a_range_touches_are_fetched_and_no_others(
     body = measured()
     for ascending in (True, False):
         fetched.clear()
-        events = list(between(BytesIO(body), ArchiveRange("m", low, high), LAYOUT, ascending=ascending))
+        events = list(read_between(BytesIO(body), ArchiveRange("m", low, high), LAYOUT, ascending=ascending))
         in_order = groups if ascending else groups[::-1]
         assert [group for group, _ in fetched] == in_order
         seconds = [second for group in groups for second in (2 * group, 2 * group + 1)]
@@ -92,7 +92,7 @@ def test_row_groups_that_a_range_touches_are_fetched_and_no_others(
 
 
 def test_a_row_group_is_fetched_only_when_the_events_before_it_were_used(fetched: list[Any]) -> None:
-    events = between(BytesIO(measured()), ArchiveRange("m", "", "~"), LAYOUT)
+    events = read_between(BytesIO(measured()), ArchiveRange("m", "", "~"), LAYOUT)
     for _ in range(3):
         next(events)
     assert [group for group, _ in fetched] == [0, 1]
@@ -130,14 +130,14 @@ def test_row_groups_whose_statistics_exclude_a_condition_are_not_fetched(
     fetched: list[Any], field: str, operator: Any, values: tuple[str, ...], groups: list[int]
 ) -> None:
     keys = ArchiveRange("m", "", "~", conditions=(Condition(field, operator, values),))
-    list(between(BytesIO(measured()), keys, LAYOUT))
+    list(read_between(BytesIO(measured()), keys, LAYOUT))
     assert [group for group, _ in fetched] == groups
 
 
 def test_all_conditions_exclude_together_and_a_field_that_no_row_has_excludes_its_group(fetched: list[Any]) -> None:
     body = write_rows(*({"n": {"N": str(n)}, **({"kind": {"S": "x"}} if n >= 2 else {})} for n in range(8)))
     conditions = (Condition("kind", "ne", ("y",)), Condition("n", "le", ("3",)))
-    list(between(BytesIO(body), ArchiveRange("m", "", "~", conditions=conditions), LAYOUT))
+    list(read_between(BytesIO(body), ArchiveRange("m", "", "~", conditions=conditions), LAYOUT))
     assert [group for group, _ in fetched] == [1]
 
 
@@ -148,7 +148,7 @@ def test_a_row_group_with_values_beside_its_columns_is_fetched_whatever_its_stat
     for value, groups in (("1.5", [0, 2]), ("9", [0, 2]), ("1", [0, 1, 2])):
         fetched.clear()
         keys = ArchiveRange("m", "", "~", conditions=(Condition("n", "eq", (value,)),))
-        list(between(BytesIO(body), keys, LAYOUT))
+        list(read_between(BytesIO(body), keys, LAYOUT))
         assert [group for group, _ in fetched] == groups
 
 
@@ -156,7 +156,7 @@ def test_of_chosen_fields_only_their_columns_and_those_of_conditions_are_fetched
     body = write_rows({"n": {"N": "1"}, "kind": {"S": "a"}, "mag": {"N": "2.5"}, "place": {"M": {"depth": {"N": "3"}}}})
     conditions = (Condition("n", "eq", ("1",)),)
     keys = ArchiveRange("m", "", "~", fields=("kind", "place.depth"), conditions=conditions)
-    ((event, _),) = between(BytesIO(body), keys, LAYOUT)
+    ((event, _),) = read_between(BytesIO(body), keys, LAYOUT)
     ((_, columns),) = fetched
     assert set(columns or ()) >= {"time", "series", "id", "id_hex", "data", "kind", "n"}
     assert not set(columns or ()) & {"mag", "on", "shard"}
@@ -178,7 +178,7 @@ class _Part:
         )  # fmt: skip
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        return between(BytesIO(self.body), keys, layout, ascending=ascending)
+        return read_between(BytesIO(self.body), keys, layout, ascending=ascending)
 
 
 def corrected() -> _Part:
@@ -219,6 +219,6 @@ def test_without_earlier_versions_a_condition_holds_for_the_newest_alone() -> No
 def test_a_range_of_a_period_with_versions_is_found_by_the_time_in_its_keys(fetched: list[Any], sign: str) -> None:
     """The keys of such a period begin with the version; a range is given with them or without."""
     keys = ArchiveRange("m", f"{sign}{text_of(2)}#id2", f"{sign}{text_of(3)}#id3", versions=True)
-    events = [event.id for event, _ in between(BytesIO(corrected().body), keys, KEPT)]
+    events = [event.id for event, _ in read_between(BytesIO(corrected().body), keys, KEPT)]
     assert [group for group, _ in fetched] == [1, 3]
     assert events == ["id2", "id3", "id2", "id3"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aws.archive.between import between
+from aws.archive.between import read_between
 from aws.archive.columns import Column
 from aws.archive.parquet import Parquet
 from tests.worlds.parts import RANKED, make_item, names, round_trip, values
@@ -201,7 +201,7 @@ def test_a_part_of_the_format_before_is_read_as_it_was() -> None:
         "pk_ranking": "*#1",
         "sk_ranking": Decimal("1.5"),
     }
-    events = [event.id for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
+    events = [event.id for event, _ in read_between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
     assert events == [f"id{n}" for n in range(8)]
 
 

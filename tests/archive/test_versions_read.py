@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aws.archive import parquet
-from aws.archive.between import between
+from aws.archive.between import read_between
 from tests.worlds.parts import make_item
 from tidetable.archive import Manifest
 from tidetable.archive.manifest import Part
@@ -48,7 +48,7 @@ class File:
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         assert part.events == 4
-        return between(BytesIO(self._body), keys, layout, ascending=ascending)
+        return read_between(BytesIO(self._body), keys, layout, ascending=ascending)
 
 
 @pytest.mark.parametrize("rows", [1, 4])

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.lifecycle.world import configuration
-from tidetable.bill.next_step import next_step
+from tidetable.bill.next_step import find_next_step
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Stream
 from tidetable.keys import Layout
@@ -44,7 +44,7 @@ def stream(**changes: str) -> Stream:
     ],
 )
 def test_the_steps_of_a_table_are_dated(now: str, at: str, change: object) -> None:
-    step = next_step(ENTRY, stream(), datetime.fromisoformat(f"{now}+00:00"), timedelta(0))
+    step = find_next_step(ENTRY, stream(), datetime.fromisoformat(f"{now}+00:00"), timedelta(0))
     assert step is not None
     assert step.at == datetime.fromisoformat(f"{at}+00:00")
     assert (step.end if step.level is None else (step.level.write, step.level.read)) == change
@@ -65,7 +65,7 @@ def test_no_step_is_missed_and_none_is_made_up(late: str, stagger: timedelta) ->
         at += MINUTE
     seen.append(at)
     found, at = [], now
-    while (step := next_step(ENTRY, policy, at, stagger)) is not None:
+    while (step := find_next_step(ENTRY, policy, at, stagger)) is not None:
         found.append(step.at)
         at = step.at + timedelta(milliseconds=2)
     assert len(found) == len(seen)
@@ -80,7 +80,7 @@ def test_no_step_is_missed_and_none_is_made_up(late: str, stagger: timedelta) ->
 def test_a_step_that_is_staggered_is_to_come_until_its_own_time(minutes: str, at: str) -> None:
     """The first four bytes of SHA-256 of the table's name are 9b64bf52: 0.60701 of ten minutes, 364.2 seconds."""
     now = datetime.fromisoformat(f"2026-03-17T00:{minutes}+00:00")
-    step = next_step(ENTRY, stream(), now, timedelta(minutes=10))
+    step = find_next_step(ENTRY, stream(), now, timedelta(minutes=10))
     assert step is not None
     assert step.at.replace(microsecond=0) == datetime.fromisoformat(f"{at}+00:00")
 
@@ -100,7 +100,9 @@ INDEX = '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
 )
 def test_a_change_of_anything_that_a_table_has_is_a_step(later: str) -> None:
     ladder = f'mode = "provisioned"\nladder = [{{ age = 0, write = 9, read = 9 }}, {{ {later} }}]'
-    step = next_step(ENTRY, stream(capacity=ladder, more=INDEX), datetime(2026, 3, 15, 12, tzinfo=UTC), timedelta(0))
+    step = find_next_step(
+        ENTRY, stream(capacity=ladder, more=INDEX), datetime(2026, 3, 15, 12, tzinfo=UTC), timedelta(0)
+    )
     assert step is not None
     assert (step.at, step.end) == (datetime(2026, 3, 17, tzinfo=UTC), "")
 
@@ -109,16 +111,18 @@ def test_a_table_that_expires_has_no_step_at_that_time_and_none_later() -> None:
     ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }, { age = 5, write = 1, read = 1 }]'
     expires = datetime(2026, 3, 21, tzinfo=UTC)
     for policy, end in (("archive", "archived"), ("delete", "deleted")):
-        step = next_step(ENTRY, stream(capacity=ladder, on_expiry=policy), expires - timedelta(hours=9), timedelta(0))
+        step = find_next_step(
+            ENTRY, stream(capacity=ladder, on_expiry=policy), expires - timedelta(hours=9), timedelta(0)
+        )
         assert step is not None
         assert (step.at, step.level, step.end) == (expires, None, end)
-    assert next_step(ENTRY, stream(), expires + timedelta(minutes=1), timedelta(0)) is None
+    assert find_next_step(ENTRY, stream(), expires + timedelta(minutes=1), timedelta(0)) is None
 
 
 def test_a_backfill_ends() -> None:
     until = datetime(2026, 3, 18, 12, tzinfo=UTC)
     raised = replace(ENTRY, state=State.CLOSED, opened=Opened(until, 50, 5))
-    step = next_step(raised, stream(), datetime(2026, 3, 17, 12, tzinfo=UTC), timedelta(0))
+    step = find_next_step(raised, stream(), datetime(2026, 3, 17, 12, tzinfo=UTC), timedelta(0))
     assert step is not None
     assert step.at == until
     assert step.level is not None
@@ -128,9 +132,9 @@ def test_a_backfill_ends() -> None:
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED, State.RESTORING])
 def test_a_table_that_is_leaving_has_no_next_step(state: State) -> None:
     now = datetime(2026, 3, 17, tzinfo=UTC)
-    assert next_step(replace(ENTRY, state=state), stream(), now, timedelta(0)) is None
+    assert find_next_step(replace(ENTRY, state=state), stream(), now, timedelta(0)) is None
 
 
 def test_a_kept_table_on_demand_stays_as_it_is() -> None:
     policy = stream(capacity='mode = "on-demand"', on_expiry="keep")
-    assert next_step(ENTRY, policy, datetime(2026, 3, 17, tzinfo=UTC), timedelta(0)) is None
+    assert find_next_step(ENTRY, policy, datetime(2026, 3, 17, tzinfo=UTC), timedelta(0)) is None

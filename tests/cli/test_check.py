@@ -9,7 +9,7 @@ import pytest
 from cli import clock
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND, PROVISIONED
-from tidetable.bill.tables import existing
+from tidetable.bill.tables import list_existing_periods
 from tidetable.config import LifecyclePolicy, parse
 from tidetable.config.demand import compute_demand
 from tidetable.durations import Duration
@@ -145,5 +145,7 @@ def test_never_more_tables_exist_than_are_counted(period: str, late: str) -> Non
     stream = parse(text.replace('bucket = "6h"', 'bucket = "15m"')).streams["access"]
     counted = compute_demand(stream, LifecyclePolicy(delete_expired=True, delete_grace=Duration(0))).tables
     start = datetime(2026, 2, 27, tzinfo=UTC)
-    most = max(len(list(existing(stream, start + timedelta(minutes=97 * number)))) for number in range(100))
+    most = max(
+        len(list(list_existing_periods(stream, start + timedelta(minutes=97 * number)))) for number in range(100)
+    )
     assert most <= counted <= most + 4

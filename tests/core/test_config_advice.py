@@ -6,7 +6,7 @@ import pytest
 
 from tests.worlds.configs import GOOD, index, ladder, month
 from tidetable.config import load, parse
-from tidetable.config.demand import advice, demand, describe_tables, list_remarks
+from tidetable.config.demand import describe_tables, give_advice, list_demands, list_remarks
 from tidetable.errors import ConfigError
 
 SWITCHED = '[lifecycle]\ndelete_expired = true\ndelete_grace = "1d"\n'
@@ -29,7 +29,7 @@ DEMANDS = [
 def test_the_tables_that_a_configuration_needs_at_once(
     name: str, text: str, needed: list[tuple[str, int, int]]
 ) -> None:
-    assert [(need.stream, need.tables, need.yearly) for need in demand(parse(text))] == needed
+    assert [(need.stream, need.tables, need.yearly) for need in list_demands(parse(text))] == needed
 
 
 def test_a_raised_quota_lets_more_tables_be() -> None:
@@ -72,7 +72,7 @@ ADVICE = [
 
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE)
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
-    hints = advice(parse(text))
+    hints = give_advice(parse(text))
     assert (len(hints), message or "") == (0 if message is None else 1, message or "")
     assert message is None or message in hints[0]
 

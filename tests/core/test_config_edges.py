@@ -4,7 +4,7 @@ import pytest
 
 from tests.worlds.edges import INDEX, KEY, PROVISIONED, STREAM
 from tidetable.config import parse
-from tidetable.config.demand import demand
+from tidetable.config.demand import list_demands
 from tidetable.errors import ConfigError
 
 SERIES = STREAM.replace(KEY, 'key = { partition_by = "series", shards = 2 }')
@@ -203,7 +203,7 @@ def _with_quota(text: str) -> str:
 
 def test_the_quota_itself_is_enough() -> None:
     """Three kept days, the present day, an expiring day while the next begins, two made ahead and a day of grace."""
-    assert [need.tables for need in demand(parse(STREAM))] == [8]
+    assert [need.tables for need in list_demands(parse(STREAM))] == [8]
     parse("[lifecycle]\ntable_quota = 8\n" + STREAM)
     with pytest.raises(ConfigError, match="tables at once: 8 of 7"):
         parse("[lifecycle]\ntable_quota = 7\n" + STREAM)

@@ -3,7 +3,7 @@
 import pytest
 
 from tidetable.config import parse
-from tidetable.config.demand import advice
+from tidetable.config.demand import give_advice
 from tidetable.errors import ConfigError
 
 SWITCHED = "[lifecycle]\ndelete_expired = true\n"
@@ -101,7 +101,7 @@ def test_what_cannot_be_is_said_with_the_key_and_the_fix(name: str, text: str, m
 
 @pytest.mark.parametrize(("name", "text", "message"), ADVICE, ids=[name for name, _, _ in ADVICE])
 def test_what_is_hardly_meant_is_advised_against(name: str, text: str, message: str | None) -> None:
-    hints = advice(parse(text))
+    hints = give_advice(parse(text))
     assert len(hints) == (message is not None)
     assert message is None or message in hints[0]
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.worlds.edges import INDEX, PROVISIONED, STREAM
 from tidetable.config import parse
-from tidetable.config.demand import demand
+from tidetable.config.demand import list_demands
 from tidetable.errors import ConfigError
 
 
@@ -110,7 +110,7 @@ DEMANDS = [
 def test_a_stream_needs_so_many_tables_at_once_and_so_many_more_each_year(
     name: str, text: str, wanted: tuple[int, int]
 ) -> None:
-    assert [(need.tables, need.yearly) for need in demand(parse(text))] == [wanted], name
+    assert [(need.tables, need.yearly) for need in list_demands(parse(text))] == [wanted], name
 
 
 def test_a_step_holds_from_its_age_on() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.lake import columns, projection
+from infra.lake import columns, make_projection
 from tests.infra.synth import Template
 from tidetable.config import parse
 from tidetable.periods import Kind
@@ -61,7 +61,7 @@ def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_partitions_are_projected_for_every_kind_of_period(kind: Kind) -> None:
-    found = projection(kind)
+    found = make_projection(kind)
     assert found["projection.period.type"] == ("injected" if kind is Kind.WEEK else "date")
     assert kind is Kind.WEEK or found["projection.period.range"].endswith(",NOW")
 
@@ -75,7 +75,7 @@ def test_the_documented_types_are_those_that_the_configuration_takes() -> None:
 
 def test_the_documents_say_before_which_year_athena_finds_nothing() -> None:
     """AWS: a query for a partition outside of the range has no rows and no error."""
-    starts = {projection(kind)["projection.period.range"][:4] for kind in (Kind.HOUR, Kind.DAY, Kind.MONTH)}
+    starts = {make_projection(kind)["projection.period.range"][:4] for kind in (Kind.HOUR, Kind.DAY, Kind.MONTH)}
     (year,) = starts
     document = (Path(__file__).parents[2] / "docs" / "use" / "archive.md").read_text()
     assert f"| periods before {year} |" in document

@@ -23,7 +23,7 @@ from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed, BadBackfill, StaleEntry
 from tidetable.keys import Layout
-from tidetable.lifecycle.premake import find_missing_periods, opening
+from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.periods import from_label
 from tidetable.problems import ProblemError
 from tidetable.times import from_text
@@ -257,9 +257,9 @@ def test_backfills_that_meet_get_the_later_end_and_the_greater_units() -> None:
     second_backfill = Backfill("s", *SECOND, Opened(NOON + second, 7, 3))
     demand = Backfill("s", *SECOND, Opened(NOON, None, None))
     elsewhere = Backfill("s", SECOND[1], SECOND[1] + timedelta(days=1), Opened(NOON + 2 * second, 99, 99))
-    assert opening(period, [first, second_backfill, elsewhere]) == Opened(NOON + second, 7, 9)
-    assert opening(period, [first, demand]) == Opened(NOON, None, None)
-    assert opening(period, [elsewhere]) is None
+    assert find_opening(period, [first, second_backfill, elsewhere]) == Opened(NOON + second, 7, 9)
+    assert find_opening(period, [first, demand]) == Opened(NOON, None, None)
+    assert find_opening(period, [elsewhere]) is None
 
 
 def test_backfills_leave_room_for_the_next_tables_within_the_quota(stage: Any) -> None:

@@ -10,7 +10,7 @@ from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import Config, TableClass
 from tidetable.errors import TableRefused
 from tidetable.lifecycle.apply import World as Applied
-from tidetable.lifecycle.standing import protect, stand, take_back
+from tidetable.lifecycle.standing import finish_stage, protect, take_back
 from tidetable.ports import TableSpec
 
 
@@ -51,7 +51,7 @@ def test_tables_beside_the_tables_go_too() -> None:
 
 def test_a_stage_that_stands_keeps_its_tables() -> None:
     world = deployed()
-    stand(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), CATALOG, protected=True)
     assert taken(world) == []
     assert len(world.tables.names) == 5
 
@@ -95,7 +95,7 @@ def test_a_table_that_cannot_be_deleted_stops_no_other_and_is_an_error() -> None
 def test_the_catalog_is_protected_once_the_stage_stands() -> None:
     world = deployed()
     for _ in range(2):
-        stand(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), CATALOG, protected=True)
         table = world.tables.describe(CATALOG)
         assert table is not None
         assert (table.protected, world.catalog.stands()) == (True, True)
@@ -103,9 +103,9 @@ def test_the_catalog_is_protected_once_the_stage_stands() -> None:
 
 def test_a_catalog_that_goes_with_its_stack_is_not_protected() -> None:
     world = deployed()
-    stand(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), CATALOG, protected=True)
     world.clock.sleep(60)
-    stand(applied(world), CATALOG, protected=False)
+    finish_stage(applied(world), CATALOG, protected=False)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert (table.protected, world.catalog.stands()) == (False, True)
@@ -119,7 +119,7 @@ def test_a_stage_that_could_not_be_recorded_as_standing_is_not_protected_either(
 
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
-        stand(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), CATALOG, protected=True)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert not table.protected
@@ -155,21 +155,21 @@ def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
 
     world.tables.set_protection = refuse  # type: ignore[method-assign]
     with pytest.raises(TableRefused):
-        stand(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), CATALOG, protected=True)
     assert not world.catalog.stands()
     assert len(taken(world)) == 4, "and can be taken back"
 
 
 def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -> None:
     world = deployed()
-    stand(applied(world), CATALOG, protected=True)
+    finish_stage(applied(world), CATALOG, protected=True)
 
     def mark() -> None:
         raise ConnectionError("no answer")
 
     world.catalog.mark_standing = mark  # type: ignore[method-assign]
     with pytest.raises(ConnectionError):
-        stand(applied(world), CATALOG, protected=True)
+        finish_stage(applied(world), CATALOG, protected=True)
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert table.protected

@@ -1,71 +1,26 @@
 """Rollups of a stream that is partitioned by series: when they begin, what is read by noted series, and what that costs."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes import SEAL
-from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, SERIES, START, World, reading
+from tests.worlds.noted import BY_DAY, CountedStore, begin_noting, make_noting_world
+from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, START, World, reading
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
-from tidetable.periods import Kind
-from tidetable.ports import Edge, Noting, RangeRead
+from tidetable.ports import Edge, Noting
 from tidetable.problems import ProblemError
-from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
-from tidetable.query.listings.page import Listed
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
 from tidetable.rollups.noting import sweep_notes
 from tidetable.rollups.rebuild import rebuild
-from tidetable.times import to_text
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
-BY_DAY = replace(MINUTES, period=Kind.DAY, ahead=timedelta(minutes=5))
 ALL = {"step": "10m", "stat": "count,sum,first,last,p50", "field": "mag", "by": "series"}
 DAY_LABEL = "2026-03-02"
-
-
-def world_of(*definitions: Any) -> World:
-    return World(definitions or (BY_DAY,), SERIES)
-
-
-def begun() -> World:
-    """A world whose rollup began at 00:10 and has events of five series; it is 01:40 and nothing is sealed."""
-    world = world_of()
-    world.refresh()
-    for minute in range(10, 100, 4):
-        world.time = START + minute * MINUTE
-        world.write(reading(minute, minute, "abcde"[minute % 5]))
-    world.time = START + 100 * MINUTE
-    return world
-
-
-def list_names(world: World, what: str, **parameters: str) -> Listed:
-    """A page of ``series``, of ``fields``, or of the values of a field."""
-    given = {name: [value] for name, value in parameters.items()}
-    parse = {"series": parse_series, "fields": parse_fields}.get(what) or partial(parse_values, what)
-    return find_listing(parse(BY_SERIES, given, world.time, SEAL), BY_SERIES, world.reader, world.time, lambda: 100.0)
-
-
-class Counted:
-    """A store that counts the ranges that it reads of a table."""
-
-    def __init__(self, world: World, table: str) -> None:
-        self.count, self.strong = 0, True
-        self._query = world.store.query_many
-        self._table = table
-        world.store.query_many = self  # type: ignore[method-assign]
-
-    def __call__(self, reads: Sequence[RangeRead], **options: Any) -> Any:
-        mine = [read for read in reads if read.keys.table == self._table]
-        self.count += len(mine)
-        self.strong = self.strong and (not mine or options["consistent"])
-        return self._query(reads, **options)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +36,7 @@ def test_a_rollup_begins_with_the_first_period_whose_series_are_all_noted(
     now: datetime, since: datetime, start: datetime
 ) -> None:
     """Ten minutes after the deploy, and the five by which an event of the period may be ahead of the clock."""
-    world = world_of()
+    world = make_noting_world()
     world.rollups.noting.clear()
     world.time = now
     world.refresh()
@@ -94,7 +49,7 @@ def test_a_rollup_begins_with_the_first_period_whose_series_are_all_noted(
 
 
 def test_a_definition_that_changes_later_need_not_wait_for_a_period() -> None:
-    world = begun()
+    world = begin_noting()
     world.definitions["s"] = [replace(BY_DAY, by=("series",))]
     world.refresh()
     assert max(edge.start for edge in world.rollups.read_state("s").edges) == START + 110 * MINUTE
@@ -108,7 +63,7 @@ def test_every_stream_with_rollups_says_since_when_it_notes_as_it_may_be_partiti
 
 def test_after_the_last_rollup_left_nothing_begins_within_an_hour() -> None:
     """A refresher of the former deployment may still run, and must not say that series are noted."""
-    world = world_of()
+    world = make_noting_world()
     world.rollups.stop_noting("s", START)
     world.time = START + HOUR - timedelta(seconds=1)
     world.refresh()
@@ -121,9 +76,9 @@ def test_after_the_last_rollup_left_nothing_begins_within_an_hour() -> None:
 
 def test_several_buckets_are_read_in_one_pass_over_the_series() -> None:
     """Nine buckets are due: a request per series and suffix, strongly consistent, and none again for each bucket."""
-    world = begun()
+    world = begin_noting()
     world.sleep(210 + 1)
-    counted = Counted(world, world.entry("s", START).table)
+    counted = CountedStore(world, world.entry("s", START).table)
     report = world.refresh()
     assert report is not None
     assert (report.sealed, report.blocked) == (9, [])
@@ -133,9 +88,9 @@ def test_several_buckets_are_read_in_one_pass_over_the_series() -> None:
 
 def test_so_many_buckets_are_read_together_as_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidetable.rollups.collect.MOST_SKETCHES", 10)
-    world = begun()
+    world = begin_noting()
     world.sleep(210 + 1)
-    counted = Counted(world, world.entry("s", START).table)
+    counted = CountedStore(world, world.entry("s", START).table)
     world.refresh()
     # Two buckets of five groups at a time: 2, 2, 2, 2 and 1.
     assert counted.count == 5 * 5 * 2
@@ -143,7 +98,7 @@ def test_so_many_buckets_are_read_together_as_memory_holds(monkeypatch: pytest.M
 
 
 def test_a_bucket_with_too_many_groups_is_noted_and_those_beside_it_are_sealed() -> None:
-    world = world_of(replace(BY_DAY, max_groups=2))
+    world = make_noting_world(replace(BY_DAY, max_groups=2))
     world.refresh()
     world.write(*(reading(21 + n, n, f"s{n}") for n in range(3)), reading(31, 1, "s0"), reading(12, 1, "s1"))
     world.sleep(3_000)
@@ -155,7 +110,7 @@ def test_a_bucket_with_too_many_groups_is_noted_and_those_beside_it_are_sealed()
 
 
 def test_the_refresher_leaves_half_of_a_tables_read_units_to_queries() -> None:
-    world = begun()
+    world = begin_noting()
     entry = world.entry("s", START)
     world.catalog.items["s", entry.period] = replace(entry, seen=Seen(5, 4, TableClass.STANDARD))
     world.sleep(210 + 1)
@@ -166,7 +121,7 @@ def test_the_refresher_leaves_half_of_a_tables_read_units_to_queries() -> None:
 
 
 def test_periods_from_before_series_were_noted_are_refused_and_what_can_be_read_is_said() -> None:
-    world = begun()
+    world = begin_noting()
     world.rollups.noting["s"] = Noting(START + DAY, START)
     for parameters in (ALL, {**ALL, "rollups": "false"}):
         with pytest.raises(ProblemError) as error:
@@ -187,7 +142,7 @@ def test_periods_from_before_series_were_noted_are_refused_and_what_can_be_read_
 
 def test_a_bucket_whose_period_was_not_noted_is_left_out_and_the_rollup_begins_anew() -> None:
     """Such as of a stream that was partitioned by time when its rollup began."""
-    world = begun()
+    world = begin_noting()
     world.rollups.noting["s"] = Noting(START + DAY, START)
     world.sleep(2_000)
     report = world.refresh()
@@ -208,7 +163,7 @@ def test_a_bucket_whose_period_was_not_noted_is_left_out_and_the_rollup_begins_a
 
 
 def test_a_rebuild_reads_past_buckets_by_noted_series() -> None:
-    world = begun()
+    world = begin_noting()
     world.write(reading(3, 7, "z"), reading(9, 8, "a"))
     world.sleep(3_000)
     world.refresh()
@@ -221,14 +176,14 @@ def test_a_rebuild_reads_past_buckets_by_noted_series() -> None:
 
 def test_a_state_that_cannot_be_read_is_no_reason_to_leave_events_out() -> None:
     """Of a stream by time the events are read instead; here nobody knows whether all series are noted."""
-    world = begun()
+    world = begin_noting()
     world.rollups.refuses = True
     with pytest.raises(Exception, match="rollups"):
         world.ask(**ALL)
 
 
 def test_a_plan_says_what_reading_by_noted_series_costs() -> None:
-    world = begun()
+    world = begin_noting()
     world.sleep(1_000)
     world.refresh()
     plan = world.explain(**ALL)
@@ -241,7 +196,7 @@ def test_a_plan_says_what_reading_by_noted_series_costs() -> None:
 
 
 def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = begun()
+    world = begin_noting()
     # Five of the notes, and ten requests.
     assert world.ask(**ALL).cost.units == 10
     monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
@@ -252,7 +207,7 @@ def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monke
 
 
 def test_groups_in_memory_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = begun()
+    world = begin_noting()
     monkeypatch.setattr("tidetable.query.aggregates.unordered.MAX_SKETCHES", 22)
     with pytest.raises(ProblemError) as error:
         world.ask(**ALL)
@@ -270,7 +225,7 @@ def swept(world: World, deleted_at: datetime) -> list[str]:
 
 
 def test_notes_are_removed_two_days_after_their_table() -> None:
-    world = world_of()
+    world = make_noting_world()
     world.refresh()
     deleted = START + 2 * DAY
     assert swept(world, deleted) == ["a", "b"]
@@ -293,7 +248,7 @@ def test_notes_are_removed_two_days_after_their_table() -> None:
 
 
 def test_a_restored_period_keeps_its_notes_and_loses_them_two_days_after_it_is_deleted_again() -> None:
-    world = world_of()
+    world = make_noting_world()
     world.refresh()
     deleted = START + 2 * DAY
     swept(world, deleted)
@@ -308,7 +263,7 @@ def test_a_restored_period_keeps_its_notes_and_loses_them_two_days_after_it_is_d
 
 
 def test_a_sweep_whose_time_is_up_goes_on_at_the_same_period() -> None:
-    world = world_of()
+    world = make_noting_world()
     world.refresh()
     deleted = START + 2 * DAY
     swept(world, deleted)
@@ -320,51 +275,8 @@ def test_a_sweep_whose_time_is_up_goes_on_at_the_same_period() -> None:
     assert world.rollups.notes["s", DAY_LABEL] == {}
 
 
-def test_series_are_listed_from_cells_and_the_unsealed_ones_from_notes() -> None:
-    world = begun()
-    world.sleep(1_000)
-    world.refresh()
-    world.write(reading(116, 1, "new"))
-    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
-    counted = Counted(world, world.entry("s", START).table)
-    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
-    assert counted.count == 0, "a listing of series reads no events of a stream by series"
-    assert [row["series"] for row in page.rows] == ["a", "b", "c", "d", "e", "new"]
-    day = {"first": to_text(START), "first_within": "1d", "last": to_text(START + DAY), "last_within": "1d"}
-    assert page.rows[-1] == {"series": "new", **day}
-    assert page.rows[0]["first_within"] == page.rows[0]["last_within"] == "10m"
-    assert [row["series"] for row in list_names(world, "series", limit="2").rows] == ["a", "b"]
-    only = list_names(world, "series", **{"prefix": "n", "from": to_text(START)})
-    assert [row["series"] for row in only.rows] == ["new"]
-
-
-@pytest.mark.parametrize("what", ["fields", "kind"])
-def test_fields_and_values_are_read_by_noted_series_where_no_rollup_has_sealed(what: str) -> None:
-    world = begun()
-    world.sleep(1_000)
-    world.refresh()
-    world.time = START + 118 * MINUTE
-    world.write(
-        reading(112, 1, "b", kind="y"), reading(117, 1, "a", kind="x", wide=True), reading(113, 1, "z", kind="x")
-    )
-    page = list_names(world, what, **{"from": to_text(START), "limit": "10"})
-    rows = {next(iter(row.values())): (row["first"][11:16], row["last"][11:16]) for row in page.rows}
-    if what == "fields":
-        assert rows == {"kind": ("01:52", "01:57"), "mag": ("00:10", "01:57"), "wide": ("01:57", "01:57")}
-    else:
-        assert rows == {"x": ("01:53", "01:57"), "y": ("01:52", "01:52")}
-
-
-def test_values_before_series_were_noted_are_refused() -> None:
-    world = begun()
-    world.rollups.noting["s"] = Noting(START + DAY, START)
-    with pytest.raises(ProblemError) as error:
-        list_names(world, "series", **{"from": to_text(START)})
-    assert error.value.problem.code == "needs_series"
-
-
 def test_a_note_that_cannot_be_read_fails_the_run_and_no_bucket_is_sealed() -> None:
-    world = begun()
+    world = begin_noting()
     world.sleep(1_000)
 
     def fail(*_: Any, **__: Any) -> Any:
@@ -377,7 +289,7 @@ def test_a_note_that_cannot_be_read_fails_the_run_and_no_bucket_is_sealed() -> N
 
 
 def test_a_stream_by_series_without_rollups_is_refused_as_before() -> None:
-    world = begun()
+    world = begin_noting()
     world.stream = replace_rollups()
     with pytest.raises(ProblemError) as error:
         world.ask(**ALL)

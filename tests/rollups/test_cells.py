@@ -16,7 +16,17 @@ from tidetable.events import Event
 from tidetable.exact import canonical_json, decode_json
 from tidetable.packs.numbers import settle_text
 from tidetable.rollups import bounds
-from tidetable.rollups.cells import Bucket, Cell, State, is_removed, make_id, parse_cell, parse_names, plain, removed
+from tidetable.rollups.cells import (
+    Bucket,
+    Cell,
+    State,
+    is_removed,
+    make_group_value,
+    make_id,
+    make_removed_cell,
+    parse_cell,
+    parse_names,
+)
 from tidetable.rollups.definition import Definition
 
 SKETCHES = DDSketches()
@@ -72,7 +82,7 @@ def test_the_id_of_a_cell_tells_groups_apart_as_aggregates_do(name: str, value: 
 
 
 def test_what_is_no_plain_value_is_grouped_as_nothing() -> None:
-    assert [plain(value) for value in ([1], {"a": 1}, None)] == [("nothing", None)] * 3
+    assert [make_group_value(value) for value in ([1], {"a": 1}, None)] == [("nothing", None)] * 3
 
 
 def test_a_long_id_is_a_hash() -> None:
@@ -107,11 +117,11 @@ def test_the_data_of_a_cell_has_its_groups_at_their_paths() -> None:
 
 def test_a_removed_group_is_no_cell() -> None:
     cell, names = bucket_of(HOURS, ("a", "1", {"kind": "x"})).events(START)
-    gone = removed(cell)
+    gone = make_removed_cell(cell)
     assert gone.data == {"by": {"kind": "x"}, "count": 0, "fields": {}}
     assert parse_cell(HOURS, gone, SKETCHES, ()) is None
-    assert [is_removed(item) for item in (cell, names, gone, removed(names))] == [False, False, True, True]
-    assert parse_names(HOURS, removed(names)) == {}
+    assert [is_removed(item) for item in (cell, names, gone, make_removed_cell(names))] == [False, False, True, True]
+    assert parse_names(HOURS, make_removed_cell(names)) == {}
 
 
 def test_names_of_shorter_buckets_are_not_those_of_a_longer_one() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aws.archive.between import between
+from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
 from aws.codec import to_wire
 from tests.fakes import FakeCatalog, FakeClock
@@ -167,7 +167,7 @@ class World:
         return items
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        return between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
+        return read_between(BytesIO(self.bucket[part.key]), keys, layout, ascending=ascending)
 
 
 def throttle_second_segment(world: World, patch: pytest.MonkeyPatch) -> None:

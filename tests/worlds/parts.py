@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aws.archive.between import between
+from aws.archive.between import read_between
 from aws.archive.parquet import Parquet
 from aws.wire import decode_item, encode_value, plain
 from tests.worlds.places import stored_place
@@ -114,7 +114,7 @@ def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages:
     decoded = list(form.items(body, layout))
     assert sorted(map(native, decoded), key=repr) == sorted(map(native, map(decode_item, items)), key=repr)
     assert [item["sk"] for item in decoded] == sorted(item["sk"]["S"] for item in items)
-    events = [event for event, _ in between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
+    events = [event for event, _ in read_between(BytesIO(body), ArchiveRange("", "", "~"), layout)]
     places = [item["sk"] for item in decoded]
     if layout.versioned:
         places = [place.partition("#")[2] for place in places]

@@ -25,7 +25,7 @@ _OWN = ("time", "series", "id", "id_hex", "data")
 _VERSIONS = ("version", "attributes", "accepted_at")
 
 
-def between(
+def read_between(
     part: IO[bytes] | RawIOBase, keys: ArchiveRange, layout: Layout, *, ascending: bool = True
 ) -> Iterator[ArchivedEvent]:
     """Yield the events of the row groups that the range overlaps, in the order of their sort keys.

@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from aws.archive.between import between
+from aws.archive.between import read_between
 from aws.objects import S3Objects
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, describe_damage
@@ -76,6 +76,6 @@ class S3PartReader:
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         """The events of the part's row groups that the range overlaps."""
         try:
-            yield from between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
+            yield from read_between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
         except (ClientError, BotoCoreError, OSError, ValueError) as error:
             raise describe_damage(part.key, error) from error

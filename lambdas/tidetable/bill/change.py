@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidetable.bill.ideas import list_ideas
 from tidetable.bill.measured import BATCH, READ_BYTES
 from tidetable.bill.present import describe_prices, describe_workload
-from tidetable.bill.tables import existing, price_rolling
+from tidetable.bill.tables import list_existing_periods, price_rolling
 from tidetable.bill.timeline import Day, simulate
 from tidetable.bill.whole import make_bill_document, price_lines
 from tidetable.bill.workload import Workload
@@ -168,7 +168,7 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
     """Some days of the tables from an empty start, until their number stays the same; none of very many tables."""
     days = min(ceil(workload.kept_days + workload.stream.late.total_seconds() / 86_400) + 2, _LONGEST)
     start = now.replace(hour=12, minute=0, second=0, microsecond=0)
-    if sum(1 for _ in existing(workload.stream, start)) > _MOST_TABLES:
+    if sum(1 for _ in list_existing_periods(workload.stream, start)) > _MOST_TABLES:
         return
     for day in simulate(workload.stream, start, days, workload, every=ceil(days / _SHOWN)):
         yield start, day

@@ -34,7 +34,7 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         yield Idea(
             "on demand",
             "each event and each query is paid for, and idle tables cost their storage alone",
-            _write_capacity(name, "on-demand", (Step(age=0), _cold(Step(age=1)))),
+            _write_capacity(name, "on-demand", (Step(age=0), _make_infrequent(Step(age=1)))),
         )
         if capacity.late_step is None and capacity.ladder[0].write is not None:
             lowered = Step(
@@ -51,7 +51,7 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
         later = [step for step in capacity.ladder if step.rung >= (1, False)] or [
             msgspec.structs.replace(first[-1], age=1)
         ]
-        ladder = (*first, *map(_cold, later))
+        ladder = (*first, *map(_make_infrequent, later))
         yield Idea(
             "a cheap class for old tables",
             "infrequent-access stores for less, and its units cost a quarter more",
@@ -93,7 +93,7 @@ def _provision(workload: Workload) -> str:
     return "\n".join(lines)
 
 
-def _cold(step: Step) -> Step:
+def _make_infrequent(step: Step) -> Step:
     cold: Step = msgspec.structs.replace(step, table_class=TableClass.INFREQUENT)
     return cold
 

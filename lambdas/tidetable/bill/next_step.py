@@ -26,7 +26,7 @@ class NextStep:
     end: str = ""
 
 
-def next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
+def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
     """The next change of the entry's table; None if there will be none, or if its archive is being made or was made.
 
     The lifecycle runs every five minutes, so a change comes up to five minutes later.

@@ -10,7 +10,7 @@ from typing import Any
 from tidetable.bill.consumed import ConsumedUnits, Meters, Traffic
 from tidetable.bill.copies import list_copies, name_unpriced_copies
 from tidetable.bill.measured import Facts, Measured, measure_workload
-from tidetable.bill.next_step import NextStep, next_step
+from tidetable.bill.next_step import NextStep, find_next_step
 from tidetable.bill.prices import BACKUPS, GB, HOURS, MONTH, REGION, S3_STORAGE
 from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
 from tidetable.bill.tables import Bill
@@ -214,7 +214,7 @@ def _describe_stream(
                 "reads": bill.reads,
                 "storage": bill.storage,
                 "transfer": bill.transfer,
-                "next": _describe_step(next_step(period.entry, stream, now, stagger)),
+                "next": _describe_step(find_next_step(period.entry, stream, now, stagger)),
             }
             for period, bill in zip(account.periods, bills, strict=True)
         ],

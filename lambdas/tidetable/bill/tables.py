@@ -39,8 +39,8 @@ __all__ = [
     "STORAGE",
     "Bill",
     "Workload",
-    "bills",
-    "existing",
+    "price_plans",
+    "list_existing_periods",
     "price_level_hour",
     "price_table_hour",
 ]
@@ -155,7 +155,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
     """An hour of the stream; with ``since`` nothing was there or came before that instant."""
     stream = workload.stream
     bill = Bill()
-    for period in existing(stream, now):
+    for period in list_existing_periods(stream, now):
         if since is not None and period.end <= since - stream.late:
             break
         level = compute_level(period, stream, now)
@@ -255,12 +255,12 @@ PLANS = {
 }
 
 
-def bills(workload: Workload) -> dict[str, Bill]:
+def price_plans(workload: Workload) -> dict[str, Bill]:
     """Each plan's bill."""
     return {name: price(workload) for name, price in PLANS.items()}
 
 
-def existing(stream: Stream, now: datetime) -> Iterator[Period]:
+def list_existing_periods(stream: Stream, now: datetime) -> Iterator[Period]:
     """The periods that have a table: premade, open and kept periods."""
     period = find_containing(now + stream.ahead, stream.period).shift(stream.premake)
     while now <= compute_expiry(period, stream):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.bill.tables import existing, index_units, price_hour, price_level_hour
+from tidetable.bill.tables import index_units, list_existing_periods, price_hour, price_level_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
@@ -53,7 +53,7 @@ def simulate(
 def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
-    for period in existing(stream, now):
+    for period in list_existing_periods(stream, now):
         # A period that ended before the first writable window never had a table.
         if period.end <= start - stream.late:
             break

@@ -33,7 +33,7 @@ from tidetable.bill.prices import (
     S3_STORAGE,
 )
 from tidetable.bill.rolled import price_feed, price_rollups
-from tidetable.bill.tables import Bill, bills, price_rolling, price_rolling_on_demand
+from tidetable.bill.tables import Bill, price_plans, price_rolling, price_rolling_on_demand
 from tidetable.bill.workload import Workload
 from tidetable.config import TableClass, Units
 from tidetable.config.demand import COLLECTION_BYTES
@@ -244,7 +244,7 @@ def _step_at_export(workload: Workload) -> Step:
 
 def compute_whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
     """All lines of the rolling tables' bill, and DynamoDB's bill of each plan. A rollup's bucket has so many groups."""
-    tables = bills(workload)
+    tables = price_plans(workload)
     return price_lines(workload, next(iter(tables.values())), groups), tables
 
 

@@ -16,7 +16,7 @@ from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
 from tidetable.config.check_rollup import check_rollups
-from tidetable.config.demand import SHORTEST, demand, describe_tables
+from tidetable.config.demand import SHORTEST, describe_tables, list_demands
 from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
 from tidetable.durations import Duration
 from tidetable.names import STREAM, name_lake_table
@@ -88,7 +88,7 @@ def check(config: Config) -> list[str]:
 
 
 def _check_quota(config: Config) -> Iterator[str]:
-    needed, quota = demand(config), config.lifecycle.table_quota
+    needed, quota = list_demands(config), config.lifecycle.table_quota
     if sum(need.tables for need in needed) > quota:
         most = max(needed, key=lambda need: need.tables)
         yield (

@@ -53,24 +53,24 @@ def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
     return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
 
 
-def demand(config: Config) -> list[Demand]:
+def list_demands(config: Config) -> list[Demand]:
     """The tables that each stream needs."""
     return [compute_demand(stream, config.lifecycle) for stream in config.streams.values()]
 
 
 def describe_tables(config: Config) -> str:
     """The tables that the configuration needs, in one line."""
-    needed = demand(config)
+    needed = list_demands(config)
     each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
     return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
 def list_remarks(config: Config) -> list[str]:
     """The notes to print when the configuration is synthesised, one line each."""
-    return [describe_tables(config), *(f"warning: {line}" for line in advice(config))]
+    return [describe_tables(config), *(f"warning: {line}" for line in give_advice(config))]
 
 
-def advice(config: Config) -> list[str]:
+def give_advice(config: Config) -> list[str]:
     """Settings that can be deployed but are unlikely to be intended, each with its key and its fix."""
     return list(_advise(config))
 
@@ -87,7 +87,7 @@ def _advise(config: Config) -> Iterator[str]:
             'lifecycle.delete_grace: with "0s" a table is deleted by the run that archived it; choose such as "1d", so that a'
             " mistake can be noticed"
         )
-    needed = demand(config)
+    needed = list_demands(config)
     total, yearly = sum(need.tables for need in needed), sum(need.yearly for need in needed)
     if yearly:
         names = ", ".join(need.stream for need in needed if need.yearly)

@@ -18,7 +18,7 @@ from tidetable.dialects.otlp_values import (
     read_exemplar,
     read_value,
     read_values,
-    whole,
+    read_whole,
 )
 from tidetable.dialects.reading import (
     GROWTH,
@@ -192,7 +192,7 @@ def _walk_logs(request: types.LogsRequest) -> Iterator[tuple[_Source, types.LogR
 
 def _read_point(point: types.Point, common: JsonObject, source: _Source, policy: OtlpPolicy) -> Sent:
     attributes = read_attributes(point.attributes)
-    nanos, start = whole(point.time_unix_nano), whole(point.start_time_unix_nano)
+    nanos, start = read_whole(point.time_unix_nano), read_whole(point.start_time_unix_nano)
     if not nanos:
         raise ValueError("timeUnixNano is missing")
     time, rest = split_nanos(nanos)
@@ -214,8 +214,8 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
 
 def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -> Sent:
     attributes = read_attributes(record.attributes)
-    observed = whole(record.observed_time_unix_nano)
-    nanos = whole(record.time_unix_nano) or observed
+    observed = read_whole(record.observed_time_unix_nano)
+    nanos = read_whole(record.time_unix_nano) or observed
     time, rest = split_nanos(nanos) if nanos else (None, 0)
     data: JsonObject = {}
     if record.severity_number:

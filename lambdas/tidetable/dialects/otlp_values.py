@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidetable.dialects import otlp_types as types
-from tidetable.dialects.reading import exact, nest, set_number, split_nanos
+from tidetable.dialects.reading import nest, read_exact, set_number, split_nanos
 from tidetable.events import JsonObject
 
 _TEMPORALITY = {1: "delta", 2: "cumulative"}
@@ -42,15 +42,15 @@ def read_values(point: types.Point) -> JsonObject:
             _set_value(data, "value", point)
         case types.HistogramPoint():
             _set_numbers(data, point, "count", "sum", "min", "max")
-            data["bounds"] = [exact(_read_double(bound)) for bound in point.explicit_bounds]
-            data["buckets"] = [whole(count) for count in point.bucket_counts]
+            data["bounds"] = [read_exact(_read_double(bound)) for bound in point.explicit_bounds]
+            data["buckets"] = [read_whole(count) for count in point.bucket_counts]
         case types.ExponentialPoint():
             _set_numbers(data, point, "count", "sum", "min", "max", "zero_count", "zero_threshold")
             data["scale"] = point.scale
             for side in ("positive", "negative"):
                 buckets: types.Buckets | None = getattr(point, side)
                 if buckets is not None and buckets.bucket_counts:
-                    counts = [whole(count) for count in buckets.bucket_counts]
+                    counts = [read_whole(count) for count in buckets.bucket_counts]
                     data[side] = {"offset": buckets.offset, "buckets": counts}
         case types.SummaryPoint():
             _set_numbers(data, point, "count", "sum")
@@ -71,12 +71,12 @@ def read_value(value: types.AnyValue | None) -> Any:
     if value.bool_value is not None:
         return value.bool_value
     if value.int_value is not None:
-        return whole(value.int_value)
+        return read_whole(value.int_value)
     if value.double_value is not None:
         return _read_double(value.double_value)
     if value.array_value is not None:
         inner = [read_value(element) for element in value.array_value.values]
-        return [exact(element) if type(element) is float else element for element in inner]
+        return [read_exact(element) if type(element) is float else element for element in inner]
     if value.kvlist_value is not None:
         return nest(read_attributes(value.kvlist_value.values))
     return value.bytes_value
@@ -92,7 +92,7 @@ def _read_quantile(quantile: types.Quantile) -> JsonObject:
 def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
     data: JsonObject = {}
     _set_value(data, "value", exemplar)
-    if nanos := whole(exemplar.time_unix_nano):
+    if nanos := read_whole(exemplar.time_unix_nano):
         data["time"] = split_nanos(nanos)[0]
     for name, text in (("trace_id", exemplar.trace_id.lower()), ("span_id", exemplar.span_id.lower())):
         if text:
@@ -104,7 +104,7 @@ def read_exemplar(exemplar: types.Exemplar) -> JsonObject:
 
 def _set_value(data: JsonObject, name: str, point: types.NumberPoint | types.Exemplar) -> None:
     if point.as_int is not None:
-        data[name] = whole(point.as_int)
+        data[name] = read_whole(point.as_int)
     elif point.as_double is not None:
         set_number(data, name, _read_double(point.as_double))
 
@@ -114,12 +114,12 @@ def _set_numbers(data: JsonObject, point: types.Point, *names: str) -> None:
         value = getattr(point, name)
         if value is not None:
             if name in ("count", "zero_count"):
-                data[name] = whole(value)
+                data[name] = read_whole(value)
             else:
                 set_number(data, name, _read_double(value))
 
 
-def whole(value: types.Whole) -> int:
+def read_whole(value: types.Whole) -> int:
     if isinstance(value, str):
         if len(value) > _LONGEST_WHOLE or not value.removeprefix("-").isdecimal():
             raise ValueError(f"{value[:32]!r} is not a whole number")

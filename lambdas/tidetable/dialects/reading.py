@@ -105,7 +105,7 @@ def set_number(data: JsonObject, name: str, value: float) -> None:
 
     So the field itself holds numbers only, and indexes, filters and aggregates leave such an event out.
     """
-    number = exact(value)
+    number = read_exact(value)
     if isinstance(number, str):
         while f"{name}_text" in data:
             name += "_text"
@@ -113,7 +113,7 @@ def set_number(data: JsonObject, name: str, value: float) -> None:
     data[name] = number
 
 
-def exact(value: float) -> Decimal | int | str:
+def read_exact(value: float) -> Decimal | int | str:
     """A number as it is stored, or the text of one that DynamoDB cannot hold."""
     if isinstance(value, int):
         return value

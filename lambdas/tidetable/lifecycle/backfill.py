@@ -11,10 +11,10 @@ from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
 from tidetable.config.check import MAX_OPEN_TABLES
 from tidetable.config.check_capacity import MAX_UNITS
-from tidetable.config.demand import SHORTEST, demand
+from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
 from tidetable.leases import hold_lease
-from tidetable.lifecycle.premake import opening
+from tidetable.lifecycle.premake import find_opening
 from tidetable.lifecycle.reconcile import LEASE, Reconciler, Report, reconcile
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
@@ -110,7 +110,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
     # The requests last: if this stops in between, doing it again finishes it.
     for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
         if entry.is_open(now) and entry.opened is not None:
-            opened = opening(entry.period, other_backfills) or entry.opened._replace(until=now)
+            opened = find_opening(entry.period, other_backfills) or entry.opened._replace(until=now)
             if opened != entry.opened:
                 reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
     for backfill in ending:
@@ -183,7 +183,7 @@ def _find_quota_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator
     for name in config.streams:
         spans |= {(name, other.start, other.end) for other in _open(name, reconciler.catalog, now)}
     opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)
-    always, quota = sum(need.tables for need in demand(config)), config.lifecycle.table_quota
+    always, quota = sum(need.tables for need in list_demands(config)), config.lifecycle.table_quota
     if opened + always > quota:
         yield (
             f"with the backfills that are open it needs up to {opened} tables, and the configuration {always}: together more than"

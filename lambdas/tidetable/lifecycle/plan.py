@@ -15,7 +15,7 @@ from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import closes_at, compute_deletion, compute_entry_expiry, is_closed, is_expired
 from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.premake import find_missing_periods, opening
+from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.lifecycle.specs import make_table_spec
 from tidetable.names import name_table
 from tidetable.period_tables import make_table_tags, passes
@@ -89,7 +89,7 @@ def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datet
 
 def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[actions.Action]:
     """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
-    opened = opening(entry.period, backfills)
+    opened = find_opening(entry.period, backfills)
     if opened is None or not is_past(entry.period, stream, now):
         return
     if entry.opened == opened and entry.state is not State.CLOSED:

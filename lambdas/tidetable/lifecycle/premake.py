@@ -43,13 +43,13 @@ def find_missing_periods(
             period = next((claim for claim in claims if at in claim), None)
             if period is None:
                 period = _find_fitting(stream.period, at, claims)
-                missing.append((period, opening(period, open_now) if opened else None))
+                missing.append((period, find_opening(period, open_now) if opened else None))
                 claims.append(period)
             at = period.end
     return sorted(missing, key=lambda period_and_backfill: period_and_backfill[0].start)
 
 
-def opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
+def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
     """Until when all backfills that meet the period hold it open, and with how many units; None if no backfill meets it."""
     opened = [backfill.opened for backfill in backfills if backfill.meets(period)]
     return reduce(Opened.joined, opened) if opened else None

@@ -39,7 +39,7 @@ def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
     return [attempt.result() for attempt in attempts]
 
 
-def stand(world: World, catalog_table: str, *, protected: bool) -> None:
+def finish_stage(world: World, catalog_table: str, *, protected: bool) -> None:
     """Protect the catalog from deletion, or lift that, and then record that the stage stands. May be repeated.
 
     If it fails the stage does not stand, and its catalog is not protected, so that it can be taken back.

@@ -36,7 +36,7 @@ Number = int | Decimal
 Group = tuple[tuple[str, Any], ...]
 
 
-def plain(value: Any) -> tuple[str, Any]:
+def make_group_value(value: Any) -> tuple[str, Any]:
     """A value to group by. A boolean is not a number, though Python counts it as one; lists and objects count as no value."""
     if isinstance(value, bool):
         return "truth", value
@@ -117,7 +117,7 @@ class Cell:
 
     def group(self, names: Iterable[str]) -> Group:
         """The cell's group, reduced to some of its names."""
-        return tuple([plain(self.by.get(name)) for name in names])
+        return tuple([make_group_value(self.by.get(name)) for name in names])
 
     @property
     def data(self) -> JsonObject:
@@ -154,7 +154,9 @@ class Bucket:
     def add(self, series: str, place: str, data: JsonObject) -> None:
         """Take an event into account; ``place`` is its place in the order of all events."""
         definition = self._definition
-        state = self._find_state(tuple([plain(series if n == SERIES else find_value(data, n)) for n in definition.by]))
+        state = self._find_state(
+            tuple([make_group_value(series if n == SERIES else find_value(data, n)) for n in definition.by])
+        )
         state.count += 1
         for path in definition.fields:
             number = find_number(data, path)
@@ -221,7 +223,7 @@ def make_id(definition: Definition, values: Sequence[Any]) -> str:
     return definition.key + text
 
 
-def removed(event: Event) -> Event:
+def make_removed_cell(event: Event) -> Event:
     """The replacement of a cell whose group has no events any more, or of a list of names whose bucket has none."""
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})

@@ -49,7 +49,7 @@ def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) 
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
-def batch_events(
+def read_batch_events(
     batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
 ) -> Iterator[_Row]:
     """The text of the time, the series, the id and the data of a batch's events.
@@ -109,7 +109,7 @@ def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterat
         for batch in batches:
             if isinstance(batch, TimeUp):
                 raise Unfinished("the time is up")
-            yield from batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
+            yield from read_batch_events(batch, reader, lambda gap: _refuse_damaged(query, [gap]))
     except TableMissing as error:
         raise BucketBlocked(f"{query.stream} cannot be read from {to_text(query.start)} on: {error}") from error
 

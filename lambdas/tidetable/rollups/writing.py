@@ -17,7 +17,7 @@ from tidetable.packs import open_item, walk
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
-from tidetable.rollups.cells import FIELDS_ID, is_removed, removed
+from tidetable.rollups.cells import FIELDS_ID, is_removed, make_removed_cell
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Superseded
 from tidetable.times import from_text, to_text
@@ -109,7 +109,7 @@ def write_cells(
         if place not in present.events or present.events[place][1] != _render_cell(cell)
     ]
     removals = [
-        removed(event)
+        make_removed_cell(event)
         for place, (event, _) in present.events.items()
         if place not in now and not is_removed(event) and _is_of(definition, event)
     ]

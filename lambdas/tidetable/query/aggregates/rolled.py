@@ -25,7 +25,7 @@ from tidetable.query.sections import (
 )
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Numbers, parse_cell
-from tidetable.rollups.collect import batch_events
+from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
 
@@ -110,7 +110,7 @@ def read_cells(
     """The cells of a batch that meet the conditions, each with the text of its time."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
-    for time, series, id, data in batch_events(batch, reader):
+    for time, series, id, data in read_batch_events(batch, reader):
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
         if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell

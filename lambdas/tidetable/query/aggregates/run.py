@@ -23,7 +23,7 @@ from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
 from tidetable.query.sections import Section
 from tidetable.rollups.cells import Cell as RolledCell
-from tidetable.rollups.cells import Group, plain
+from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text
 
 # Groups times steps that may be in memory at once; some KB each, if they have sketches.
@@ -164,7 +164,11 @@ class Run:
                 number = find_number(data, field)
                 if number is None:
                     continue
-            group = tuple([plain(series if name == SERIES else find_value(data, name)) for name in by]) if by else ()
+            group = (
+                tuple([make_group_value(series if name == SERIES else find_value(data, name)) for name in by])
+                if by
+                else ()
+            )
             cell = cells.get(group)
             if cell is None:
                 cell = cells[group] = self._make_cell(group)

@@ -18,7 +18,7 @@ from tidetable.query.cursor import Seal, open_cursor, refuse_changes
 from tidetable.query.model import OfQuery, Query
 from tidetable.query.parse import parse_consistent, parse_count, parse_instant_of, parse_range, read_single
 from tidetable.query.where import parse_path, refuse_cold
-from tidetable.rollups.cells import plain
+from tidetable.rollups.cells import make_group_value
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import EPOCH
 
@@ -45,7 +45,7 @@ def find_place(value: Any) -> Place | None:
     if type(value) is str and len(value) <= _HEAD:
         # Nearly all values are such, and there may be millions.
         return Place("text", value)
-    kind, value = plain(value)
+    kind, value = make_group_value(value)
     match kind:
         case "text":
             return Place(kind, value[:_HEAD], sha256(value.encode()).hexdigest()[:_HASH_DIGITS])

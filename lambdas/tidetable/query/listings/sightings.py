@@ -16,7 +16,7 @@ from tidetable.query.model import Reader
 from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
-from tidetable.rollups.collect import batch_events
+from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import Definition
 from tidetable.times import from_text, to_text
 
@@ -36,7 +36,7 @@ def list_of_events(
         for time, data in _list_data(batch):
             yield find_value(data, listing.field), Seen(time, time, EXACT)
     else:
-        for time, _, _, data in batch_events(batch, reader, note_lost):
+        for time, _, _, data in read_batch_events(batch, reader, note_lost):
             for name, value in data.items():
                 yield name, Seen(time, time, EXACT, (name_kind(value),))
 
@@ -67,7 +67,7 @@ def list_of_cells(
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
     """The text of the time, the series, the id and the content of cells: what is text in packs stays so."""
     if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
-        yield from batch_events(batch, reader)
+        yield from read_batch_events(batch, reader)
         return
     names_of = batch.scan.entry.layout.names
     for pk, sk, content in zip(*batch.columns, strict=True):
