@@ -40,6 +40,16 @@ def deployed(stage: Stage, configuration: str) -> Deployed:
     )
 
 
+def expire(stage: Stage, configuration: str, stream: str) -> None:
+    """Run the lifecycle until a stream that left the configuration has no table any more."""
+    stage.config = parse(configuration)
+    for _ in range(6):
+        stage.clock.sleep(86_400)
+        while stage.run_lifecycle().done:
+            stage.clock.sleep(60)
+    assert not any(entry.live for entry in stage.catalog.entries(stream, consistent=True))
+
+
 EVENTS = "events that were sent"
 
 
@@ -72,12 +82,7 @@ def test_a_name_is_free_again_when_its_last_table_is_gone() -> None:
     assert deployed(stage, SENT).failure is None
     assert deployed(stage, CONFIG).failure is None
     assert "give the rollup another name" in str(deployed(stage, ROLLED).failure)
-    stage.config = parse(CONFIG)
-    for _ in range(6):
-        stage.clock.sleep(86_400)
-        while stage.run_lifecycle().done:
-            stage.clock.sleep(60)
-    assert not any(entry.live for entry in stage.catalog.entries("s-hours", consistent=True))
+    expire(stage, CONFIG, "s-hours")
     # The table of rollups, which a stage without any does not have, is not what this is about.
     assert "another name" not in str(deployed(stage, ROLLED).failure)
 
@@ -97,3 +102,49 @@ def test_copies_that_the_functions_could_not_delete_any_more_are_refused() -> No
     former = f'[storage]\nformer_regions = ["{IRELAND}", "{TOKYO}"]\n'
     assert deployed(stage, alone + former).failure is None
     assert deployed(stage, other + former).failure is None
+
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+OTHER_KEY = KEY.replace("1111", "9999")
+ENCRYPTED = """
+[streams.{name}.table]
+encryption = "{key}"
+"""
+
+
+@pytest.mark.parametrize("after", ["", ENCRYPTED.format(name="t", key=OTHER_KEY)], ids=["default key", "another key"])
+def test_a_key_that_leaves_while_tables_are_encrypted_with_it_is_refused(after: str) -> None:
+    both = CONFIG + STREAM.format(name="t")
+    before = both + ENCRYPTED.format(name="t", key=KEY)
+    stage = Stage(NOON, before)
+    assert deployed(stage, before).failure is None
+    refused = deployed(stage, both + after)
+    assert refused.failure == (
+        f"the tables of t are encrypted with {KEY}, and the configuration does not name this key any more: add it to"
+        " former_keys under [storage] until these tables are deleted"
+    )
+    assert refused.reports == []
+    former = f'[storage]\nformer_keys = ["{KEY}"]\n'
+    assert deployed(stage, both + after + former).failure is None
+
+
+def test_the_key_of_a_stream_that_leaves_with_tables_is_missed() -> None:
+    before = CONFIG + STREAM.format(name="t") + STREAM.format(name="u")
+    before += ENCRYPTED.format(name="t", key=KEY) + ENCRYPTED.format(name="u", key=KEY)
+    stage = Stage(NOON, before)
+    assert deployed(stage, before).failure is None
+    assert str(deployed(stage, CONFIG).failure).startswith(f"the tables of t, u are encrypted with {KEY}, and")
+    # Another stream that goes on to use the key keeps the rights on it.
+    one = CONFIG + STREAM.format(name="t") + ENCRYPTED.format(name="t", key=KEY)
+    assert deployed(stage, one).failure is None
+
+
+def test_the_key_of_tables_that_are_deleted_may_leave() -> None:
+    former = f'[storage]\nformer_keys = ["{KEY}"]\n'
+    before = CONFIG + STREAM.format(name="t") + ENCRYPTED.format(name="t", key=KEY)
+    stage = Stage(NOON, before)
+    assert deployed(stage, before).failure is None
+    assert deployed(stage, CONFIG + former).failure is None
+    assert "former_keys" in str(deployed(stage, CONFIG).failure)
+    expire(stage, CONFIG + former, "t")
+    assert deployed(stage, CONFIG).failure is None

@@ -1,4 +1,6 @@
-"""What a configuration must not do with tables that exist: use them for something else, or leave copies to nobody."""
+"""What a configuration must not do with tables that exist: use them for something else, leave copies to nobody, or forget the
+key with which they are encrypted.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ def find_misuses(config: Config, catalog: Catalog) -> Iterator[str]:
     """Say what a deploy must not do, and what to write instead."""
     yield from find_changed_natures(config, catalog)
     yield from find_lost_copies(config, catalog)
+    yield from find_lost_keys(config, catalog)
 
 
 def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
@@ -59,9 +62,33 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
         )
 
 
+def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
+    """Say which KMS keys the functions would lose their rights on, while tables are encrypted with them.
+
+    A table keeps its key until it is deleted: without rights on it, every read and write of the table is refused. Found are the
+    keys of the last deploy; whoever takes a key out of ``former_keys`` too early learns it from the refusals.
+    """
+    streams: dict[str, list[str]] = {}
+    for record in catalog.policies():
+        # A policy that this version cannot read is a trouble of the runs.
+        with suppress(ConfigError):
+            key = parse_policy(record.stream, record.policy).table.encryption
+            if key.startswith("arn:") and key not in config.table_keys and _has_tables(record.stream, catalog):
+                streams.setdefault(key, []).append(record.stream)
+    for key, names in streams.items():
+        yield (
+            f"the tables of {', '.join(names)} are encrypted with {key}, and the configuration does not name this key any more:"
+            " add it to former_keys under [storage] until these tables are deleted"
+        )
+
+
 def _describe(stream: Stream) -> str:
     return f"a rollup of {stream.source}" if stream.source else "events that were sent"
 
 
 def _holds_anything(stream: str, catalog: Catalog) -> bool:
     return any(entry.live or entry.archived is not None for entry in catalog.entries(stream, consistent=True))
+
+
+def _has_tables(stream: str, catalog: Catalog) -> bool:
+    return any(entry.live for entry in catalog.entries(stream, consistent=True))
