@@ -86,6 +86,7 @@ class Socket(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         request = httpx.Request("POST", f"http://t.test{self.path}", content=body, headers=headers)
         with api.lock:
+            api.posts += 1
             fate = api.fates.pop(0) if api.fates else "serve"
             answer = api.double.store(request) if fate != "kill before" else None
         if answer is None or fate == "kill after":
@@ -115,6 +116,7 @@ class Api(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.double = Server()
         self.fates: list[str] = []
+        self.posts = 0
 
     @property
     def url(self) -> str:
@@ -202,6 +204,14 @@ def test_a_child_process_sends_its_own_events_and_not_those_of_its_parent(api: A
     done = run(FORK, api.url)
     assert (done.returncode, done.stdout.strip()) == (0, "0"), done.stderr
     assert api.double.values() == [0, 1, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_process_leaves_the_events_of_a_loop_to_its_parent(api: Api) -> None:
+    done = run(ASYNC + "import os\nchild = os.fork()\nif child:\n    os.waitpid(child, 0)\n", api.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert api.double.values() == list(range(700))
+    assert api.posts == 2  # 700 events are two batches
 
 
 FORK_AT_ONE_TIME = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,17 +21,18 @@ class Leaver(Protocol):
         """Send what is left within the time for that; the events that are not acknowledged."""
 
 
-_writers: set[Leaver] = set()
+# Each with the process that took its events: a child process has its parent's writers, but not the duty to send their events.
+_writers: dict[Leaver, int] = {}
 
 
 def remember(writer: Leaver) -> None:
     """Flush a writer when the process ends. It stays in memory until then, or until ``forget``."""
-    _writers.add(writer)
+    _writers[writer] = os.getpid()
 
 
 def forget(writer: Leaver) -> None:
     """The writer is closed."""
-    _writers.discard(writer)
+    _writers.pop(writer, None)
 
 
 def report_loss(failures: Sequence[Failure]) -> None:
@@ -46,7 +48,9 @@ def report_loss(failures: Sequence[Failure]) -> None:
 
 @atexit.register
 def _leave_all() -> None:
-    for writer in list(_writers):
+    for writer, process in list(_writers.items()):
+        if process != os.getpid():
+            continue
         try:
             failures = writer.leave()
         except Exception as error:
