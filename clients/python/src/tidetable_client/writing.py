@@ -171,6 +171,10 @@ class Writer:
                 return
             now = self._clock.read()
             batch, wait = self._outbox.take(now), self._outbox.find_wait(now)
+            if batch is None and wait is None and not (self._outbox.is_idle and self._reporting == 0):
+                # Another thread sends the rest within a call of its own.
+                self._clock.wait(self._changed, longest)
+                return
         if batch is not None:
             self._deliver(batch)
         elif wait is not None:
