@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Iterable
+from socketserver import ThreadingMixIn
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -44,7 +45,7 @@ def console(
         if not show_only:
             webbrowser.open(address)
         return
-    with make_server("127.0.0.1", port, Signed(account, address), _Threads, _Quiet) as server:
+    with open_server(Signed(account, address), port) as server:
         local = f"http://127.0.0.1:{server.server_port}/console"
         out.print(f"{local} shows {address}. End with Ctrl-C.", soft_wrap=True)
         if not show_only:
@@ -55,12 +56,17 @@ def console(
             out.print("ended")
 
 
+def open_server(application: Signed, port: int) -> WSGIServer:
+    """A server of this machine alone, at the port, or at any free port for 0. It answers several requests at once."""
+    return make_server("127.0.0.1", port, application, _Threads, _Quiet)
+
+
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
-class _Threads(WSGIServer):
+class _Threads(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 

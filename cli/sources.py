@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -90,8 +90,9 @@ class Columns:
         milliseconds = number * _UNITS[self.time_unit]
         if milliseconds == milliseconds.to_integral_value():
             return int(milliseconds)
-        seconds, rest = divmod(milliseconds * 1000, 1_000_000)
-        return f"{datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%dT%H:%M:%S}.{int(rest):06d}Z"
+        # Rounded down, also before 1970.
+        seconds, rest = divmod(int((milliseconds * 1000).to_integral_value(ROUND_FLOOR)), 1_000_000)
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ boto3 is imported when the first is made: its import alone takes as long as a wh
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def scaling(region: str | None = None) -> Any:
     return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
-@cache
+# Callers wait for the rest of their own time, which is another number of seconds in nearly each run: a client takes megabytes.
+@lru_cache(maxsize=2)
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
 import webbrowser
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from cli import common
 from cli.account import Account
-from cli.console import Signed
+from cli.console import Signed, open_server
 from tests.worlds.commands import FakeFunctions, run
 
 ADDRESS = "https://abc.execute-api.eu-central-1.amazonaws.com/api/console"
@@ -126,3 +128,14 @@ def test_an_api_that_does_not_answer_is_told() -> None:
     signer = Signer()
     assert b"did not answer" in signer.ask("/v1/down")
     assert signer.status == "502 Bad Gateway"
+
+
+def test_a_connection_on_which_nothing_is_sent_holds_up_no_other() -> None:
+    """Browsers open connections in advance."""
+    signer = Signer()
+    with open_server(signer.application, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with socket.create_connection(("127.0.0.1", server.server_port)):
+            answer = httpx.get(f"http://127.0.0.1:{server.server_port}/v1/streams", timeout=20)
+        server.shutdown()
+    assert (answer.status_code, answer.content) == (200, b"{}")

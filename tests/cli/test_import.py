@@ -137,6 +137,9 @@ def test_parquet_and_a_series_for_every_row(served: Served, tmp_path: Path) -> N
         ("ms", "1773572400001", 1773572400001),
         ("us", "1773572400000001", "2026-03-15T11:00:00.000001Z"),
         ("ns", "1773572400000001999", "2026-03-15T11:00:00.000001Z"),
+        ("s", "-1.5", -1500),
+        ("us", "-1", "1969-12-31T23:59:59.999999Z"),
+        ("ns", "-1500", "1969-12-31T23:59:59.999998Z"),
     ],
 )
 def test_times_that_are_numbers_have_a_unit(unit: str, text: str, time: Any, tmp_path: Path) -> None:

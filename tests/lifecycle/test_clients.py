@@ -1,6 +1,8 @@
 """The control plane's client: requests that are refused for their rate are repeated, as long as a function can wait."""
 
+import gc
 import json
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,3 +76,11 @@ def test_what_is_still_refused_then_may_be_had_by_fewer_at_once(pauses: list[flo
         answering(99).create(SPEC)
     assert (refused.value.transient, refused.value.crowded) == (True, True)
     assert len(pauses) >= 7
+
+
+def test_a_warm_process_keeps_few_clients_for_other_functions(pauses: list[float]) -> None:
+    """Each run of a function waits for as long as it still may: nearly each of its calls has another limit."""
+    made = [weakref.ref(clients.functions(seconds)) for seconds in range(10, 18)]
+    gc.collect()
+    assert sum(client() is not None for client in made) <= 2
+    assert clients.functions(17) is made[-1]()
