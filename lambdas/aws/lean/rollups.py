@@ -80,7 +80,7 @@ class LeanRollups(LeanNotes):
         )
 
     def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
-        """The items of a stream between two sort keys. An item comes with the fields of its sort key after the first."""
+        """The items of a stream between two sort keys, with the fields of the sort key after its first field."""
         body: dict[str, Any] = {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",

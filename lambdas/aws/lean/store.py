@@ -169,7 +169,7 @@ def _page(reply: Reply, table: str) -> Page | None:
 
 
 def _account(batch: list[Put], reply: Reply, total: Written) -> None:
-    """Add the outcome of a batch or of one put. A put without an answer is unwritten: to write it twice is harmless."""
+    """Add the outcome of some puts. A put without an answer counts as unwritten: to write it twice is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
         return
