@@ -34,7 +34,7 @@ def _try(attempts: int) -> dict[str, Any]:
 
 @cache
 def dynamodb() -> DynamoDBClient:
-    """For events and the catalog. Retries are few and short: the caller queues what a throttled table refuses."""
+    """For events and the catalog. Retries are few and short: the caller queues puts that a throttled table refuses."""
     # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
@@ -61,7 +61,7 @@ def sqs() -> SQSClient:
 
 @cache
 def s3(region: str | None = None) -> S3Client:
-    """For the archive: no caller waits, so botocore's default time-outs and attempts do. ``region`` is the bucket's."""
+    """For the archive. No caller waits: botocore's own time-outs and attempts suffice. ``region`` is the bucket's."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
@@ -112,6 +112,6 @@ def gateway() -> Any:
 
 @cache
 def of_target(service: str, region: str) -> Any:
-    """For the target of a feed. A function may take a minute, and is called once: a second call would work twice."""
+    """For a feed's target. A function may take a minute, and is called once: a second call would repeat its work."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
     return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))

@@ -33,7 +33,7 @@ def read_error_message(error: Exception) -> str:
 
 
 def _read_error(error: Exception, field: str) -> str:
-    # Where there was no answer, "response" is absent or None.
+    # If there was no answer, "response" is absent or None.
     response = getattr(error, "response", None)
     text: str = response.get("Error", {}).get(field, "") if isinstance(response, dict) else ""
     return text

@@ -67,7 +67,8 @@ class _LambdaTarget(_Target):
 
 
 class _QueueTarget(_Target):
-    """A queue. In a FIFO queue, an event is a message group, and SQS drops a change that comes again within 5 minutes.
+    """A queue. In a FIFO queue, the changes of an event are a message group; SQS drops a change that repeats one of the
+    last 5 minutes.
 
     AWS: at most 1 MiB per message and per batch, and at most ten messages per batch.
     """

@@ -41,7 +41,7 @@ class CloudWatchMeters:
             raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
 
     def traffic(self, now: datetime) -> Traffic:
-        """What the functions counted in the last 30 days."""
+        """The requests, events, queries and read units that the functions counted in the last 30 days."""
         end = _end_of(now)
         queries = [
             _query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)

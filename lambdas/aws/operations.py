@@ -1,4 +1,4 @@
-"""What an operator looks at: the lifecycle's plan, by a dry run of its function, and the stage's alarms."""
+"""For operators: the lifecycle's plan, by a dry run of its function, and the stage's alarms."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
     typed_values = [pair for text in condition.values for pair in _type_values(text)]
     if condition.operator in _ORDERED:
-        # Booleans have no order here: nobody expects an order of true and false.
+        # Booleans have no order here: an order of true and false would surprise callers.
         ordered = [values.of(letter, value) for letter, value in typed_values if letter != "BOOL"]
         return [f"{path} {_ORDERED[condition.operator]} {placeholder}" for placeholder in ordered]
     among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in typed_values])})"

@@ -48,7 +48,7 @@ class Named(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         if len(self) >= _MOST_NAMES:
-            # So many names are data, such as the keys of a map by user. They are not worth their memory.
+            # Names in such a number are data, such as the keys of a map by user. They are not worth their memory.
             self.clear()
         text = self[name] = f"{quote_name(name)}:"
         return text

@@ -159,7 +159,7 @@ class ParquetWriter:
     def _take_other_attributes(
         self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
     ) -> pa.Array:
-        """Render the attributes that are not key or data and that readers cannot derive.
+        """Render the attributes that are neither keys nor data, and that readers cannot derive.
 
         A key in an index that readers cannot derive is rendered too, and is set to null in ``indexed``.
         """

@@ -22,7 +22,10 @@ class Irregular(Exception):
 
 @dataclass(slots=True)
 class Shape:
-    """The types that an attribute had so far: ``names`` has the shapes of a map's members, ``elements`` of a list's."""
+    """The types that an attribute had so far.
+
+    ``names`` has the shapes of a map's members; ``elements`` is the shape of a list's elements.
+    """
 
     leaves: set[str] = field(default_factory=set)
     names: dict[str, Shape] | None = None

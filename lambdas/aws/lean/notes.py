@@ -121,7 +121,7 @@ class LeanNotes:
         return Request("Query", msgspec.json.encode(body), _FOUND)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
-        """Conditional DeleteItems, several under way at once: a note that was put again meanwhile stays."""
+        """Conditional DeleteItems, several under way at once: a note that was put again since ``before`` stays."""
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
             names = [item.sk.S for item in page.Items][: most - count]

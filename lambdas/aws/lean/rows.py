@@ -46,7 +46,7 @@ def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
 
 
 class _Map(msgspec.Struct, gc=False):
-    """An item's data. It may be something other than a map if another program wrote the item."""
+    """An item's data. If another program wrote the item, the data may not be a map."""
 
     M: dict[str, dict[str, Any]] | None = None
 

@@ -63,7 +63,7 @@ class LeanStore:
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """TransactWriteItems. With ``entry``, the archive can change the entry's state only before or after it."""
+        """TransactWriteItems. With ``entry``, the archive can change its state only before or after the transaction."""
         actions = [put_text(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
@@ -140,7 +140,7 @@ class LeanStore:
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """BatchGetItem, with so many keys per call that their chunks fit into 16 MB."""
+        """BatchGetItem, with at most ``GET_CHUNKS`` keys per call, so that their chunks fit into 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
