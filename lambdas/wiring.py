@@ -223,8 +223,8 @@ class Pipeline:
     def rolled(self) -> Rolled | None:
         """The rollups from which queries read aggregates. None if no stream has rollups, and in a reader.
 
-        Nothing says in which order the writes to two tables reach another Region. A bucket could be sealed there before
-        its cells and its marks have arrived.
+        AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
+        before its cells and its marks have arrived.
         """
         if not self.config.rolled_up or self.copies is not None:
             return None

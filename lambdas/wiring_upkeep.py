@@ -1,4 +1,4 @@
-"""The bootstrap of what ingest and query do not need: lifecycle, archives, rollups, feeds, changes of keys, the bill.
+"""The objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the bill.
 
 It has a module of its own, so that the functions for which a caller waits do not load it.
 """

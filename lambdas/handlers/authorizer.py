@@ -43,7 +43,7 @@ def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping
 
 
 def _answer(decision: Decision, route: str) -> dict[str, Any]:
-    """The policy for only this route, the context for the functions and the access log, and the key to count."""
+    """The policy for only this route, the context for functions and access log, and the gateway key that counts."""
     record = decision.record
     statement = {
         "Action": "execute-api:Invoke",

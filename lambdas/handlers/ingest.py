@@ -16,7 +16,7 @@ from handlers._observe import logger, make_countdown, metrics, observed, uncolle
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, make_problem, refuse
 
-# Reserved of the function's time: for queueing the events that could not be written, and for the answer.
+# Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
 
 

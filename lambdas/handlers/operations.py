@@ -1,5 +1,5 @@
-"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: what the lifecycle is about to do, which alarms
-ring, what the stage costs, and what another configuration would cost.
+"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: the next actions of the lifecycle,
+the stage's alarms, the stage's price, and the price with another configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TEXTS = ("without_next_table", "archives_overdue", "changes")
 
 
 class Request(NamedTuple):
-    """A request: its query string, what its caller may do, and the seconds that are left for it."""
+    """A request: its query string, the caller's rights, and a function that returns the seconds left for it."""
 
     parameters: Mapping[str, Sequence[str]]
     access: Access

@@ -56,8 +56,8 @@ _Query = TypeVar("_Query", bound=Selection)
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, the seconds that are left for it, what its
-    caller may do, and the gateway's resource.
+    """A request: the parameters of its path and of its query, its Accept header, a function that returns the seconds
+    that are left for it, the caller's rights, and the gateway's resource.
     """
 
     path: Mapping[str, str]

@@ -133,5 +133,5 @@ def _list_definitions(stream: Any) -> list[Definition]:
 
 
 def _read_instant(text: str) -> datetime:
-    """A time; a date alone is its midnight."""
+    """Parse a time; a date without a time means its midnight."""
     return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
