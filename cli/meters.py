@@ -62,7 +62,7 @@ class Meters:
         return True
 
     def detach(self, record: KeyRecord) -> None:
-        """Remove what was made for a key: its gateway key, and its plan if no other key is in it."""
+        """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
             _call("a gateway key could not be removed", lambda: self._gone(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:

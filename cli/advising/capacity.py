@@ -69,7 +69,7 @@ def _plan_on_demand(measured: Measured) -> _Plan:
 
 
 def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
-    """The present ladder with more units where it throttles. It lowers no units: a few hours do not show enough."""
+    """The present ladder with more units where it throttles. It lowers no units: a few hours cannot justify that."""
     now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
     fitted = _make_first_step(measured, now, busy, reads)
     index = dict(fitted.index)
