@@ -20,10 +20,10 @@ from aws.keys import DynamoKeys
 from aws.tables import DynamoTables
 from wiring_upkeep import Upkeep
 
-# A NAT gateway drops a connection that is still for 350 seconds
+# A NAT gateway drops a connection that is idle for 350 seconds
 # (docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html).
 _IDLE_SECONDS = 60
-# What every deployed stage's stack puts out.
+# The outputs that the stack of every deployed stage has.
 _OUTPUTS = (
     "CatalogTable",
     "LifecycleFunction",
@@ -40,12 +40,12 @@ class AccountError(Exception):
 
 @dataclass(frozen=True)
 class Account:
-    """A deployed stage: its name, its catalog and its tables are those of ``pipeline``.
+    """A deployed stage. ``pipeline`` has its name, its catalog and its tables.
 
-    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are function names, ``overflow``,
-    ``dead_letters`` and ``feed_letters`` addresses of queues; ``functions``, ``queues``, ``metrics`` and ``gateway`` are boto3's
-    clients. ``api`` and ``usage_plan`` are ids of API Gateway, empty where callers have no keys. ``session`` is boto3's, and
-    ``outputs`` are those of the stack.
+    ``lifecycle``, ``archiver``, ``restorer``, ``sweeper``, ``feed`` and ``refresher`` are names of functions.
+    ``overflow``, ``dead_letters`` and ``feed_letters`` are addresses of queues. ``functions``, ``queues``, ``metrics``
+    and ``gateway`` are clients of boto3, and ``session`` is its session. ``api`` and ``usage_plan`` are ids of API
+    Gateway, empty if callers have no keys. ``outputs`` are the outputs of the stack.
     """
 
     pipeline: Upkeep
@@ -116,7 +116,7 @@ class Account:
 
 
 def name_stack(stage: str) -> str:
-    """The CloudFormation stack of a stage: TIDETABLE_STACK names the stack of another app than this project's own."""
+    """The name of a stage's CloudFormation stack. TIDETABLE_STACK names the stack if it belongs to another app."""
     return os.environ.get("TIDETABLE_STACK") or f"Tidetable-{stage}"
 
 
@@ -190,8 +190,8 @@ def connect(
 
 
 def _keep_connected(client: Any) -> None:
-    """Send a keep-alive packet each minute: with the option ``tcp_keepalive`` alone, Linux sends the first after two
-    hours.
+    """Send a keep-alive packet after each idle minute. With only the option ``tcp_keepalive``, Linux sends the first
+    packet after two hours.
 
     botocore has no setting for the interval; it reads its list of socket options for every new connection.
     """

@@ -1,4 +1,4 @@
-"""The commands that change a stage, and the one that shows what they would do."""
+"""The commands that change a stage, and ``plan``, which shows what the next run would change."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def archive(
 
 
 def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any]:
-    """Archive a period by as many runs of the archiver as it needs; ``prefix`` begins the progress line."""
+    """Archive a period: call the archiver until it is done. ``prefix`` is the beginning of the progress line."""
     name = f"{entry.stream} {entry.period.label}"
     answer: dict[str, Any] = attempt(
         f"{prefix}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)

@@ -1,4 +1,4 @@
-"""The needs of a valid configuration, and warnings about unusual settings. Pure."""
+"""Describe the streams of a valid configuration, and warn about unusual settings. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe_stream(stream: Stream) -> str:
 
 
 def warn_about(config: Config) -> list[str]:
-    """The warnings of the synth, and warnings about unusual settings; each names the key and the remedy."""
+    """The warnings of the synth, and warnings about unusual settings. Each warning names the key and the remedy."""
     own = [
         f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
     ]
@@ -51,7 +51,7 @@ def _warn_about_stream(stream: Stream) -> Iterator[str]:
 
 
 def _warn_about_export(stream: Stream) -> Iterator[str]:
-    """Warn about a slow export: ``read_units`` keeps a table provisioned that would otherwise be exported on demand."""
+    """Warn about a slow export. Without ``read_units``, tables are switched to on-demand mode for their export."""
     units = stream.archive.read_units
     step = stream.capacity.step_at(max(1, stream.retention))
     if units is None or stream.on_expiry != "archive" or stream.capacity.on_demand(step):

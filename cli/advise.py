@@ -1,4 +1,4 @@
-"""The command that advises by what was measured."""
+"""The command that gives advice from measurements."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def advise(
 
 def _print(advice: Advice) -> None:
     for line, style in write_lines(advice):
-        # Not wrapped: the lines are to be copied.
+        # Not wrapped, because users copy the lines.
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 

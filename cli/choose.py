@@ -22,10 +22,10 @@ class NoChoice(Exception):
 
 
 def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The entries from the period ``first`` to ``last``, both included; NoChoice if a name is wrong or no period
-    matches.
+    """The entries from the period ``first`` to the period ``last``, both included.
 
-    A message takes the names of streams from ``config``, because the catalog can be read for one stream at a time only.
+    NoChoice if a name is wrong or no period matches. Its message takes the names of streams from ``config``, because
+    the catalog can be read only for one stream at a time.
     """
     entries = list(catalog.entries(stream))
     if not entries:
@@ -43,7 +43,7 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
 
 
 def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> str:
-    """Why a period cannot be archived yet, and from which time on it can be; empty if it can be archived."""
+    """Explain why a period cannot be archived yet, and when it can be archived; empty if it can be archived now."""
     name = f"{entry.stream} {entry.period.label}"
     if entry.is_open(now) and entry.opened is not None:
         until = to_text(entry.opened.until)[:16]

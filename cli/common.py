@@ -1,4 +1,4 @@
-"""The options of the commands, and the functions by which they ask and print."""
+"""The options of the commands, and the functions with which commands connect, show progress and print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
 
-# sysexits.h: the command was used wrongly. Its own 2 is what `plan` ends with while something is to be done.
+# sysexits.h: the command was used wrongly. Typer's own code for this is 2, with which `plan` reports pending actions.
 USAGE = 64
 typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
 
@@ -35,12 +35,12 @@ def check_address(address: str | None) -> str | None:
 
 
 class Commands(TyperGroup):
-    """The commands. What AWS or a file refuses ends them with the reason, where they do not say more themselves."""
+    """The commands. An error of AWS or of a file that a command does not handle ends it with the error's message."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # the reader of the output has ended, which click handles
+        except BrokenPipeError:  # the program that reads the output has ended: click handles this
             raise
         except (ClientError, BotoCoreError, OSError) as error:
             fail(str(error))
@@ -51,7 +51,7 @@ app = typer.Typer(
     help="Looks after a Tidetable stage: its period tables, their capacity, their archive.",
     no_args_is_help=True,
 )
-# Wide if the output is not a terminal: a name that is cut off can be neither searched nor distinguished.
+# 160 columns wide if the output is not a terminal: nobody can search for a name that is cut off, or recognize it.
 out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
 
 Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
@@ -80,7 +80,7 @@ def find_account(stage: str, endpoint: str | None, profile: str | None, region: 
 
 
 def read_config(path: Path) -> Config:
-    """The configuration; ends the command with its mistakes if it is not valid."""
+    """The configuration; ends the command with a list of its mistakes if it is not valid."""
     try:
         return load(path)
     except ConfigError as error:
@@ -88,7 +88,7 @@ def read_config(path: Path) -> Config:
 
 
 def try_config(path: Path) -> Config | None:
-    """The configuration, for a command that works without it, too; None if it is missing or not valid."""
+    """The configuration, for a command that also works without it; None if it is missing or not valid."""
     try:
         return load(path)
     except ConfigError:
@@ -186,7 +186,7 @@ def print_json(document: Any) -> None:
 
 def warn(message: str) -> None:
     """Print a message and continue."""
-    # The message is not wrapped: a path or a name on two lines can be neither searched nor copied.
+    # The message is not wrapped: nobody can search for or copy a path or a name that is on two lines.
     err.print(message, style="red", markup=False, soft_wrap=True)
 
 

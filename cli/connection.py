@@ -36,7 +36,7 @@ def open_client(
     policy: Policy | None = None,
     **options: Any,
 ) -> Client:
-    """A client by address and key, or of a deployed stage; ends the command with the reason if there is none."""
+    """A client for the given address and key, or else for a deployed stage; ends the command if there is none."""
     if not url:
         url, first_key = find_api(stage, endpoint, profile, region)
         key = key or first_key
@@ -49,7 +49,7 @@ def open_client(
 
 
 def find_api(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> tuple[str, str | None]:
-    """The address of a stage's API and its first key, None if it has none."""
+    """The address of a stage's API, and the stage's first key, or None if it has no keys."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
@@ -73,7 +73,7 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
 
 
 def _emulate(endpoint: str, url: str) -> str:
-    """The API's address at an emulator, which serves https://<id>.…/<stage>/ under a path."""
+    """The API's address in an emulator, which serves https://<id>.…/<stage>/ under a path of its own address."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint.rstrip('/')}/restapis/{name}/{parts.path.strip('/')}/_user_request_"

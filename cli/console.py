@@ -15,10 +15,10 @@ import typer
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
 
-# What a browser's connection to this machine says, and nothing of the stage.
+# Headers that are only about one connection. They are not copied from the stage's answer.
 _HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
 _KEPT = ("accept", "content-type", "prefer", "if-none-match")
-# The gateway gives up after 29 seconds.
+# API Gateway gives up after 29 seconds.
 _SECONDS = 35.0
 
 
@@ -71,7 +71,7 @@ class _Threads(ThreadingMixIn, WSGIServer):
 
 
 class Signed:
-    """A WSGI application that passes requests on, signed; it takes them from pages of its own alone."""
+    """A WSGI application that signs requests and passes them on. It accepts only requests of the console's pages."""
 
     def __init__(self, account: Account, address: str, client: httpx.Client | None = None) -> None:
         self._account = account
@@ -80,8 +80,8 @@ class Signed:
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         host = environ.get("HTTP_HOST", "")
-        # Another page of the browser must not call with the operator's rights: neither by this address (a request of another
-        # origin says so), nor under another name of it.
+        # Another page in the browser must not call with the operator's rights. It could call this address: the headers
+        # of such a request show another origin. Or it could use another host name for this address.
         foreign = environ.get("HTTP_SEC_FETCH_SITE", "same-origin") not in ("same-origin", "none")
         origin = environ.get("HTTP_ORIGIN")
         if host.partition(":")[0] != "127.0.0.1" or foreign or (origin is not None and urlsplit(origin).netloc != host):
@@ -101,7 +101,7 @@ class Signed:
         except httpx.HTTPError as error:
             start("502 Bad Gateway", [("Content-Type", "text/plain")])
             return [f"The API did not answer: {error}".encode()]
-        # httpx has decompressed the body.
+        # httpx has decompressed the body, so its length and its encoding have changed.
         left_out = _HOP | {"content-length", "content-encoding"}
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
         start(f"{answer.status_code} {answer.reason_phrase or 'answer'}", kept)

@@ -85,9 +85,9 @@ def simulate(
     """Show what the configuration does over time, from an empty start: tables, units of tables and indexes, and the
     price.
 
-    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a stream with
-    packs depends on --batch, as the events of a request share packs, that of a rollup on --groups. The column "late" counts
-    the open tables that are lowered for late events, by the ladder's step for them.
+    With --rate each stream gets that workload, and its events, queries and storage are priced, too. The price of a
+    stream with packs depends on --batch, because the events of a request share packs. The price of a rollup depends on
+    --groups. The column "late" counts the open tables that are lowered for late events, by the ladder's step for them.
     """
     start = clock.read_clock().replace(hour=12, minute=0, second=0, microsecond=0)
     streams = read_config(config).streams

@@ -1,4 +1,4 @@
-"""Dead letters of feeds: a summary by target and reason, and sending them to their targets again."""
+"""Dead letters of feeds: count them by target and reason, and send them to their targets again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from aws.feed_targets import FEED, REASON, TARGET
 from cli.letters import receive_letters, release_letters
 
-# Gives the changes of a letter to the feed's function: stream, target, and the changes as texts.
+# A function that gives the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.
 Redeliver = Callable[[str, str, list[str]], None]
 
 
@@ -30,7 +30,7 @@ class Letters:
 
 @dataclass(slots=True)
 class Redelivered:
-    """How many changes were sent again, and why others stay where they are."""
+    """How many changes were sent again, and the reasons why other letters stay in the queue."""
 
     changes: int = 0
     failures: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ def summarize_changes(client: Any, url: str) -> Letters:
 def redeliver_changes(
     client: Any, url: str, redeliver: Redeliver, maximum: int, known_failures: tuple[type[Exception], ...]
 ) -> Redelivered:
-    """Send at most ``maximum`` letters again, and delete each only after its target took all of it."""
+    """Send at most ``maximum`` letters again. Delete a letter only after its target has accepted all its changes."""
     result = Redelivered()
     left = []
     for message in islice(receive_letters(client, url), maximum):
@@ -75,5 +75,5 @@ def _read_attribute(message: Any, name: str) -> str:
 
 
 def _read_changes(message: Any) -> list[str]:
-    # Not by splitlines(), which also ends a line at characters that JSON may have as they are, such as U+2028.
+    # Not splitlines(): it also splits at characters that JSON need not escape, such as U+2028.
     return str(message["Body"]).split("\n")

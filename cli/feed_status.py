@@ -1,4 +1,4 @@
-"""The state of feeds, as ``status`` shows it: how many open tables are mapped to the feed's function, and what waits."""
+"""The state of feeds, as ``status`` shows it: how many open tables the feed's function reads, and the dead letters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENABLED = "Enabled"
 def describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> Iterator[str]:
     """A line for each stream with a feed and open tables, then the dead letters of all feeds.
 
-    It costs one request to Lambda and one to SQS, and none where no stream has a feed.
+    It makes one request to Lambda and one to SQS, or no request if no stream has a feed.
     """
     feeds = [name for name, stream in config.streams.items() if stream.feed is not None]
     tables = {

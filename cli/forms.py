@@ -16,10 +16,10 @@ from rich.table import Table as Grid
 from tidetable.query.render import flatten
 
 Row = Mapping[str, Any]
-# By the end of a file's name.
+# The form by the ending of a file's name.
 _BY_NAME = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 FORMS = ("table", "chart", "csv", "ndjson", "json", "parquet")
-# A spreadsheet would execute text that begins so (docs/decisions/0035).
+# A spreadsheet would execute a text that begins with one of these characters (docs/decisions/0035).
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _BAR_WIDTH = 50
 # Columns that do not help a reader of a table.
@@ -27,7 +27,7 @@ _HIDDEN = frozenset({"ref"})
 
 
 def make_table(rows: Sequence[Row]) -> Grid:
-    """Rows as a table, a column per field."""
+    """Show rows as a table with a column per field."""
     flat = [flatten(dict(row)) for row in rows]
     grid = Grid()
     names = [name for name in dict.fromkeys(name for row in flat for name in row) if name not in _HIDDEN]
@@ -62,7 +62,7 @@ def make_chart(rows: Sequence[Row], field: str) -> Grid:
 
 
 def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
-    """Rows as CSV with a column per field, text safe for spreadsheets; the number of rows."""
+    """Write rows as CSV, a column per field, with text that is safe in spreadsheets; return the number of rows."""
     flat = [flatten(dict(row)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     writer = csv.writer(file)
@@ -72,7 +72,7 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
 
 
 def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
-    """Rows as NDJSON; the number of rows."""
+    """Write rows as NDJSON; return the number of rows."""
     count = 0
     for row in rows:
         file.write(json.dumps(row, default=_convert_number) + "\n")
@@ -81,7 +81,7 @@ def write_lines(rows: Iterable[Row], file: IO[str]) -> int:
 
 
 def write_parquet(table: Any, path: Path) -> int:
-    """An Arrow table as Parquet; the number of rows."""
+    """Write an Arrow table as Parquet; return the number of rows."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -100,7 +100,7 @@ def write_cell(value: Any) -> str:
 
 
 def choose_form(form: str | None, out: Path | None) -> str:
-    """The form of a command's output: the named form, or that of its file's name. ValueError if the name has none."""
+    """The form of a command's output: the named form, or the form that the file's name ends with; else ValueError."""
     if form is None and out is not None:
         form = _BY_NAME.get(out.suffix.lower())
         if form is None:

@@ -35,7 +35,7 @@ from tidetable_client import Client, Failure, Policy, Settled, TidetableError
 
 # The API refuses single events with these codes. Any other code ends the import, and its events are sent by the next run.
 _OF_EVENTS = frozenset({"invalid", "too_old", "too_new", "too_large", "forbidden_series"})
-# Of a dry run, so many refused rows are shown.
+# The number of refused rows that a dry run shows.
 _SHOWN = 10
 
 
@@ -94,7 +94,7 @@ def import_file(
 
 
 class Transfer:
-    """The rows of one run on their way, and what became of them."""
+    """Sends the rows of one run, and records the results."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -131,7 +131,7 @@ class Transfer:
             bar.update(task, completed=source.total, counts=self._describe())
 
     def note(self, settled: Settled) -> None:
-        """An answer came: called by the client."""
+        """Record the results of an answer. The client calls this function."""
         lost = {failure.index for failure in settled.failures}
         for failure in settled.failures:
             if failure.code in _OF_EVENTS:
@@ -145,10 +145,10 @@ class Transfer:
         self._journal.settle([index for index in settled.indexes if index not in lost])
 
     def refuse(self, failure: Failure) -> None:
-        """Nothing more: ``note`` has written it down."""
+        """Do nothing: ``note`` has recorded the failure."""
 
     def report(self, source: Source, *, as_json: bool) -> None:
-        """Say what became of the rows; ends the command with 1 if any is not stored."""
+        """Print how many rows were stored and refused; ends the command with 1 if a row is not stored."""
         progress = self._journal.progress
         if self._trouble is None:
             self._journal.finish()

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-# A file is known by its size and by so many bytes of its beginning and its end.
+# A file is recognized by its size, and by this many bytes at its beginning and at its end.
 _SAMPLE = 1 << 20
 
 
@@ -20,7 +20,7 @@ class JournalError(Exception):
 
 @dataclass
 class Progress:
-    """What the journal's file holds: every row below ``rows`` is settled. ``refused`` counts rows by their code."""
+    """The content of the journal's file. All rows below ``rows`` are settled. ``refused`` counts rows by their code."""
 
     file: str
     task: dict[str, Any]
@@ -33,8 +33,8 @@ class Progress:
 class Journal:
     """The progress of one import. Safe for the client's threads.
 
-    Rows are settled in any order. Those above the first row that is not settled are sent again after an interruption, which is
-    harmless: a row has a time, and its id or the hash of its content.
+    Rows are settled in any order. After an interruption, all rows from the first unsettled row on are sent again. That
+    is harmless: a row has a time, and an id or the hash of its content, so the same event is written again.
     """
 
     def __init__(self, source: Path, path: Path, task: dict[str, Any], *, anew: bool) -> None:
@@ -73,7 +73,7 @@ class Journal:
             self._read = row + 1
 
     def skip(self, row: int) -> None:
-        """The row is settled without being sent."""
+        """Note that a row is settled without being sent."""
         with self._lock:
             self._read = row + 1
 
@@ -83,11 +83,11 @@ class Journal:
             return self._waiting[index]
 
     def settle(self, indexes: list[int]) -> None:
-        """The events are stored, or are among the refusals."""
+        """Note that the events are stored, or are among the refusals."""
         with self._lock:
             for index in indexes:
                 self._waiting.pop(index, None)
-            # Rows are expected in order, so the first that waits is the lowest.
+            # Rows are handed out in order, so the first waiting row is the lowest.
             self.progress.rows = next(iter(self._waiting.values()), self._read)
             self._save()
 
@@ -100,7 +100,7 @@ class Journal:
                 file.write(json.dumps(line, default=str) + "\n")
 
     def finish(self) -> None:
-        """Every row is settled."""
+        """Note that every row is settled."""
         with self._lock:
             self.progress.rows, self.progress.is_done = self._read, True
             self._save()
@@ -112,7 +112,7 @@ class Journal:
         new.replace(self._path)
 
     def _trim_refusals(self) -> None:
-        """Forget what became of the rows that are sent again."""
+        """Remove the refusals of rows that will be sent again, and count the results of the other rows."""
         lines = self.refusals.read_text().splitlines() if self.refusals.exists() else []
         kept = [line for line in map(json.loads, lines) if line["row"] < self.progress.rows]
         if kept:
@@ -124,7 +124,7 @@ class Journal:
 
 
 def fingerprint_file(path: Path) -> str:
-    """What tells a changed file from the same one without reading all of it."""
+    """A hash that shows whether a file has changed, without reading the whole file."""
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Keys as the account holds them: in the catalog, and in the gateway, which counts their requests."""
+"""Changes of callers' keys: in the catalog, and in API Gateway, which counts their requests."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, re
 
 
 def connect_meters(account: Account) -> Meters:
-    """The gateway's keys of a stage, which count the requests of its callers."""
+    """API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
     return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
 
 
 def add_key(account: Account, record: KeyRecord) -> None:
-    """Make the gateway's key first: without it the gateway would refuse the key that was shown."""
+    """Make the gateway's key, then the caller's key: without the first, the gateway would refuse the shown key."""
     meters = connect_meters(account)
     attached = meters.attach(record, lambda: draw_text(8))
     try:
@@ -42,7 +42,9 @@ def add_key(account: Account, record: KeyRecord) -> None:
 
 
 def change_key(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRecord:
-    """Replace a key by itself with another secret. The first key was counted by its own text, and needs a gateway key now."""
+    """Give a key another secret. The gateway counted the stage's first key by the key's own text, so that this key gets
+    a gateway key now.
+    """
     meters, made = connect_meters(account), not before.meter
     if made:
         rotated = meters.attach(rotated, lambda: draw_text(8))
@@ -54,7 +56,7 @@ def change_key(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRe
 
 
 def attempt_change(act: Any) -> Any:
-    """What ``act`` returns; ends the command with the reason if AWS refuses it."""
+    """Call ``act`` and return its result; ends the command with the reason if AWS refuses it."""
     try:
         return act()
     except (AccountError, ClientError, BotoCoreError) as error:

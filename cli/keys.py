@@ -177,7 +177,7 @@ def revoke(
     record = read_key(account, id)
     if not attempt_change(lambda: account.pipeline.keys.revoke(id, now)):
         fail_unknown(id)
-    # Before anything else can fail: the key must end.
+    # The key is revoked, and this is printed, before the next step can fail.
     out.print(f"key {id} ({record.name}) is revoked; it is refused everywhere within {_BOUND} seconds", soft_wrap=True)
     try:
         connect_meters(account).detach(record)
@@ -269,7 +269,7 @@ def _read_end(expires: str | None, now: datetime, problems: list[str]) -> dateti
 
 
 def _show(text: str, record: KeyRecord, *, as_json: bool) -> None:
-    """Print a key's text, which nothing else can do later."""
+    """Print a key's text. No command can show it later."""
     if as_json:
         print_json({"key": text, **_describe_record(record, record.rotated or record.created)})
         return

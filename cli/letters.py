@@ -1,4 +1,4 @@
-"""Dead letters: a summary by stream and reason, and sending them back."""
+"""Dead letters of the overflow: count them by stream and reason, and send them back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HIDDEN_SECONDS = 60
 
 
 def receive_letters(client: Any, url: str) -> Iterator[Any]:
-    """Yield each message of the queue once, except messages that another receiver has."""
+    """Yield every message of the queue once, except messages that another receiver has."""
     seen: set[str] = set()
     while True:
         answer = client.receive_message(
@@ -58,18 +58,18 @@ def summarize(client: Any, url: str) -> Summary:
 
 
 def release_letters(client: Any, url: str, receipts: Sequence[str]) -> None:
-    """Show messages again. Only at the end: a message that is visible earlier would be received again, and hidden again."""
+    """Make messages visible again. Call it only at the end: a message that is visible earlier is received again."""
     for receipt in receipts:
-        # AWS refuses this for a message that is shown again already, as it was hidden for its minute.
+        # AWS refuses this for a message that is visible again already, because its minute is over.
         with suppress(ClientError):
             client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
 
 
 def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
-    """Send messages back to the overflow, and delete each only after it was sent: a stop at any point loses no message.
+    """Send messages back to the overflow. A message is deleted only after it was sent, so an interruption loses none.
 
-    It sends at most ``maximum`` messages, the number at the start: events that still cannot be written come back at
-    once, and would circle for ever.
+    It sends at most ``maximum`` messages, the number at the start. Events that still cannot be written come back at
+    once; without a maximum they would circle for ever.
     """
     events = 0
     for message in islice(receive_letters(client, dead), maximum):

@@ -40,7 +40,10 @@ def open_sources(account: Account, endpoint: str | None) -> Sources:
 
 
 def measure(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
-    """What was measured of a stream; AccountError if CloudWatch does not answer. What else does not is named in the history."""
+    """The measured history of a stream; AccountError if CloudWatch's metrics do not answer.
+
+    The history names other sources that did not answer.
+    """
     start = now - span
     catalog = account.pipeline.catalog
     # Late events reach a period after its end.
@@ -78,7 +81,7 @@ def _read_hours(
 
 
 def _describe(account: Account, entries: list[Entry]) -> dict[str, Table]:
-    """The tables that exist, by name: their sizes are up to six hours old."""
+    """The existing tables by name. DynamoDB's figures of their sizes are up to six hours old."""
     names = [entry.table for entry in entries if entry.state is not State.DELETED]
     with account.pipeline.pools(_CONCURRENCY) as pool:
         described = dict(zip(names, pool.map(account.pipeline.tables.describe, names), strict=True))
@@ -121,7 +124,10 @@ def _read_logs(
 def _read_shares(
     sources: Sources, entries: list[Entry], resources: list[Resource], now: datetime, missing: list[str]
 ) -> Any:
-    """The shares of partition keys, if a partition's limit throttled writes: else nobody needs them, and a sample costs units."""
+    """The shares of partition keys if a partition's limit throttled writes, else None.
+
+    Without such throttling nobody needs the shares, and a sample costs read units.
+    """
     hot = any(hour.throttled("Write", "KeyRangeThroughput") for own in resources for hour in own.hours if not own.index)
     newest = next((entry for entry in reversed(entries) if now in entry.period and entry.live), None)
     if not hot or newest is None:
@@ -134,7 +140,7 @@ def _read_shares(
 
 @contextmanager
 def _note_refusals(missing: list[str], text: str) -> Iterator[None]:
-    """Note the reason if the account refuses what is within."""
+    """Add the reason to ``missing`` if the account refuses a request of the block."""
     try:
         yield
     except (AccountError, ClientError, BotoCoreError) as error:

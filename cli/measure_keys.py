@@ -1,4 +1,4 @@
-"""Which partition keys have the most writes: from Contributor Insights where it is on, else from a sample of the keys."""
+"""Find the partition keys with the most writes: from Contributor Insights if it is on, else from a sample of items."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _RULE = "DynamoDBContributorInsights-PKC"
 _DAY = timedelta(days=1)
 # AWS: a report has at most 100 contributors.
 _CONTRIBUTORS = 100
-# The sample: so long a slice, and so many items per suffix, each page of which is 1 MB (128 read units) at the most.
+# The sample: the length of its slice of time, and the greatest number of items per suffix. Each suffix is read by one
+# page, which has at most 1 MB (128 read units).
 _SLICE, _SAMPLED = timedelta(minutes=1), 1000
 
 
 def read_shares(dynamodb: Any, metrics: Any, entry: Entry, now: datetime) -> Mapping[str, float] | None:
-    """The shares of a table's partition keys, the heaviest first; None if nothing says them.
+    """The shares of a table's partition keys, the heaviest first; None if they cannot be found.
 
-    ``entry`` is the table that is being written. Contributor Insights counts reads, too. The sample is of tables partitioned by
-    time: the items of a minute by suffix.
+    ``entry`` is the table that gets the writes now. Contributor Insights counts reads, too. Only a table that is
+    partitioned by time can be sampled: the sample counts the items of a minute by suffix.
     """
     described = dynamodb.describe_contributor_insights(TableName=entry.table)
     rules = [name for name in described.get("ContributorInsightsRuleList", ()) if name.startswith(_RULE)]
@@ -48,7 +49,7 @@ def _read_report(metrics: Any, rule: str, entry: Entry, now: datetime) -> Mappin
 
 
 def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
-    """The counts by suffix of the bucket that has the most; keys are ``<bucket>#<suffix>``."""
+    """The counts by suffix of the bucket with the highest sum; keys are ``<bucket>#<suffix>``."""
     buckets: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for key, count in counts.items():
         bucket, _, suffix = key.rpartition("#")
@@ -57,7 +58,7 @@ def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
 
 
 def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, float] | None:
-    """Counts as shares of the whole (by default of their sum), the heaviest first; None if there are none."""
+    """Counts as shares of ``whole``, or of their sum if that is greater, the heaviest first; None without counts."""
     whole = max(whole, sum(counts.values()))
     if not whole:
         return None
@@ -65,7 +66,10 @@ def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, floa
 
 
 def _sample(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
-    """The items of the last whole minutes by suffix, counted by a query each; a minute that is too full is halved."""
+    """The shares of the items of a recent minute by suffix, counted by one query per suffix.
+
+    If a suffix has too many items in the slice of time, a slice of a quarter of that length is tried.
+    """
     slice_, end = _SLICE, min(now - _SLICE, entry.period.end)
     while slice_ >= timedelta(milliseconds=50):
         counts = {
@@ -94,5 +98,5 @@ def _count(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datet
         Select="COUNT",
         Limit=_SAMPLED,
     )
-    # A page also ends at 1 MB: then the count is not whole either.
+    # A page also ends at 1 MB: then the count is not complete either.
     return _SAMPLED if "LastEvaluatedKey" in answer else int(answer["Count"])

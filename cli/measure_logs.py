@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from cli.account import AccountError
 from cli.advising import Use, Writing
 
-# Metrics are lists in their line. Logs Insights flattens lists: the first value of NAME is NAME.0
+# A line of the log has metrics as lists. Logs Insights flattens lists: the first value of NAME is NAME.0
 # (docs.aws.amazon.com/AmazonCloudWatch/latest/logs/CWL_AnalyzeLogData-discoverable-fields.html).
 _USES = """filter stream = "{stream}" and ispresent(route)
 | fields coalesce(conditions, "") as compared, coalesce(code, "answered") as outcome
@@ -58,7 +58,7 @@ def _run(
     end: datetime,
     pause: Callable[[float], None],
 ) -> list[dict[str, str]]:
-    """The rows of a query, which Logs Insights runs by itself; AccountError after two minutes."""
+    """Start a query of Logs Insights and wait for its rows; AccountError after two minutes."""
     span = {"startTime": int(start.timestamp()), "endTime": int(end.timestamp())}
     id = client.start_query(logGroupNames=list(groups), queryString=query, limit=10_000, **span)["queryId"]
     for _ in range(_POLLS):

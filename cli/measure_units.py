@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 from cli.advising import Hour
 from cli.advising.history import Reason
 
-# The metrics of a table do not include those of its indexes
+# The metrics of a table do not include the metrics of its indexes
 # (docs.aws.amazon.com/amazondynamodb/latest/developerguide/TroubleshootingThrottling-cloudwatch.html). CloudWatch keeps
 # points of five minutes for 63 days (docs.aws.amazon.com/AmazonCloudWatch: metrics retention).
 LONGEST = timedelta(days=60)

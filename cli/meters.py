@@ -1,4 +1,6 @@
-"""API Gateway's keys and usage plans: the gateway counts and throttles the requests of each of our keys by one of its own."""
+"""API Gateway's keys and usage plans. Every caller's key has a gateway key, with which the gateway counts and throttles
+the caller's requests.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cli.account import AccountError
 from tidetable.credentials import KeyRecord
 
-# The name of the API's stage, as infra/api.py has it.
+# The name of the API's stage in API Gateway. infra/api.py has the same name.
 _API_STAGE = "api"
 
 
 @dataclass(frozen=True)
 class Meters:
-    """The gateway of a stage. ``usage_plan`` is the plan of keys without a rate of their own; ``client`` is boto3's."""
+    """The gateway of a stage. ``usage_plan`` is for keys without a rate of their own; ``client`` is boto3's client."""
 
     client: Any
     stage: str
@@ -25,10 +27,10 @@ class Meters:
     usage_plan: str
 
     def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
-        """Make the gateway's key for a caller's key, and put it into its usage plan; returns the caller's key with both.
+        """Make the gateway key of a caller's key, and put it into a usage plan; return the caller's key with both.
 
-        The value is not a secret: the gateway takes it from the authorizer alone. Keys of one rate
-        share a plan, as its limits hold for each of its keys: an account has 300 plans per Region.
+        The value of the gateway key is not a secret: the gateway accepts it only from the authorizer. Keys with the
+        same rate share a plan: its limits hold for every key separately, and an account has 300 plans per Region.
         """
         value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
         tags = {"project": "tidetable", "stage": self.stage}
@@ -46,11 +48,11 @@ class Meters:
             raise
 
     def reattach(self, record: KeyRecord) -> None:
-        """Put the gateway's key of a caller's key into the usage plan of the stage as it is deployed now."""
+        """Put the gateway key of a caller's key into the usage plan of the stage that is deployed now."""
         self._join(record)
 
     def exists(self, record: KeyRecord) -> bool:
-        """True if the gateway's key of a caller's key exists."""
+        """True if the gateway key of a caller's key exists."""
         try:
             self.client.get_api_key(apiKey=record.gateway_key)
         except ClientError as error:
@@ -60,7 +62,7 @@ class Meters:
         return True
 
     def detach(self, record: KeyRecord) -> None:
-        """Remove what was made for a key: its gateway key, and its plan if no other key is in it."""
+        """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
             _call("a gateway key could not be removed", lambda: self._gone(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:
@@ -73,7 +75,7 @@ class Meters:
             try:
                 self.client.create_usage_plan_key(usagePlanId=plan, keyId=record.gateway_key, keyType="API_KEY")
             except ClientError as error:
-                # The key is in the plan.
+                # A conflict means that the key is in the plan already.
                 if error.response["Error"]["Code"] != "ConflictException":
                     raise
 
@@ -81,7 +83,7 @@ class Meters:
         return plan
 
     def _plan_of(self, rate: float, burst: int) -> str:
-        """The id of the stage's plan with these limits, which is made if there is none."""
+        """The id of the stage's plan with these limits. The plan is made if there is none."""
         name = f"tidetable-{self.stage}-{rate:g}-{burst}"
         stage = {"apiId": self.api, "stage": _API_STAGE}
 

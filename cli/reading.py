@@ -14,7 +14,7 @@ from cli.connection import Key, SigV4, Url, open_client
 from cli.forms import choose_form, make_chart, make_table, write_cell, write_csv, write_lines, write_parquet
 from tidetable_client import Client, Policy, Query, TidetableError
 
-# A tail outlives an outage of a day.
+# ``tail`` retries for a day, so that it survives an outage.
 _PATIENT = Policy(retry_for=86_400.0)
 SeriesOption = Annotated[list[str] | None, typer.Option(help="Only this series; may be repeated.")]
 Where = Annotated[list[str] | None, typer.Option(help="A condition: mag:ge=4.5, status=new; may be repeated.")]
@@ -148,7 +148,7 @@ def _show(rows: Any, form: str, file: Path | None, field: str | None) -> None:
 
 
 def warn_count(count: int, file: Path) -> None:
-    """Say how many rows a file has."""
+    """Print how many rows a file has."""
     out.print(f"{count:,} rows in {file}", markup=False, soft_wrap=True)
 
 
@@ -158,7 +158,7 @@ def _report_gaps(pages: Query) -> None:
 
 
 def _read_conditions(where: list[str] | None) -> dict[str, str] | None:
-    """``mag:ge=4.5`` as the client has it."""
+    """Conditions such as ``mag:ge=4.5`` in the form that the client takes: ``{"mag:ge": "4.5"}``."""
     conditions = {}
     for condition in where or []:
         path, equals, value = condition.partition("=")

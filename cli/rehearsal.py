@@ -1,4 +1,4 @@
-"""What the API would refuse, judged by the API's own rules without sending anything."""
+"""Find the events that the API would refuse, by the API's own rules, without sending an event."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from tidetable.ingest.verdicts import Judge, Window
 from tidetable.times import from_text
 from tidetable_client import Client
 
-# A stream whose keys are not known: it refuses nothing for its indexes or its size.
+# A stream whose configuration is not known: it refuses no event because of indexes or sizes.
 _UNKNOWN = '[streams.{name}]\nperiod = "day"\nlate = "{late}"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
 
 
 class Rehearsal:
     """Judges events as a stage would at this moment.
 
-    The window and the open backfills come from the API; indexes and limits of size from the ``config`` if it has the stream.
+    The window and the open backfills come from the API. Indexes and limits of size come from ``config`` if it has the
+    stream.
     """
 
     def __init__(self, client: Client, stream: str, config: Config | None, now: datetime) -> None:
@@ -43,7 +44,7 @@ class Rehearsal:
         self._judge = Judge(simulated, unspread(simulated.layout), window, now, _holds(ranges), packs=packs)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
-        """Why the event would be refused; None if it would be stored."""
+        """The reason why the event would be refused; None if it would be stored."""
         (verdict,) = self._judge.judge_all([event])
         return verdict if isinstance(verdict, Rejection) else None
 

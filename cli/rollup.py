@@ -1,4 +1,4 @@
-"""The command that shows how far rollups are sealed, and that computes past buckets of a rollup."""
+"""The command that shows how far rollups are sealed, or computes past buckets of a rollup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from cli.common import (
     run_task,
 )
 
-# A run of the refresher, or its lease, is over by then.
+# While another run of the refresher has the lease, a rebuild waits 10 s between tries, and tries at most 60 times. By
+# then, the other run or its lease is over.
 _BUSY_SECONDS = 10.0
 _BUSY_TRIES = 60
 # Hours for which the tables of a rollup that is rebuilt stay open.
@@ -97,7 +98,7 @@ def _format_minute(text: str | None) -> str:
 def _rebuild(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
-    """Rebuild a rollup by as many runs of the refresher as it needs."""
+    """Rebuild a rollup: call the refresher until no bucket is left, or until it names a problem."""
     range_of_rollup = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
     name = rollup["stream"]
     if dry_run:
@@ -107,7 +108,7 @@ def _rebuild(
                 plan["problem"] or f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew"
             )
         return {"rollup": name, **plan}
-    # The tables of past buckets are made, or opened, as for an import.
+    # The tables of past buckets are made or opened first, in the same way as for an import.
     opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}
     run_task(f"opening the tables of {name}", lambda: account.run_lifecycle(backfill=opened))
     computed, busy = 0, 0

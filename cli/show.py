@@ -98,7 +98,7 @@ def _observe(known: Known, account: Account, stream: str | None, *, every: bool)
 
 
 def _draw(rows: Sequence[Row], title: str) -> None:
-    """Print each stream's timeline, and a row per period."""
+    """Print a timeline per stream, and a row per period."""
     grid = Grid(title=title)
     for heading in (
         "stream",
@@ -145,7 +145,7 @@ def _draw(rows: Sequence[Row], title: str) -> None:
 
 
 def _describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> None:
-    """Print the state of the feeds; the reason instead if Lambda or SQS refuses it."""
+    """Print the state of the feeds or, if Lambda or SQS refuses to tell it, the reason."""
     try:
         for line in describe_feeds(account, config, periods):
             out.print(line, markup=False, soft_wrap=True)
@@ -158,7 +158,7 @@ def _describe_feeds(account: Account, config: Config, periods: Sequence[Observed
 def _read_consumed(
     account: Account, periods: Sequence[ObservedPeriod], now: datetime
 ) -> Mapping[tuple[str, str], ConsumedUnits] | None:
-    """The consumed units of on-demand tables; None, after a printed reason, if CloudWatch refuses."""
+    """The consumed units of on-demand tables; if CloudWatch refuses, print the reason and return None."""
     tables = {name: indexes for period in periods for name, indexes in period.on_demand.items()}
     try:
         return read_consumed_units(account.metrics, tables, now)

@@ -1,4 +1,4 @@
-"""The rows of a file as events: NDJSON, CSV and Parquet, with columns that are mapped to the fields of an event."""
+"""Read the rows of a file as events: NDJSON, CSV or Parquet. Columns are mapped to the fields of an event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = {
 }  # fmt: skip
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
-# Milliseconds of a unit of time.
+# The number of milliseconds in a unit of time.
 _UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
 
 
@@ -33,10 +33,10 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are an event's series, time and id; all others are its data.
+    """The columns that are an event's series, time and id; all other columns are its data.
 
-    ``series`` may be ``=text``: the series of every row. ``time_unit`` is that of times that are numbers, ``utc`` reads a time
-    without an offset as UTC, and the columns of ``text`` stay text where CSV would be read as a number.
+    ``series`` may be ``=text``, the series of every row. ``time_unit`` is the unit of times that are numbers. With
+    ``utc``, a time without an offset is read as UTC. CSV columns in ``text`` stay text, even if they look like numbers.
     """
 
     series: str | None = None
@@ -48,7 +48,7 @@ class Columns:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is mapped, so that a line of NDJSON is an event already."""
+        """True if no column is mapped, so that a line of NDJSON may be an event already."""
         return self.series is None and self.time is None and self.id is None
 
     def make_event(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Columns:
         return event
 
     def complete(self, event: dict[str, Any]) -> dict[str, Any]:
-        """An event that has its fields already. It needs a time: without one, importing the file twice would double it."""
+        """Check an event that has its fields already. It needs a time: without one, a second import would double it."""
         if event.get("time") is None:
             raise ValueError("the event has no time: name its column with --time")
         return {**event, "time": self._read_time(event["time"])}
@@ -97,7 +97,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its ``number`` from 0, how many bytes or rows of the file were read, and its event or what is wrong."""
+    """A row: its ``number`` from 0, the bytes or rows of the file that were ``read``, and its event or its problem."""
 
     number: int
     read: int
@@ -108,7 +108,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """A file to import. ``total`` is in the unit of ``Row.read``."""
+    """A file to import. ``total`` is its size in the unit of ``Row.read``."""
 
     path: Path
     kind: str
@@ -205,7 +205,7 @@ def _count_rows(path: Path) -> int:
 def _make_row(number: int, read: int, text: str | bytes, make: Callable[[], dict[str, Any]]) -> Row:
     try:
         return Row(number, read, make())
-    # An ArithmeticError or an OSError is of a time that no calendar has.
+    # A time that no calendar has raises an ArithmeticError or an OSError.
     except (ValueError, RecursionError, ArithmeticError, OSError) as error:
         shown = text if isinstance(text, str) else text.decode(errors="replace").rstrip("\n")
         return Row(number, read, None, str(error), shown)
@@ -217,7 +217,7 @@ def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def _name_damage(path: Path) -> Iterator[None]:
-    """Turn what gzip says of a file that was cut off, or never compressed, into SourceError."""
+    """Turn gzip's error about a file that was cut off, or was never compressed, into SourceError."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -232,11 +232,11 @@ def _take(data: dict[str, Any], name: str, option: str) -> Any:
 
 
 def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns ``data.place.state`` of a flat export as nested objects; all others stay as they are."""
+    """Columns of a flat export, such as ``data.place.state``, as nested objects; other columns stay as they are."""
     nested: dict[str, Any] = {}
     for name, value in data.items():
         if name == "ref":
-            continue  # of an export; it follows from the event
+            continue  # an export has a ref, which the API computes from the event
         if not name.startswith("data."):
             nested[name] = value
             continue

@@ -1,4 +1,4 @@
-"""The start of the command line: only the module of the called command is imported, as all of them double the start's time."""
+"""Start the command line. It imports only the module of the called command: all modules would take twice the time."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def keep_names() -> None:
 
 
 def load_app(words: Sequence[str]) -> typer.Typer:
-    """The app with the command that the line's first word names; with every command if it names none, as ``--help`` does."""
+    """The app with the command that the first word names; with all commands if it names none, such as ``--help``."""
     import_module(f"cli.{MODULES.get(words[0], 'app') if words else 'app'}")
     return app

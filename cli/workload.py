@@ -1,4 +1,4 @@
-"""The workload that a command prices, as its options and files say it."""
+"""The workload that a command prices, from the command's options and files."""
 
 from __future__ import annotations
 

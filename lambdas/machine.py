@@ -25,13 +25,14 @@ class SystemClock:
 
 
 def draw_pause(longest: float) -> float:
-    """A random share of a pause."""
-    # From the system's own source: functions that start from one snapshot would draw the same numbers.
+    """A random number between 0 and ``longest``."""
+    # SystemRandom reads the system's own source. Functions that start from one snapshot share the state of Python's own
+    # generator, so they would draw the same numbers.
     return random.SystemRandom().uniform(0, longest)
 
 
 def make_pool(width: int) -> Executor:
-    """A pool of so many threads."""
+    """A pool of ``width`` threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(width)

@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_environment(cls) -> Settings:
-        """Read the variables that infra/ sets; a missing TIDETABLE_STAGE is an error, as no name could be made."""
+        """Read the variables that infra/ sets; KeyError without TIDETABLE_STAGE: every name contains the stage."""
         env = os.environ
         return cls(
             stage=env["TIDETABLE_STAGE"],
@@ -71,7 +71,7 @@ def settings() -> Settings:
 
 @cache
 def copies() -> Copies | None:
-    """What this process reads as a reader in another Region; None in the Region of the stage."""
+    """The copies that this process reads if it is a reader in another Region; None in the Region of the stage."""
     origin = os.environ.get("TIDETABLE_ORIGIN", "")
     if not origin:
         return None

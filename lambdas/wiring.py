@@ -1,7 +1,7 @@
 """One bootstrap: the objects that the functions, the command line and the tests work with, each built at its first use.
 
-So a function imports only what it needs: boto3's import alone takes as long as a whole answer, and pyarrow's longer.
-Here are the objects that requests and the drain need; ``wiring_upkeep`` adds those of the other functions.
+So a function imports only what it needs: importing boto3 takes as long as a whole answer, and pyarrow takes longer.
+This module has the objects that requests and the drain need; ``wiring_upkeep`` adds the objects of the other functions.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """The ports of a deployed pipeline, and what its use cases need of them.
+    """The ports of a deployed pipeline, and the objects that its use cases build from them.
 
-    Every one can be replaced, as ``Pipeline(clock=..., store=...)``; the others are built from those.
+    A caller can replace any of them, as in ``Pipeline(clock=..., store=...)``; the other objects then use the new ones.
     """
 
     def __init__(self, **ports: Any) -> None:
@@ -51,7 +51,7 @@ class Pipeline:
             raise TypeError(f"a pipeline has no {', '.join(unknown)}")
         vars(self).update(ports)
 
-    # What the functions share.
+    # Objects that several functions share.
 
     @cached_property
     def config(self) -> Config:
@@ -63,12 +63,12 @@ class Pipeline:
 
     @cached_property
     def time_travel(self) -> bool:
-        """True if the lifecycle may run as at another time: only on the local stage."""
+        """True if the lifecycle may act as if it were another time: only on the local stage."""
         return settings.settings().allow_time_travel
 
     @cached_property
     def copies(self) -> Copies | None:
-        """What a reader in another Region may answer; None in the Region of the stage."""
+        """The copies that a reader in another Region may read; None in the Region of the stage."""
         return settings.copies()
 
     @cached_property
@@ -93,7 +93,7 @@ class Pipeline:
 
     @cached_property
     def catalog_reader(self) -> ports.CatalogReader:
-        """The catalog as requests read it."""
+        """The catalog for requests, which only read it."""
         return LeanCatalog(self.dynamodb, settings.settings().catalog_table)
 
     @cached_property
@@ -104,7 +104,7 @@ class Pipeline:
 
     @cached_property
     def bucket_region(self) -> str | None:
-        """The Region of the bucket: a reader reads that of its origin."""
+        """The Region of the bucket: a reader reads the bucket of its origin. None is the function's own Region."""
         return None if self.copies is None else self.copies.origin
 
     @cached_property
@@ -121,7 +121,7 @@ class Pipeline:
 
     @cached_property
     def operations(self) -> Operations:
-        """What operators look at."""
+        """The lifecycle's plan and the stage's alarms, for operators."""
         from aws.operations import AwsOperations
 
         known = settings.settings()
@@ -197,7 +197,7 @@ class Pipeline:
 
     @cached_property
     def key_ring(self) -> KeyRing:
-        """As the authorizer reads them."""
+        """The keys of callers, as the authorizer reads them."""
         from aws.lean.keys import LeanKeys
         from tidetable.credentials import KeyRing
 
@@ -221,10 +221,10 @@ class Pipeline:
 
     @cached_property
     def rolled(self) -> Rolled | None:
-        """What aggregates are read from besides events; None if no stream has rollups, and in a reader.
+        """The rollups from which queries read aggregates. None if no stream has rollups, and in a reader.
 
-        Nobody says in which order the writes to two tables reach another Region: a bucket could be sealed there before its cells
-        and its marks have come.
+        AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
+        before its cells and its marks have arrived.
         """
         if not self.config.rolled_up or self.copies is not None:
             return None
@@ -242,7 +242,7 @@ class Pipeline:
 
     @cached_property
     def table_reader(self) -> ports.Tables:
-        """To describe tables while a caller waits: the control plane's client would try for half a minute."""
+        """Describes tables while a caller waits. The control plane's own client could retry for half a minute."""
         from aws.tables import DynamoTables
 
         return DynamoTables(clients.dynamodb())
@@ -278,7 +278,7 @@ _served: list[Pipeline] = []
 
 
 def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
-    """The pipeline that this process serves: the deployed one, which ``make`` makes, unless a test serves another."""
+    """The pipeline that this process serves: the deployed pipeline, built by ``make``, unless a test serves another."""
     if not _served:
         _served.append(make())
     return _served[-1]

@@ -1,4 +1,4 @@
-"""The part of the bootstrap that ingest and query need not: the lifecycle, archives, rollups, feeds, keys that change, the bill.
+"""The objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the bill.
 
 It has a module of its own, so that the functions for which a caller waits do not load it.
 """
@@ -41,7 +41,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def keys(self) -> Keys:
-        """As the command line and a deployment change them."""
+        """The keys of callers, as the command line and a deployment change them."""
         from aws.keys import DynamoKeys
 
         return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
@@ -54,7 +54,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def meters(self) -> Meters:
-        """What CloudWatch counts of the stage."""
+        """The stage's consumed units and its traffic, as CloudWatch counts them."""
         from aws.meters import CloudWatchMeters
 
         return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
@@ -80,7 +80,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def mappings(self) -> Mappings | None:
-        """The mappings of the feed's function; None where that is not known."""
+        """The event source mappings of the feed's function; None if the environment does not name that function."""
         from aws.mappings import LambdaMappings
 
         function = settings.settings().feed_function
@@ -89,7 +89,7 @@ class Upkeep(Pipeline):
     # Rollups.
 
     def refresher(self, remaining: Callable[[], float]) -> Services:
-        """What a run of the refresher works with, which has so many seconds."""
+        """The services of one run of the refresher; ``remaining`` returns the seconds that the run has left."""
         from tidetable.rollups.services import Services
 
         return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)
@@ -104,7 +104,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def catalog_table(self) -> str:
-        """The catalog's name."""
+        """The name of the catalog's table."""
         return settings.settings().catalog_table
 
     @cached_property
@@ -201,5 +201,5 @@ class Upkeep(Pipeline):
 
 
 def pipeline() -> Upkeep:
-    """The pipeline that this process serves: the deployed one, unless a test serves another, which must be an ``Upkeep`` then."""
+    """The pipeline that this process serves: the deployed one, unless a test serves another ``Upkeep``."""
     return cast("Upkeep", wiring.pipeline(Upkeep))

@@ -1,4 +1,4 @@
-"""All rules in order, and what is missing for them. Pure."""
+"""Apply all rules to a history, and list the measurements that are missing for them. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cli.advising.layout import advise_bucket, advise_packs, advise_period, advi
 from cli.advising.measured import Measured
 from tidetable.config import Capacity
 
-# A week has a weekend: fewer days say nothing about a bill.
+# A week includes a weekend. Fewer days do not show what a month costs.
 MIN_DAYS = 7
 
 
 def advise(history: History) -> Advice:
-    """The findings about a stream, those against throttling first, then the largest saving."""
+    """The findings about a stream: first the findings against throttling, then the others by their saving."""
     measured = Measured(history)
     enough = measured.days >= MIN_DAYS - 0.01 and measured.count_units("Write") > 0
     capacity, finding = choose_capacity(measured, enough=enough)

@@ -14,11 +14,11 @@ from cli.advising.measured import Measured, Throttling
 from tidetable.config import Capacity, Step, Units
 from tidetable.config.model import LATE
 
-# AWS's default target of auto scaling: the peak of five minutes is at 70 percent of the units.
+# The peak of five minutes should take 70 percent of the units, which is also AWS's default target for auto scaling.
 TARGET = 0.7
-# Units are kept up to so many times of what is needed: nobody should change them each week.
+# Units are not lowered if they are at most this many times the needed units: nobody should change units every week.
 _KEPT = 1.5
-# Below this saving, in dollars per month and as a share of the bill, nothing is said.
+# A saving below these limits (dollars per month, share of the bill) is not reported.
 MIN_DOLLARS, MIN_SHARE = 5.0, 0.1
 _NO_THROTTLING = Throttling(0.0, 0, 0.0)
 
@@ -32,10 +32,10 @@ class _Plan:
 
 
 def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Finding | None]:
-    """On demand, provisioned, other units, or a step for late events: the cheapest of them, if it is worth it.
+    """Choose the cheapest capacity: on demand, provisioned, other units, or a step for late events.
 
-    Throttles need fewer days than a saving: ``enough`` is true if a saving may be judged. The answer is the capacity of the
-    finding, or the present one.
+    ``enough`` is true if enough days were measured to judge a saving; to judge throttling, fewer days suffice. Return
+    the advised capacity and the finding, or the present capacity and None if no change is worth it.
     """
     capacity = measured.stream.capacity
     if capacity.autoscaling is not None or capacity.most is not None:
@@ -69,7 +69,7 @@ def _plan_on_demand(measured: Measured) -> _Plan:
 
 
 def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
-    """The present ladder with more units where it throttles: some hours say nothing about units that are too many."""
+    """The present ladder with more units where it throttles. It lowers no units: a few hours cannot justify that."""
     now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
     fitted = _make_first_step(measured, now, busy, reads)
     index = dict(fitted.index)
@@ -84,7 +84,7 @@ def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, 
 
 
 def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
-    """The ladder with units for the measured peaks, and the same with a step for late events."""
+    """The ladder with units for the measured peaks, and the same ladder with a step for late events."""
     capacity = measured.stream.capacity
     now = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
     first = _make_first_step(measured, now, busy, reads)
@@ -129,7 +129,7 @@ def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
 
 
 def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
-    """The present step, raised if it throttles; else one with units for the measured late events."""
+    """The present step for late events, raised if it throttles; else a new step with units for measured late events."""
     if present is not None:
         write = _size(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
         return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
@@ -145,7 +145,9 @@ def _make_late_step(measured: Measured, first: Step, present: Step | None, late:
 
 
 def _size(peak: float, now: int | None, throttling: Throttling) -> int:
-    """Units for a peak. Throttled requests come again and are counted again: so at most twice as many, or ten more."""
+    """The units for a peak. Throttled requests are sent and counted again, so they raise the present units at most to
+    twice as many, or by ten.
+    """
     needed = max(1, ceil(peak / TARGET))
     if now is None:
         return needed
@@ -203,12 +205,12 @@ def _list_evidence(
 
 
 def _judge(measured: Measured, *, throttled: bool) -> Confidence:
-    """Throttled demand is an estimate, and a week may be unlike others."""
+    """The confidence is not high if demand was throttled, because it is estimated, or if only a week was measured."""
     return "medium" if throttled or measured.days < 13 else "high"
 
 
 def raise_maximum(measured: Measured) -> Iterator[Finding]:
-    """On-demand tables that are throttled at their own maximum."""
+    """Advise a higher maximum if on-demand tables are throttled at their own maximum."""
     most = measured.stream.capacity.most
     if most is None:
         return
@@ -217,7 +219,7 @@ def raise_maximum(measured: Measured) -> Iterator[Finding]:
     for operation, key in (("Write", "write"), ("Read", "read")):
         found = measured.find_throttling(operation, "MaxOnDemandThroughput", late=None)  # type: ignore[arg-type]
         needed = ceil((measured.find_peak(operation) + found.rate) / TARGET)  # type: ignore[arg-type]
-        # A maximum that was raised since then is not raised again for what it no longer refuses.
+        # The maximum may have been raised since then. If it is high enough now, it is not raised again.
         if found.enough and needed > units[key]:
             evidence.append(
                 f"throttled {key}s at max.{key} = {units[key]:,}: {found.events:,.0f} in {found.hours} hours"

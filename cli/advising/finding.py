@@ -12,8 +12,8 @@ Confidence = Literal["high", "medium", "low"]
 class Finding:
     """One piece of advice.
 
-    ``toml`` are lines of tidetable.toml that replace those of the same keys. ``saving`` is in dollars per month, negative if the
-    change costs; None if it changes no bill.
+    ``toml`` has the lines of tidetable.toml that replace the present lines of the same keys. ``saving`` is in dollars
+    per month: negative if the change costs money, None if it does not change the bill.
     """
 
     rule: str
@@ -24,7 +24,7 @@ class Finding:
     confidence: Confidence
 
     def document(self) -> dict[str, Any]:
-        """The finding as JSON; dollars in cents."""
+        """The finding as JSON; dollars are rounded to cents."""
         return {
             "rule": self.rule,
             "advice": self.text,
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The findings about a stream, the largest saving first, and what is missing for others."""
+    """The findings about a stream in their order, and the measurements that are missing for other findings."""
 
     stream: str
     days: float

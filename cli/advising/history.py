@@ -38,8 +38,8 @@ class Hour:
 class Resource:
     """A period's table (``index`` is empty) or one of its indexes, with the hours in which something was measured.
 
-    ``shards`` are those of its frozen layout, which has packs if ``packed``. ``items`` and ``bytes`` are its last known size,
-    zero if unknown. ``imported`` says that a backfill wrote to it.
+    ``shards`` is the number of shards in its frozen layout, and ``packed`` says whether this layout has packs.
+    ``items`` and ``bytes`` are its last known size, zero if unknown. ``imported`` says whether a backfill wrote to it.
     """
 
     period: Period
@@ -53,16 +53,17 @@ class Resource:
 
 
 class Writing(NamedTuple):
-    """The requests that sent events: how many, and the accepted events of all."""
+    """The number of requests that sent events, and the number of events that were accepted from them."""
 
     requests: int
     events: int
 
 
 class Use(NamedTuple):
-    """The queries of one kind: a route, the fields and operators of their conditions, and what they took together.
+    """The queries of one kind: their route, the fields and operators of their conditions, and their totals.
 
-    ``requests`` are those to DynamoDB. ``refused`` queries read nothing: no index answers their conditions.
+    ``requests`` is the number of requests to DynamoDB. ``refused`` queries read nothing, because no index answers their
+    conditions.
     """
 
     route: str
@@ -79,8 +80,9 @@ class Use(NamedTuple):
 class History:
     """Everything measured of a stream between two instants, and what could not be measured.
 
-    ``writing``, ``uses`` and ``shares`` are None if unknown. ``shares`` are the shares (0 to 1) of a bucket's or all series'
-    write units by partition key, the heaviest first: of a table partitioned by time the keys of one bucket.
+    ``writing``, ``uses`` and ``shares`` are None if unknown. ``shares`` maps partition keys to their shares (0 to 1) of
+    the write units, the heaviest first. If the table is partitioned by time, the keys and the units are those of one
+    bucket; else those of all series.
     """
 
     stream: Stream

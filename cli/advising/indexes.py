@@ -18,14 +18,15 @@ from cli.advising.pricing import price_reads
 from tidetable.config.model import IndexPolicy
 from tidetable.periods import LONGEST
 
-# Queries that show more than half of what they read gain little by an index, and it has limits of its own.
+# Queries that return more than half of the events that they read gain little from an index, and an index has limits of
+# its own.
 _SELECTIVE = 0.5
 _MIN_REFUSED = 100
 _NOT_DATA = {"series", "id"}
 
 
 def advise_unused(measured: Measured) -> Iterator[Finding]:
-    """An index that was written to and never read."""
+    """Advise to remove an index that was written to and never read."""
     stream = measured.stream
     for index in stream.index:
         written = measured.count_units("Write", index.name)
@@ -51,7 +52,7 @@ def advise_unused(measured: Measured) -> Iterator[Finding]:
 
 
 def advise_missing(measured: Measured) -> Iterator[Finding]:
-    """An index for the field by which queries look for few events among many."""
+    """Advise an index for a field by which queries search for few events among many."""
     stream, uses = measured.stream, measured.history.uses
     if not uses or stream.pack is not None:
         return
@@ -119,7 +120,7 @@ def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | Non
 
 
 def _compute_least_units(measured: Measured, use: Use) -> float:
-    """Half a unit per period: an index has one range in each."""
+    """The fewest read units with an index: half a unit per period, because an index has one range per period."""
     key, period = measured.stream.key, measured.stream.period
     ranges = key.shards
     if key.bucket is not None:
@@ -132,7 +133,7 @@ def _name(field: str) -> str:
 
 
 def advise_hot(measured: Measured) -> Iterator[Finding]:
-    """More shards of an index in which one value is written too often: it throttles the table."""
+    """Advise more shards for an index in which one value is written too often: such an index throttles its table."""
     for index in measured.stream.index:
         hot = measured.find_throttling("Write", "KeyRangeThroughput", index.name, late=None, shards=index.shards)
         if not hot.enough:

@@ -19,20 +19,21 @@ from tidetable.config.model import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 
-# AWS: write units per second of one partition key. Twice as many shards as that needs: two keys may share a partition
-# (docs/inside/suffix.md).
+# AWS: the write units per second of one partition key. The advice is twice the number of shards that this limit
+# requires, because two keys may share a partition (docs/inside/suffix.md).
 _KEY_UNITS, _SPARE = 1000, 2
-# A range of a few items takes half a unit, the least; more than this per request says that the items count, not the ranges.
+# A range of a few items takes half a read unit, the minimum. If requests take more units than this on average, the
+# items cost the units, and not the number of ranges.
 _SMALL_RANGE = 0.75
 _LONGEST_BUCKET = timedelta(hours=24)
 _SPAN = Duration(minutes=1)
-# Packs of fewer events per request save little and are read whole.
+# With fewer events per request, packs save little, and queries must read whole packs.
 _MIN_BATCH = 10
 _LONGER = {Kind.HOUR: Kind.DAY, Kind.DAY: Kind.WEEK, Kind.WEEK: Kind.MONTH}
 
 
 def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
-    """More shards where a partition key is throttled; fewer where queries read more ranges than the writes need."""
+    """Advise more shards if a partition key is throttled, or fewer if queries read more ranges than the writes need."""
     key = measured.stream.key
     tables = [resource for resource in measured.resources() if resource.shards == key.shards]
     if not tables:
@@ -76,7 +77,7 @@ def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
 def _gather(measured: Measured) -> Iterator[Finding]:
     stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
     if key.shards == 1 or not uses or key.partition_by == "series":
-        return  # A series' own peak is not measured.
+        return  # The peak of a single series is not measured.
     peak = measured.find_peak("Write")
     shards = max(1, ceil(_SPARE * peak / _KEY_UNITS))
     if shards >= key.shards:
@@ -98,7 +99,7 @@ def _gather(measured: Measured) -> Iterator[Finding]:
 
 
 def advise_bucket(measured: Measured) -> Iterator[Finding]:
-    """A longer bucket where queries read many ranges that hold little."""
+    """Advise a longer bucket if queries read many ranges with few items each."""
     stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
     longest = min(_LONGEST_BUCKET, LONGEST[stream.period])
     if key.bucket is None or key.bucket >= longest or not uses:
@@ -125,7 +126,7 @@ def advise_bucket(measured: Measured) -> Iterator[Finding]:
 
 
 def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
-    """Longer periods, where the least units of many tables cost more than the events, even with the advised capacity."""
+    """Advise longer periods if many tables' minimum units cost more than the events, even with the advised capacity."""
     stream = measured.change(capacity=advised)
     longer = _LONGER.get(stream.period)
     if longer is None or stream.capacity.autoscaling is not None:
@@ -151,7 +152,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
 
 
 def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
-    """The ladder in longer periods; of steps that then have one age the last holds."""
+    """The ladder with ages in longer periods. If several steps get the same age, the last of them is kept."""
     steps = {}
     for step in ladder:
         age = step.age if isinstance(step.age, str) else ceil(step.age / ratio)
@@ -160,7 +161,7 @@ def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
 
 
 def advise_packs(measured: Measured) -> Iterator[Finding]:
-    """Packs, where requests have many small events."""
+    """Advise packs if requests have many small events."""
     stream, batch, size = measured.stream, measured.batch, measured.event_bytes
     free = stream.pack is None and not stream.index and stream.versions == "overwrite" and not stream.cold
     if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
@@ -185,7 +186,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
 
 
 def _lower(measured: Measured, packed: Stream) -> Stream:
-    """The policy with write units for packs in place of events."""
+    """The policy with packs, and with the write units that packs need instead of events."""
     share = replace(measured.workload, stream=packed).event_units / measured.workload.event_units
     ladder = tuple(
         msgspec.structs.replace(step, write=max(1, ceil((step.write or 1) * share)) if step.write else None)

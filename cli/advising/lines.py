@@ -39,7 +39,7 @@ def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
 
 
 def _find_changed_keys(struct: msgspec.Struct) -> dict[str, Any]:
-    """The keys of a table that differ from their defaults, by the names that a file has."""
+    """The keys of a table that differ from their defaults, by their names in a file."""
     found = {}
     for field in msgspec.structs.fields(type(struct)):
         value = getattr(struct, field.name)

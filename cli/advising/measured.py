@@ -18,7 +18,7 @@ from tidetable.config import Stream
 
 Operation = Literal["Write", "Read"]
 _HOUR = timedelta(hours=1)
-# A query of 8 KB takes one read unit, eventually consistent: so queries per second are units per second.
+# A query of 8 KB takes one read unit, eventually consistent. So queries per second equal read units per second.
 _UNIT_BYTES = 8192
 _DEFAULT_BYTES = 1000
 
@@ -40,8 +40,9 @@ class Throttling(NamedTuple):
 class Measured:
     """The figures of a history.
 
-    Tables to which a backfill wrote are left out: an import is not usual traffic. So are tables of another period, and tables
-    with packs where the stream has none now, or the reverse: their units say nothing about the present configuration.
+    Tables to which a backfill wrote are left out: an import is not usual traffic. Tables with another kind of period
+    are left out, too, and tables that have packs if the stream has none now, or the reverse: their units say nothing
+    about the present configuration.
     """
 
     history: History
@@ -70,20 +71,22 @@ class Measured:
 
     @property
     def seconds(self) -> float:
-        """The same in seconds, one at least."""
+        """The measured days in seconds, at least one second."""
         return max(self.days * 86_400, 1.0)
 
     @property
     def month(self) -> float:
-        """The factor by which a sum of this history becomes a sum per month of 730 hours."""
+        """The factor that converts a sum over this history to a sum per month of 730 hours."""
         return 730 * 3600 / self.seconds
 
     def resources(self, index: str = "") -> list[Resource]:
-        """The tables, or one index of each."""
+        """The judged tables or, with ``index``, this index of all judged tables."""
         return [resource for resource in self.fitting if resource.index == index]
 
     def count_units(self, operation: Operation, index: str = "", *, late: bool | None = None) -> float:
-        """The units that the tables or an index consumed; ``late``: those after the period's end, or before it."""
+        """The units that the tables or an index consumed: in all hours (``late`` is None), or only after the period's
+        end (true), or only before it (false).
+        """
         return sum(
             hour.write if operation == "Write" else hour.read
             for resource in self.resources(index)
@@ -110,7 +113,9 @@ class Measured:
         late: bool | None = False,
         shards: int | None = None,
     ) -> Throttling:
-        """The throttling of the tables or an index; ``late`` None: whenever. ``shards``: only of tables with so many."""
+        """The throttling of the tables or an index. ``late`` has the meaning of ``count_units``. With ``shards``, only
+        tables with this number of shards are counted.
+        """
         hours = [
             hour
             for resource in self.resources(index)
@@ -127,7 +132,7 @@ class Measured:
 
     @property
     def event_bytes(self) -> float | None:
-        """Bytes of an item on average, without the items of a table that is too small to tell; None if unknown."""
+        """Bytes of an item on average; None if unknown, or if the tables have fewer than 100 items."""
         items, size = (sum(getattr(resource, name) for resource in self.resources()) for name in ("items", "bytes"))
         return size / items if items >= 100 and size else None
 
@@ -180,7 +185,7 @@ class Measured:
 
     @property
     def _reads(self) -> tuple[float, float]:
-        """Read units per second, of the tables of the day and of older tables, with those of their indexes."""
+        """Read units per second of tables and indexes: until a day after their period's end, and later."""
         sums = [0.0, 0.0]
         for resource in self.fitting:
             for hour in resource.hours:
@@ -188,7 +193,7 @@ class Measured:
         return sums[0] / self.seconds, sums[1] / self.seconds
 
     def _share_in(self, index: str, workload: Workload) -> float:
-        """The share of events in an index: its units over those of the table."""
+        """The share of events in an index, from the units of the index and the units of the table."""
         (policy,) = (policy for policy in self.stream.index if policy.name == index)
         units = self.count_units("Write")
         own = self.count_units("Write", index) / ceil(workload.count_bytes_in(policy) / 1024)
@@ -196,7 +201,7 @@ class Measured:
 
     @cached_property
     def dollars(self) -> float:
-        """DynamoDB's bill per month as it is."""
+        """DynamoDB's present bill per month."""
         return price(self.workload)
 
     def price(self, stream: Stream) -> float:
@@ -209,7 +214,7 @@ class Measured:
 
 
 def _find_hours(resource: Resource, *, late: bool) -> Iterator[Hour]:
-    """The hours while the period lasts, and the hour after; or the hours after them, in which only late events come."""
+    """The hours of the period and one hour after it; if ``late``, all later hours, in which only late events come."""
     for hour in resource.hours:
         # A table keeps its units for some minutes after its period's end (tidetable.late).
         if (hour.start >= resource.period.end + min(_HOUR, resource.period.end - resource.period.start)) == late:

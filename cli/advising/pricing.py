@@ -1,4 +1,4 @@
-"""The monthly price of a policy under a workload: the only place in which the advice meets the bill."""
+"""The monthly price of a policy under a workload. In the advice, only this module computes bills."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tidetable.periods import Kind
 
 __all__ = ["Workload", "price", "price_reads"]
 
-# The bill repeats itself after these days. (`cost` prices 31 days, hour by hour, which takes seconds for tables by the hour.)
+# The bill repeats itself after this number of days. (`cost` prices 31 days hour by hour, which takes seconds with a
+# table per hour.)
 _CYCLE_DAYS = {Kind.HOUR: 1, Kind.DAY: 1, Kind.WEEK: 7, Kind.MONTH: 30}
 
 
@@ -27,7 +28,7 @@ def price(workload: Workload) -> float:
 
 
 def price_reads(units_per_second: float, *, on_demand: bool) -> float:
-    """Dollars per month of read units, in the class standard; provisioned units are used to 70 percent."""
+    """Dollars per month of read units in the class standard, if 70 percent of provisioned units are used."""
     if on_demand:
         return units_per_second * HOURS * 3600 * ON_DEMAND[TableClass.STANDARD][1] / 1e6
     return units_per_second / 0.7 * READ_HOUR * HOURS

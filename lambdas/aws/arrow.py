@@ -1,4 +1,4 @@
-"""Tables as Arrow's stream format, by nanoarrow, which is imported at the first table (docs/decisions/0098)."""
+"""Encode tables in Arrow's stream format. nanoarrow is imported for the first table (docs/decisions/0098)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DECIMAL_BYTES = 16
 
 
 def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
-    """A stream of the table's schema and one batch; a table without rows is its schema alone."""
+    """A stream of the table's schema and one batch; of a table without rows, only the schema."""
     import nanoarrow as na
     from nanoarrow.c_array_stream import CArrayStream
     from nanoarrow.ipc import StreamWriter
@@ -51,7 +51,7 @@ def _make_array(column: TypedColumn, type: na.Schema) -> Any:
     values = column.values
     if not column.type.startswith("decimal"):
         return na.c_array(values, type)
-    # nanoarrow makes no decimals of Python's numbers, but takes them as Arrow stores them.
+    # nanoarrow cannot convert Python's numbers to decimals, but it accepts decimals in the bytes that Arrow stores.
     stored = b"".join([(value or 0).to_bytes(_DECIMAL_BYTES, "little", signed=True) for value in values])
     valid = sum((value is not None) << number for number, value in enumerate(values))
     mask = valid.to_bytes(-(-len(values) // 8), "little") if None in values else None

@@ -1,7 +1,8 @@
-"""The catalog in a DynamoDB table of its own: an item per period, one per lease, and a horizon per stream.
+"""The catalog in a DynamoDB table of its own: one item per period, one per lease, and one horizon per stream.
 
 ``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. Entries are
-never deleted, because they lead to the archives. The horizon spares the lifecycle the entries of deleted tables.
+never deleted, because they lead to the archives. All tables before the horizon are deleted, so that the lifecycle need
+not read their entries.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of the state and of the passed facts alone: others may have changed the rest since it was read."""
+        """A conditional update of only the state and the passed facts: other callers may have changed the other
+        attributes since the entry was read.
+        """
         expected = sorted(expected)
         facts = {"archive": archive, "deleted_at": deleted_at, "keep_until": keep_until, "opened": opened}
         passed: dict[str, Any] = {name: fact for name, fact in facts.items() if fact is not None}
@@ -117,15 +120,15 @@ class DynamoCatalog:
         self._set(entry, seen=catalog_items.make_seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
-        """One update of both marks."""
+        """One update of both attributes, ``scaled`` and ``scaling``."""
         self._set(entry, scaled=scaled, scaling=policy)
 
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
-        """An update of the list alone."""
+        """An update of only the list of Regions."""
         self._set(entry, copies=list(regions))
 
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
-        """An update of the mark alone."""
+        """An update of only the mark of the copy that is being made."""
         self._set(entry, copying=[region, to_text(at)])
 
     def _set(self, entry: Entry, **changes: Any) -> None:
@@ -134,7 +137,7 @@ class DynamoCatalog:
             raise StaleEntry(entry.stream, entry.period.label, list(State))
 
     def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
-        """An UpdateItem on a condition, which may name the attributes that change; False if the condition does not hold."""
+        """An UpdateItem with a condition; False if it does not hold. It may name changed attributes as ``#name``."""
         return self._write(
             self._client.update_item,
             condition,

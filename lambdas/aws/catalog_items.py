@@ -26,7 +26,7 @@ def make_period_key(stream: str, period: Period) -> Item:
 
 
 def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, str, str]:
-    """The sort keys that bound the entries of ``[start, end]``: the first of the stream, the first in the range, the last.
+    """Three sort keys for the entries of ``[start, end]``: the stream's first, the range's first, and the range's last.
 
     Before the range, only the last entry can overlap it, because periods never overlap each other.
     """
@@ -37,7 +37,7 @@ def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, st
 
 
 def bound_entries_before(end: datetime | None) -> str:
-    """The sort key below which the entries of periods that begin before an instant lie."""
+    """The exclusive upper bound for the sort keys of all periods that begin before ``end``."""
     return to_text(max(end, EPOCH)) if end is not None else "~"
 
 
@@ -99,7 +99,7 @@ def make_attributes(entry: Entry) -> Item:
 
 
 def _name_times(**times: datetime | None) -> Item:
-    """The times that are known, as attributes."""
+    """The times that are not None, as attributes."""
     return {name: to_text(time) for name, time in times.items() if time is not None}
 
 
@@ -125,7 +125,7 @@ def read_entry(item: Item) -> Entry:
 
 
 def _read_regions(value: Any) -> tuple[str, ...]:
-    """The names of Regions; none if the value is not a list of texts, because a copy that is not known is not read."""
+    """The Regions that a value lists; empty if the value is not a list, so that no unknown copy is read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 
@@ -146,7 +146,7 @@ def _index_item(index: Index) -> list[Any]:
     project = None if index.project is None else list(index.project)
     kinds = [list(pair) for pair in index.kinds]
     item = [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
-    # A release that knows neither can read every other index.
+    # An older release that knows neither levels nor local indexes can still read the other indexes.
     return [*item, list(index.levels), index.local] if index.levels or index.local else item
 
 
@@ -162,7 +162,7 @@ def _index(
     levels: Sequence[str] = (),
     local: bool = False,
 ) -> Index:
-    """An index as ``_index_item`` wrote it; older releases wrote fewer members, as every index was sorted by time."""
+    """An index as ``_index_item`` wrote it. Older releases, which only sorted indexes by time, wrote fewer members."""
     pairs = tuple((value, by) for value, by in kinds)
     attributes = None if project is None else tuple(project)
     return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)

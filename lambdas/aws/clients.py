@@ -1,6 +1,6 @@
 """boto3 clients, made once per process and configured for their use.
 
-boto3 is imported when the first is made: its import alone takes as long as a whole answer.
+boto3 is imported when the first client is made: the import alone takes as long as a whole answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _make_client(service: str, region: str | None = None, *, connect_timeout: fl
     import boto3
     from botocore.config import Config
 
-    # Of any service: the stubs know a signature for each name alone.
+    # Any, because boto3's type stubs have one signature per literal name of a service.
     make: Any = boto3.client
     return make(service, region_name=region, config=Config(connect_timeout=connect_timeout, **config))
 
@@ -34,7 +34,7 @@ def _try(attempts: int) -> dict[str, Any]:
 
 @cache
 def dynamodb() -> DynamoDBClient:
-    """For events and the catalog. Retries are few and short: the caller queues what a throttled table refuses."""
+    """For events and the catalog. Retries are few and short: the caller queues puts that a throttled table refuses."""
     # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
@@ -43,10 +43,11 @@ def dynamodb() -> DynamoDBClient:
 
 @cache
 def control_plane(region: str | None = None) -> DynamoDBClient:
-    """For making, changing and deleting tables; in another ``region`` for what copies have of their own.
+    """For making, changing and deleting tables. ``region`` is the Region of a copy, for settings of the copy's own.
 
-    Of ten CreateTables or DeleteTables at once four are refused for the account's rate, which passes within a second
-    (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
+    If ten CreateTables or DeleteTables are sent at once, AWS refuses four, because they exceed the account's rate. That
+    passes within a second (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to
+    1, 2, 4, ... 20 s, with jitter.
     """
     options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
     return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, retries=_try(8), **options))
@@ -60,14 +61,14 @@ def sqs() -> SQSClient:
 
 @cache
 def s3(region: str | None = None) -> S3Client:
-    """For the archive: no caller waits, so botocore's own time-outs and attempts serve. ``region`` is that of the bucket."""
+    """For the archive. No caller waits: botocore's own time-outs and attempts suffice. ``region`` is the bucket's."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
 
 @cache
 def values(region: str | None = None) -> S3Client:
-    """For large values, which a caller waits for. ``region`` is that of the bucket."""
+    """For large values, while a caller waits. ``region`` is the Region of the bucket."""
     client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
     return cast("S3Client", client)
 
@@ -80,14 +81,14 @@ def events() -> EventBridgeClient:
 
 @cache
 def scaling(region: str | None = None) -> Any:
-    """For Application Auto Scaling, of another Region if one is named."""
+    """For Application Auto Scaling in the function's own Region, or in ``region`` if it is given."""
     return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
 # Callers wait for the rest of their own time, which is another number of seconds in nearly each run: a client takes megabytes.
 @lru_cache(maxsize=2)
 def functions(seconds: int) -> LambdaClient:
-    """For calling another function and waiting so long for it: one attempt, as a second would do the work twice at once."""
+    """For calling another function and waiting ``seconds`` for it. A second attempt would do the work twice at once."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
@@ -112,6 +113,6 @@ def gateway() -> Any:
 
 @cache
 def of_target(service: str, region: str) -> Any:
-    """For the target of a feed: a function may take a minute, and a second call would do its work twice."""
+    """For a feed's target. A function may take a minute, and is called once: a second call would repeat its work."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
     return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))

@@ -11,7 +11,8 @@ from tidetable.events import Item
 
 class _Serializer(TypeSerializer):
     def _serialize_n(self, value: Any) -> str:
-        # boto3 refuses numbers of more than 38 digits; DynamoDB does not count zeros at their end, and writes them out.
+        # boto3 refuses numbers of more than 38 digits. DynamoDB does not count zeros at the end of a number, but writes
+        # them out, so a number that it returned may have more digits.
         return str(value)
 
 

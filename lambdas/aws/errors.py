@@ -1,7 +1,8 @@
-"""The errors of boto3, and what a refusal of AWS says.
+"""The errors of boto3, and the code and message of a refusal of AWS.
 
-Refusals are told apart by their code, not by ``client.exceptions.X``: botocore builds those classes at the first use of a
-client and without a lock, so that two threads may each get classes of their own, and one thread's ``except`` misses.
+Refusals are distinguished by their code, not by ``client.exceptions.X``: botocore builds those classes at the first use
+of a client and without a lock. So two threads may get different classes for one refusal, and then the ``except`` of one
+thread does not catch it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidetable.errors import TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """boto3's errors: a refusal, or no answer. For ``except aws_errors()``, which imports botocore only after a failure."""
+    """boto3's errors: a refusal, or no answer. ``except aws_errors()`` imports botocore only after a failure."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return ClientError, BotoCoreError
@@ -32,7 +33,7 @@ def read_error_message(error: Exception) -> str:
 
 
 def _read_error(error: Exception, field: str) -> str:
-    # Where there was no answer, "response" is absent or None.
+    # If there was no answer, "response" is absent or None.
     response = getattr(error, "response", None)
     text: str = response.get("Error", {}).get(field, "") if isinstance(response, dict) else ""
     return text

@@ -1,4 +1,4 @@
-"""The records that Lambda reads from a table's stream, as the core has them."""
+"""Convert the records that Lambda reads from a table's stream into the core's records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS: Mapping[str, Kind] = {"INSERT": "insert", "MODIFY": "replace"}
 
 
 def read_records(event: Mapping[str, Any]) -> Sequence[Record]:
-    """The records of an invocation, which are of one shard, in its order."""
+    """The records of an invocation. All come from one shard of the stream, in the shard's order."""
     return [_record(record) for record in event["Records"]]
 
 

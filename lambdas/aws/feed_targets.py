@@ -1,4 +1,6 @@
-"""The targets of a feed, through boto3. Each says what one request takes, and which messages of a request were not taken."""
+"""The targets of a feed, through boto3. A target states the limits of one request, and ``send`` returns the numbers of
+the messages that were not accepted.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ FEED, TARGET, REASON = "feed", "target", "reason"
 
 
 def make_target(arn: str, stream: str, clients: Clients) -> Target:
-    """The target of an ARN, which the configuration's check has found to be one of these."""
+    """The target of an ARN. The configuration's check has made sure that ``_TARGETS`` has its service."""
     service = arn.split(":")[2]
     return _TARGETS[service](arn, stream, clients)
 
@@ -45,9 +47,9 @@ class _Target:
 
 
 class _LambdaTarget(_Target):
-    """A function that is called with a list of changes, and whose answer is waited for: a failure is seen, and order stays.
+    """A function that is called with a list of changes. The call waits for an answer, to see failures and keep order.
 
-    AWS: 6 MB for a call that is waited for. One change has no more than a dead letter holds.
+    AWS: 6 MB for a call that waits for the answer. One change is at most as large as a dead letter may be.
     """
 
     most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
@@ -65,9 +67,10 @@ class _LambdaTarget(_Target):
 
 
 class _QueueTarget(_Target):
-    """A queue; of a FIFO queue each event is a message group, and a change that comes again within 5 minutes is dropped.
+    """A queue. In a FIFO queue, the changes of an event are a message group; SQS drops a change that repeats one of the
+    last 5 minutes.
 
-    AWS: a message, and a batch of at most ten, have at most 1 MiB.
+    AWS: at most 1 MiB per message and per batch, and at most ten messages per batch.
     """
 
     most_bytes, most_messages, most_together = 900 * _KB, 10, 900 * _KB
@@ -93,7 +96,7 @@ class _QueueTarget(_Target):
 
 
 class _BusTarget(_Target):
-    """An event bus. AWS: ten entries; the entries of a request have less than 256 KB together."""
+    """An event bus. AWS: a request has at most ten entries, and these have less than 256 KB together."""
 
     most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
 
@@ -114,9 +117,9 @@ class _BusTarget(_Target):
 
 
 class _KinesisTarget(_Target):
-    """A Kinesis stream, in which the changes of one event have one partition key.
+    """A Kinesis stream, in which all changes of one event have the same partition key.
 
-    AWS: 500 records, 1 MiB each, 5 MiB together.
+    AWS: a request has at most 500 records, 1 MiB per record, 5 MiB together.
     """
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
@@ -129,7 +132,7 @@ class _KinesisTarget(_Target):
 
 
 class _FirehoseTarget(_Target):
-    """A Firehose stream, whose records are lines. AWS: 500 records, 1,000 KiB each, 4 MiB together."""
+    """A Firehose stream, whose records are lines. AWS: at most 500 records, 1,000 KiB per record, 4 MiB together."""
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
 
@@ -142,7 +145,7 @@ class _FirehoseTarget(_Target):
 
 
 def _digest(message: Message) -> str:
-    """A short name of the event that a message is about: an event's own may be longer than AWS takes."""
+    """A hash that identifies a message's event: the event's own identity may be longer than AWS accepts."""
     return sha256("\0".join(message.identity).encode()).hexdigest()[:32]
 
 
@@ -163,7 +166,7 @@ class FeedDeadLetters:
         self._url = queue_url
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
-        """SendMessage for as many changes as a message holds; an error of AWS rises."""
+        """Send the changes, as many per message as fit into it (SendMessage); errors of AWS are raised."""
         texts = {FEED: stream, TARGET: target, REASON: _make_printable(reason)[:_MAX_REASON]}
         attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
         for chunk in _group_bodies(bodies):
@@ -172,12 +175,12 @@ class FeedDeadLetters:
 
 
 def _make_printable(reason: str) -> str:
-    """A reason without what SQS refuses in an attribute."""
+    """A reason with spaces in place of the characters that SQS refuses in an attribute."""
     return "".join(character if character.isprintable() else " " for character in reason)
 
 
 def _group_bodies(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
-    """Bodies in groups that a message holds. The largest body alone fits one, as every target takes less than a message."""
+    """Group bodies so that a group fits into one message. Even the largest body fits: every target accepts less."""
     chunks: list[list[bytes]] = []
     size = 0
     for body in bodies:

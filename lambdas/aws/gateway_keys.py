@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from aws.errors import read_error_code
 
-# A right that the same deployment attached holds some seconds later, in every part of IAM within a minute or so:
+# A right that the same deployment attached is in force some seconds later, and everywhere in IAM after about a minute:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_general.html#troubleshoot_general_eventual-consistency
 _ATTEMPTS, _PAUSE_SECONDS = 15, 6.0
 _DENIED = frozenset({"AccessDeniedException", "AccessDenied"})

@@ -1,4 +1,4 @@
-"""Conditions of puts, as DynamoDB has them."""
+"""Conditions of puts in DynamoDB's syntax."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidetable.ports import Guarded
 
 
 def make_condition(guarded: Guarded) -> dict[str, Any]:
-    """The members of a request that put a condition on an item; values are native."""
+    """The members of a request that express a put's condition; the values are Python's, not attribute values."""
     match guarded.guard:
         case None:
             return {}

@@ -21,7 +21,7 @@ def make_record_key(id: str) -> Item:
 
 
 def make_record_item(record: KeyRecord) -> Item:
-    """A key as an item; what is None or empty has no attribute."""
+    """A key as an item; fields that are None or empty get no attribute."""
     access = record.access
     times = {"expires": record.expires, "revoked": record.revoked, "rotated": record.rotated}
     optional: dict[str, Any] = {

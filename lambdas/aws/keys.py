@@ -25,7 +25,7 @@ class DynamoKeys:
         self._table = table
 
     def all(self) -> Sequence[KeyRecord]:
-        """A Query, consistent; by their ids in order."""
+        """A Query, consistent; the keys are in order of their ids."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk",
@@ -70,7 +70,7 @@ class DynamoKeys:
         )
 
     def forget(self, id: str) -> bool:
-        """A delete that is refused (False) if the key was revoked, which must stay known."""
+        """A delete that is refused (False) if the key was revoked: a revoked key must stay known."""
         return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(make_record_key(id)))
 
     def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:

@@ -12,10 +12,10 @@ from aws.errors import read_error_code, read_error_message
 from tidetable.errors import TableRefused
 from tidetable.ports.feeds import FeedSettings, StreamMapping
 
-# AWS: a mapping that is being changed refuses with the first code; the others pass with time, too.
+# AWS: a mapping that is being changed refuses with the first code. The other refusals pass with time, too.
 _TRANSIENT = frozenset({"ResourceInUseException", "TooManyRequestsException", "ServiceException"})
 _REFUSALS = _TRANSIENT | {"InvalidParameterValueException", "AccessDeniedException"}
-# Deletions are not changes: only tables are deleted, as a whole, and a deleted table leaves no such records.
+# Deletions are not changes: events are deleted only with their whole table, and that makes no records of deletions.
 _PATTERN = '{"eventName":["INSERT","MODIFY"]}'
 
 
@@ -34,8 +34,8 @@ class LambdaMappings:
     def create(self, source: str, settings: FeedSettings) -> bool:
         """CreateEventSourceMapping.
 
-        Lambda tries a batch that failed again until its records expire, also in halves: the function itself decides what becomes
-        a dead letter, as the records of a failed batch that Lambda gives up have no events in them.
+        Lambda sends a failed batch again until its records expire, also in halves. The function itself decides which
+        changes become dead letters: if Lambda gave a batch up, Lambda's own record of it would not contain the events.
         """
         try:
             with _translate_refusals():

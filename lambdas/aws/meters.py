@@ -15,8 +15,8 @@ _DAY_SECONDS = 86_400
 # AWS: 500 metrics per GetMetricData call, at $0.01 per 1,000 metrics.
 _AT_ONCE = 500
 _METRICS = ("ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits")
-# The functions put a value per request into these metrics, so the number of values is that of the requests. The doors' function
-# counts as ingest, too.
+# The functions put one value per request into these metrics, so the number of values is the number of requests. The
+# doors' function counts as ingest, too.
 _TRAFFIC = {
     "requests": ("ingest", "EventsAccepted", "SampleCount"),
     "events": ("ingest", "EventsAccepted", "Sum"),
@@ -26,7 +26,7 @@ _TRAFFIC = {
 
 
 class CloudWatchMeters:
-    """CloudWatch through boto3. ``namespace`` is that of the functions' own metrics."""
+    """CloudWatch through boto3. ``namespace`` is the namespace of the functions' own metrics."""
 
     def __init__(self, client: Callable[[], Any], stage: str, namespace: str) -> None:
         self._client = client
@@ -41,7 +41,7 @@ class CloudWatchMeters:
             raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
 
     def traffic(self, now: datetime) -> Traffic:
-        """What the functions counted in the last 30 days."""
+        """The requests, events, queries and read units that the functions counted in the last 30 days."""
         end = _end_of(now)
         queries = [
             _query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)

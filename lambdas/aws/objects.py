@@ -62,7 +62,7 @@ class S3Objects:
 
 
 class S3Values:
-    """Large values through boto3, whose client is made when the first is written or read.
+    """Large values through boto3. The client is made when the first value is written or read.
 
     An object's metadata says which item it belongs to: ``owner`` is the Base64 of partition key, line feed, sort key.
     """

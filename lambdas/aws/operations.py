@@ -1,4 +1,4 @@
-"""What an operator looks at: the lifecycle's plan, by a dry run of its function, and the stage's alarms."""
+"""For operators: the lifecycle's plan, by a dry run of its function, and the stage's alarms."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class AwsOperations:
         self._functions = functions
         self._lifecycle = lifecycle
         self._alarms = alarms
-        # CloudFormation makes an alarm's name of the stack's name and its own id, which begins with the construct's ids.
+        # CloudFormation composes an alarm's name from the stack's name and the alarm's id, which begins with the ids of
+        # its constructs.
         self._prefix = prefix
 
     def plan(self, within: float) -> dict[str, Any]:
-        """The report of a dry run, which changes nothing; StoreUnavailable if it does not come within so many seconds."""
+        """The report of a dry run, which changes nothing; StoreUnavailable if none comes in ``within`` seconds."""
         try:
             answer = self._functions(max(1, int(within))).invoke(
                 FunctionName=self._lifecycle, Payload=json.dumps({"dry_run": True}).encode()
@@ -40,7 +41,9 @@ class AwsOperations:
         return body
 
     def alarms(self) -> list[dict[str, Any]]:
-        """The stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), since when, and what it says to do."""
+        """The stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), time of the last change,
+        description.
+        """
         alarms = []
         try:
             for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):

@@ -1,4 +1,4 @@
-"""The overflow queue on SQS. A message carries events, not items: the layout is looked up when they are written."""
+"""The overflow queue on SQS. A message has events, not items: the layout is looked up when the events are written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidetable.ports import Blob, Compressor, Values
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-# AWS: a message and a batch of messages are at most 1 MiB; some is left for the envelope.
+# AWS: a message and a batch of messages have at most 1 MiB; the limit here leaves some bytes for the envelope.
 _MAX_BYTES = 1_000_000
 _MAX_MESSAGES = 10
 _MAX_REASON = 500
@@ -24,7 +24,7 @@ OVERFLOW_PREFIX = "overflow/"
 
 
 class SqsOverflow:
-    """The overflow queue through boto3, whose client is made for the first message, and a bucket for larger messages."""
+    """The overflow queue through boto3, and a bucket for larger messages. The client is made for the first message."""
 
     def __init__(self, client: Callable[[], SQSClient], queue_url: str, values: Values, compressor: Compressor) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class SqsOverflow:
         self._compressor = compressor
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue the events; return the events of messages that SQS refused, or did not answer for."""
+        """Queue the events; return the events whose messages SQS did not accept."""
         failed: list[Event] = []
         messages: list[Encoded] = []
         for message in encode_messages(stream, events, at):
@@ -55,7 +55,10 @@ class SqsOverflow:
         return failed
 
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
-        """Keep a message in the bucket, where it expires after the queue's longest retention; a message with its key, or None."""
+        """Keep a message in the bucket, where it expires after the queue's longest retention.
+
+        Return a message with only the object's key, or None if the bucket did not accept it.
+        """
         key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
         first = message.events[0]
         blob = Blob(key, self._compressor.compress(message.body.encode()), Key(first.series, first.id))
@@ -66,14 +69,14 @@ class SqsOverflow:
 
 
 class SqsDeadLetters:
-    """The queue of messages that cannot be written, with the reason beside each."""
+    """The queue of messages that cannot be written; every message has its reason as an attribute."""
 
     def __init__(self, client: Callable[[], SQSClient], queue_url: str) -> None:
         self._client = client
         self._url = queue_url
 
     def bury(self, body: str, reason: str) -> bool:
-        """Keep a message and why it is here; False if SQS did not take it."""
+        """Keep a message and the reason why it could not be written; False if SQS did not accept it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)

@@ -14,8 +14,8 @@ from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# AWS: a page ends at 1 MB, so it never has as many items as this; and Limit is a number of 32 bits, beyond which the request is
-# refused. A reader with a filter asks for twice as many each time.
+# AWS: a page ends at 1 MB, so it never has this many items. Limit is a number of 32 bits; a greater one is refused. A
+# reader with a filter doubles its limit from request to request, so the limit must be bounded.
 _MOST_ITEMS = 1_000_000
 # Alternatives: at least one of them must hold.
 _Terms = list[str]
@@ -71,8 +71,8 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     elif keys.after is not None and (index is None or index.replica):
         body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
     elif keys.after is not None:
-        # The range begins at ``after``, and the caller skips that item: to begin behind it would need the table's key
-        # as well.
+        # The range begins at ``after``, and the caller skips that item. To begin behind it, the request would also need
+        # the item's key in the table.
         low, high = (keys.after, high) if ascending else (low, keys.after)
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
@@ -126,7 +126,7 @@ def _find_projected_paths(index: Index | None, fields: Sequence[str]) -> Iterato
 
 
 def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
-    """The terms of the filter: an item must meet all of them, each by one of its alternatives."""
+    """The terms of the filter. An item must meet every term; it meets a term if one alternative of the term holds."""
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
@@ -152,12 +152,12 @@ def _join_terms(terms: Sequence[_Terms]) -> str:
 
 
 def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
-    """One condition as alternatives; each value is compared as every type that its text may stand for."""
+    """One condition as alternatives. A value is compared as text and, if its text allows, as a number or a boolean."""
     if condition.operator == "prefix":
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
     typed_values = [pair for text in condition.values for pair in _type_values(text)]
     if condition.operator in _ORDERED:
-        # Booleans have no order here: an order of true and false would surprise.
+        # Booleans have no order here: an order of true and false would surprise callers.
         ordered = [values.of(letter, value) for letter, value in typed_values if letter != "BOOL"]
         return [f"{path} {_ORDERED[condition.operator]} {placeholder}" for placeholder in ordered]
     among = f"{path} IN ({', '.join([values.of(letter, value) for letter, value in typed_values])})"

@@ -42,7 +42,7 @@ class DDSketches:
             for step, count in zip(bins[::2], bins[1::2], strict=True):
                 key += step
                 store.add(key, float(count))
-        # The library keeps what percentiles need in these; its own sum and extremes are for statistics that we keep exactly.
+        # Besides bins, percentiles need only these two. The library's sum and extremes stay unset; we keep exact ones.
         inner._zero_count = float(dump.zeros)  # noqa: SLF001
         inner._count = inner._store.count + inner._negative_store.count + dump.zeros  # noqa: SLF001
         return _DDSketch(inner)
@@ -66,7 +66,7 @@ class _DDSketch:
 
 
 class _Dump(msgspec.Struct, array_like=True, frozen=True):
-    """Bins as pairs of a step from the key of the bin before, and a count."""
+    """Bins as pairs: the step from the previous bin's key, and the count."""
 
     error: float
     zeros: int

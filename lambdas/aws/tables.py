@@ -41,7 +41,7 @@ class DynamoTables:
     """Period tables through boto3's low-level client."""
 
     def __init__(self, client: DynamoDBClient, client_in: Callable[[str], DynamoDBClient] | None = None) -> None:
-        """``client_in`` makes the client of another Region: only what gives copies their tags needs it."""
+        """``client_in`` makes the client of another Region; only ``tag_copy`` needs it."""
         self._client = client
         self._client_in = client_in
 
@@ -80,7 +80,7 @@ class DynamoTables:
             },
             most=_read_maxima(table),
             index_most={index["IndexName"]: _read_maxima(index) for index in table.get("GlobalSecondaryIndexes", ())},
-            # DynamoDB shows the warm throughput of every table. DynamoDB Local knows neither that nor maxima.
+            # DynamoDB shows every table's warm throughput. DynamoDB Local knows neither warm throughput nor maxima.
             shows_maxima="WarmThroughput" in table,
             stream_arn=table.get("LatestStreamArn", "") if streams.get("StreamEnabled") else "",
             has_images=streams.get("StreamViewType") in _WITH_IMAGES,
@@ -182,7 +182,7 @@ class DynamoTables:
 
     def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
         """TagResource in the copy's Region: tags are not copied."""
-        assert self._client_in is not None  # noqa: S101 - who makes copies has it
+        assert self._client_in is not None  # noqa: S101 - callers that make copies give it
         client = self._client_in(region)
         try:
             with _translate_refusals(name):
@@ -229,7 +229,8 @@ def _index_units(table: Any) -> dict[str, tuple[int, int]]:
 def _read_decreases(table: Any) -> tuple[int, datetime | None]:
     """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
 
-    AWS counts those of the table and of each index alone, and refuses a change that lowers one that may not decrease.
+    AWS counts the decreases of the table and of every index separately. It refuses a whole change if the change lowers
+    the units of a table or an index that has no decrease left.
     """
     resources = (table, *table.get("GlobalSecondaryIndexes", ()))
     throughputs = [resource.get("ProvisionedThroughput", {}) for resource in resources]
@@ -255,10 +256,10 @@ def _translate_refusals(name: str = "") -> Iterator[None]:
             raise TableMissing(name) from error
         if code not in _REFUSALS:
             raise
-        # The code stands for many limits: only the quota of tables needs a person who raises it; the others pass with
-        # time.
+        # LimitExceededException stands for many limits. Only the quota of tables needs a person who raises it; the
+        # other refusals pass with time.
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
-        # "Only 500 tables can be created, updated, or deleted simultaneously" and its kin; and too many in one second.
+        # "Only 500 tables can be created, updated, or deleted simultaneously" and the like, or too many in one second.
         crowded = code == "ThrottlingException" or (code == "LimitExceededException" and "simultaneously" in message)
         raise TableRefused(f"{code}: {message}", transient=transient, crowded=crowded) from error

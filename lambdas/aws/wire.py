@@ -1,4 +1,4 @@
-"""DynamoDB's JSON, without a detour over botocore's shapes: items and the requests that write them, and items read back."""
+"""DynamoDB's JSON without botocore's shapes: encode items and the requests that write them, and decode items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aws.guards import make_condition
 from tidetable.events import Item
 from tidetable.ports import Guard, Guarded, Put
 
-# AWS: BatchWriteItem takes 25 puts and 16 MB, counted as they are sent: an item of 400 KB may be longer as JSON.
+# AWS: BatchWriteItem takes 25 puts and 16 MB. The bytes of the request count: an item of 400 KB may be longer as JSON.
 _BATCH = 25
 _MOST_BYTES = 16_000_000
 _MOST_NAMES = 10_000
@@ -26,9 +26,9 @@ def encode_item(item: Item) -> str:
     """An item as the text of a request: ``{"pk":{"S":"..."},...}``."""
     data = item.get("data")
     if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
-        # An event's item without indexes, which is most of what is ever written.
+        # An event's item without indexes: most items that are ever written.
         pk, sk, at = quote_name(item["pk"]), quote_name(item["sk"]), item["at"]
-        # Text and decimals, which most are, are written in place: a call for each would double the cost.
+        # Most values are texts and decimals. They are written in place: a call per value would double the cost.
         fields = ",".join(
             [
                 f'{NAMED[name]}{{"S":{quote_name(value)}}}'
@@ -44,11 +44,11 @@ def encode_item(item: Item) -> str:
 
 
 class Named(dict[str, str]):
-    """Names as they stand before their values, such as ``"mag":``. The same few come again and again."""
+    """Names as JSON has them before values, such as ``"mag":``, cached: the same few names are used again and again."""
 
     def __missing__(self, name: str) -> str:
         if len(self) >= _MOST_NAMES:
-            # Names that are data, such as a map by user: those are not worth their memory.
+            # Names in such a number are data, such as the keys of a map by user. They are not worth their memory.
             self.clear()
         text = self[name] = f"{quote_name(name)}:"
         return text
@@ -81,13 +81,13 @@ def encode_value(value: Any) -> str:
 
 
 def put_text(guarded: Guarded) -> str:
-    """A put of a transaction."""
+    """A put of a transaction, as JSON."""
     put = guarded.put
     return f'{{"Put":{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{_guard_text(guarded)}}}}}'
 
 
 def put_body(put: Put, guard: Guard | None = None) -> bytes:
-    """PutItem, on a condition if there is one; a refusal shows what is there instead."""
+    """The body of PutItem, with a condition if there is a guard; a refusal then shows the present item."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _guard_text(Guarded(put, guard))
     return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
@@ -101,7 +101,7 @@ def _guard_text(guarded: Guarded) -> str:
 
 
 def encode_batch(batch: list[Put]) -> bytes:
-    """BatchWriteItem of puts of one table."""
+    """The body of BatchWriteItem for puts into one table."""
     puts = ",".join([f'{{"PutRequest":{{"Item":{encode_item(put.item)}}}}}' for put in batch])
     return f'{{"RequestItems":{{{quote_name(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
 
@@ -124,9 +124,9 @@ def _fit_batch(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
 
 
 def split_batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
-    """Batches of one table each, in turn over the tables and, within one, over its partitions.
+    """Batches of puts into one table. Batches take turns between tables, and the puts of a table between partitions.
 
-    A request is often in the order of its series or times; written in that order, each batch would hit one partition.
+    A request's events are often in order of series or time. In that order, a batch would write to only one partition.
     """
     by_table: defaultdict[str, defaultdict[str, list[Put]]] = defaultdict(lambda: defaultdict(list))
     for put in puts:
@@ -152,13 +152,13 @@ def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
 
 
 def decode_value(value: Mapping[str, Any]) -> Any:
-    """A value of an attribute value."""
+    """The Python value of an attribute value."""
     ((letter, inner),) = value.items()
     return _READ[letter](inner)
 
 
 def plain(value: Mapping[str, Any]) -> Any:
-    """An attribute value as a value of an event's data: what JSON has no type for becomes Base64, or a list."""
+    """An attribute value as a value of an event's data: a binary value becomes Base64, and a set becomes a list."""
     ((letter, inner),) = value.items()
     if letter == "M":
         return {name: plain(member) for name, member in inner.items()}
@@ -170,7 +170,7 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def _decode_bytes(value: str | bytes) -> bytes:
-    """A binary value, which is Base64 in JSON, and bytes in an answer that boto3 has read."""
+    """The bytes of a binary value. In JSON it is Base64; in an answer that boto3 has read it is bytes already."""
     return b64decode(value) if isinstance(value, str) else value
 
 

@@ -18,7 +18,7 @@ Handler = Callable[[dict[str, Any], LambdaContext], Response]
 
 
 def complete_answers(handler: Handler) -> Handler:
-    """Give every answer the headers that all answers have, and the function's log lines the request's id."""
+    """Add the headers that all answers have, and write the request's id into the function's log lines."""
 
     def entry(event: dict[str, Any], context: LambdaContext) -> Response:
         request_id = (event.get("requestContext") or {}).get("requestId") if isinstance(event, dict) else None
@@ -44,7 +44,7 @@ def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> di
     if "*" in origins:
         return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
     origin = headers.get("origin") or headers.get("Origin")
-    # A cache must not give a page the answer to another's question, allowed or not.
+    # A cache must not give a page the answer that was made for a page of another origin, allowed or not.
     headers = {"Vary": "Origin"}
     if origin is not None and origin in origins:
         headers |= {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*"}
@@ -52,7 +52,7 @@ def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> di
 
 
 def read_access(event: Mapping[str, Any]) -> Access:
-    """What the caller may do, by the authorizer's context of the request; everything where IAM has decided."""
+    """The caller's rights, from the context that the authorizer gave the request; all rights if IAM has decided."""
     return Access.of((event.get("requestContext") or {}).get("authorizer"))
 
 

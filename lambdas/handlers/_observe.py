@@ -15,7 +15,7 @@ from settings import settings
 # Service, namespace and level come from POWERTOOLS_* variables, which infra/ sets.
 logger = Logger()
 metrics = Metrics()
-# Most calls of the authorizer count nothing: Powertools would write a line about it into the log of each process.
+# Most calls of the authorizer publish no metric. Powertools would write a warning about it into each process's log.
 warnings.filterwarnings("ignore", message="No application metrics to publish")
 
 Handler = Callable[[Any, LambdaContext], Any]
@@ -36,9 +36,10 @@ def observed(handler: Handler) -> Handler:
 
 
 def uncollected(handler: Handler) -> Handler:
-    """Keep the garbage collector out of an invocation: a request makes no cycles, and looking for some costs a tenth of it.
+    """Turn the garbage collector off during an invocation.
 
-    It runs again between invocations, over what was made since the process began.
+    A request makes no reference cycles, and the search for them would take a tenth of its time. Between invocations the
+    collector is on again, for the objects that were made since the process began.
     """
     gc.freeze()
 
@@ -59,5 +60,5 @@ def _traced(handler: Handler) -> Handler:
 
 
 def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
-    """The time that is left to this invocation, less a reserve; read anew at each call."""
+    """A function that returns how many seconds this invocation has left, less a reserve."""
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve

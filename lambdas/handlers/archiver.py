@@ -1,7 +1,7 @@
 """Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand.
 
-What does not fit into one run goes on in the next: as long as the answer's state is "archiving", call again, best after ``wait``
-seconds: earlier there is less to read.
+If one run cannot finish, another run continues: call again as long as the answer's state is "archiving". The best time
+is after ``wait`` seconds, because an earlier run may read less from the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RESERVE_SECONDS = 10.0
 
 @observed
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
-    """Archive and verify; an error is the function's error, which the caller sees and an alarm counts."""
+    """Archive and verify. An error fails the function, so that the caller sees it and an alarm counts it."""
     remaining = make_countdown(context, _RESERVE_SECONDS)
     result = archive_period(
         event["stream"], event["period"], wiring_upkeep.pipeline().exporter, context.aws_request_id, remaining

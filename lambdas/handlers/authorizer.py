@@ -17,7 +17,7 @@ from tidetable.credentials import Call, Decision, decide
 @uncollected
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
-    """Answer API Gateway. If the catalog cannot be read this raises, and the gateway answers 503: nobody is let in unread."""
+    """Answer API Gateway. If the catalog cannot be read, this raises, and the gateway answers 503 to the caller."""
     pipeline = wiring.pipeline()
     decision = decide(_read_call(event), pipeline.key_ring, pipeline.clock.now())
     if decision.former:
@@ -43,7 +43,7 @@ def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping
 
 
 def _answer(decision: Decision, route: str) -> dict[str, Any]:
-    """The policy, for this route alone; the context, which the functions and the access log read; and the key to count."""
+    """The policy for only this route, the context for functions and access log, and the gateway key that counts."""
     record = decision.record
     statement = {
         "Action": "execute-api:Invoke",

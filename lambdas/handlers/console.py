@@ -1,7 +1,7 @@
 """GET /console and GET /console/assets/{file}: the console's page and its files. It needs no key, and holds no data.
 
-The files lie beside the function's code. Everything under ``assets`` is
-addressed by a hash of all files, so a browser keeps it for ever; the page itself is asked for again with its ETag.
+The files lie beside the function's code. The address of every file under ``assets`` contains a hash of all files, so a
+browser may keep these files for ever. The browser requests the page itself again, with the page's ETag.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".md": "text/markdown; charset=utf-8",
 }
-# Nothing inline, nothing from elsewhere, and no frame around the page.
+# The page has nothing inline and nothing from another host, and may not be in a frame.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -41,7 +41,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "site"
 
 
 class File(NamedTuple):
-    """A file as it is answered."""
+    """A file in the forms in which it is answered."""
 
     content_type: str
     body: bytes
@@ -58,7 +58,7 @@ class Site(NamedTuple):
 
 @cache
 def load_site(folder: Path) -> Site:
-    """Read the console's files once per process; the page names its assets by the hash of all of them."""
+    """Read the console's files once per process. The page names its assets by addresses with the hash of all files."""
     contents = {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
     }
@@ -72,8 +72,8 @@ def load_site(folder: Path) -> Site:
 
 
 def _name_assets(contents: Mapping[str, bytes], version: str) -> bytes:
-    """The page with the addresses of its assets. It names every module, so that a browser fetches all of them at once:
-    modules that import modules would take a round trip each.
+    """The page with the addresses of its assets. It names every module, so that a browser fetches all modules at once.
+    Otherwise modules that import modules would take one round trip after another.
     """
     assets = f"console/assets/{version}/"
     modules = [name for name in contents if name.startswith("js/")]
@@ -84,7 +84,7 @@ def _name_assets(contents: Mapping[str, bytes], version: str) -> bytes:
 
 def _make_file(name: str, body: bytes) -> File:
     kind = _TYPES.get(Path(name).suffix, "application/octet-stream")
-    # Without the time of compression, so that every process answers the same bytes.
+    # ``mtime=0`` omits the time of compression, so that every process answers the same bytes.
     return File(kind, body, gzip.compress(body, mtime=0), f'"{sha256(body).hexdigest()[:32]}"')
 
 
@@ -101,7 +101,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
             "headers": {**_HEADERS, "Content-Type": "text/plain"},
             "body": "There is no such file.",
         }
-    # A page of before a deploy finds the files of now: the same name under another hash is not kept.
+    # A page from before a deploy gets the present files. The browser must not keep them under the former hash.
     return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
 
 

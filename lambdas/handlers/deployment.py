@@ -1,5 +1,5 @@
-"""The stack's custom resources: tables exist when a deploy returns, each stream's policy decides when they go, and the catalog
-is protected once the stage stands.
+"""The stack's custom resources: tables exist when a deploy returns, a stream's policy decides whether its tables are
+deleted with the stack, and the catalog is protected after the stage's first complete deployment.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from tidetable.lifecycle.removal import remove
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
 
 _RESERVE_SECONDS = 15.0
-# To take back what a first deployment made that fails: with the catalog its tables would be nobody's.
+# The time to delete the tables of a first deployment that fails. CloudFormation deletes the catalog, and without it
+# nobody would know those tables.
 _TAKE_BACK_SECONDS = 240.0
 _STANDING = "Custom::TidetableStanding"
 _FIRST_KEY = "Custom::TidetableFirstKey"
-# CloudFormation takes 4,096 bytes of an answer.
+# CloudFormation accepts answers of up to 4,096 bytes, so an answer names only some tables.
 _NAMED = 10
 
 
@@ -63,7 +64,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
         return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
     except Exception:
-        # CloudFormation deletes the catalog next, and the provider framework passes on no Delete after a Create that failed.
+        # CloudFormation deletes the catalog next. After a Create that failed, the provider framework does not pass a
+        # Delete on to this function.
         _take_back(reconciler, world)
         raise
 
@@ -71,7 +73,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 def _deploy(
     reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
 ) -> dict[str, str]:
-    """Make the tables; the data of the answer names those that are left to scheduled runs."""
+    """Make the tables. Return the answer's data, which names the tables that scheduled runs will make."""
     deployed = deploy(reconciler, owner, remaining, configuration, first=first)
     for report in deployed.reports:
         publish_notices(report)
@@ -94,7 +96,7 @@ def _set_protection(event: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
-    """Let API Gateway's key of the stack call the API. Another key is another resource, so that the former one is dismissed."""
+    """Let the stack's key in API Gateway call the API. A new key is a new resource, so the former key is dismissed."""
     pipeline = wiring_upkeep.pipeline()
     if event["RequestType"] == "Delete":
         ids = dismiss_first(pipeline.keys, event["PhysicalResourceId"])
@@ -108,7 +110,7 @@ def _admit_first_key(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unmap(reconciler: Reconciler) -> None:
-    """Remove the mappings of feeds, which would outlive their function; one that is changing is left for the next deletion."""
+    """Remove the mappings of feeds, which would outlive their function. The next deletion removes changing mappings."""
     feeds = reconciler.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
     if steps:

@@ -36,10 +36,10 @@ _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
 @observed
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
-    """Take the points, records or events of one request, or answer a client that looks whether the API is there."""
+    """Take the points, records or events of one request, or answer a client that checks whether the API is there."""
     try:
         return _serve(event, context)
-    except Exception as error:  # of the event itself, or of an answer: the gateway would answer 502 without a reason
+    except Exception as error:  # from the event itself or an answer: the gateway would answer 502 without a reason
         logger.exception("door failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))
@@ -61,7 +61,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         logger.info("request refused", code=error.problem.code, status=error.problem.status)
         metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
         return _respond(door.refuse(request, error.problem))
-    except Exception as error:  # also a failure in an answer: the sender learns that nothing was acknowledged
+    except Exception as error:  # even if only the answer failed: the sender learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return _respond(door.refuse(request, make_problem(error, "ingest")))

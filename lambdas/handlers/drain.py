@@ -17,15 +17,15 @@ from tidetable.ingest.drain import drain_message
 
 _RESERVE_SECONDS = 5.0
 
-# A batch in which nothing could be written is the usual case while a table is throttled, and no crash of the function.
+# While a table is throttled, it is usual that nothing of a batch can be written. That is not a crash of the function.
 _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Write the events of some messages; the answer names the messages that are to come again."""
+    """Write the events of some messages; the answer names the messages that SQS must deliver again."""
     remaining = make_countdown(context, _RESERVE_SECONDS)
-    # The queue delivers in no order; of what it delivers together the oldest goes first.
+    # The queue delivers messages in any order. Of the messages of one batch, the oldest is written first.
     event = {"Records": sorted(event["Records"], key=_read_sent)}
     _measure_age(event["Records"])
 
@@ -44,7 +44,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
 
 def _report(record: SQSRecord, reason: str) -> None:
-    """A message that was not written: it comes again or, if it was buried, the alarm for dead letters calls."""
+    """Report a message that was not written. It comes again or, if it was buried, the alarm for dead letters rings."""
     logger.warning("message not drained", reason=reason, message_id=record.message_id)
     metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
 

@@ -1,8 +1,8 @@
 """The feed: changes of period tables, delivered to the targets of their streams.
 
-Lambda calls it with records of a table's stream. ``tidetable replay --feed`` calls it with one of its dead letters, ``{"feed":
-"orders", "target": "arn:...", "changes": ["{...}"]}``, and waits for the answer. The changes are texts, as numbers would lose
-digits.
+Lambda calls this function with records of a table's stream. ``tidetable replay --feed`` calls it with a dead letter of
+the feed, ``{"feed": "orders", "target": "arn:...", "changes": ["{...}"]}``, and waits for the answer. The changes are
+texts, because numbers in JSON would lose digits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RESERVE_SECONDS = 5.0
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Deliver some records; the answer names the first that is to come again, with those after it."""
+    """Deliver some records. The answer names the first record that failed: Lambda sends it and all later ones again."""
     feeds, remaining = wiring_upkeep.pipeline().feeds, make_countdown(context, _RESERVE_SECONDS)
     if "feed" in event:
         changes = event.get("changes")

@@ -16,7 +16,7 @@ from handlers._observe import logger, make_countdown, metrics, observed, uncolle
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, make_problem, refuse
 
-# Kept back from the function's time for queueing what could not be written, and for the answer.
+# Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
 
 
@@ -38,7 +38,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
             return make_problem_response(make_problem(error, "ingest"))
-    except Exception as error:  # also a failure in an answer: the caller learns that nothing was acknowledged
+    except Exception as error:  # even if only the answer failed: the caller learns that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))
@@ -52,7 +52,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     except ValueError as error:
         raise refuse(400, "unparseable", "the body is neither UTF-8 nor whole: send JSON or NDJSON") from error
     stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
-    # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
+    # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
     access.require(stream, "write")
     access.require_known(stream, wiring.pipeline().ingest.config.streams)
     preferences = headers.get("prefer", "").replace(" ", "").lower()
@@ -68,7 +68,8 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
 def measure(outcome: Outcome, stream: str, size: int) -> None:
     """Publish the metrics of a request whose events are durable; its body has ``size`` bytes.
 
-    ``stream`` and ``size`` are not dimensions, which would make metrics of their own: ``tidetable advise`` finds them in the log.
+    ``stream`` and ``size`` are not dimensions, because a dimension makes additional metrics. ``tidetable advise`` reads
+    them in the log.
     """
     metrics.add_metadata("stream", stream)
     metrics.add_metadata("bytes", size)
@@ -85,7 +86,7 @@ def measure(outcome: Outcome, stream: str, size: int) -> None:
     if outcome.full:
         metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
     for reason, count in outcome.reasons.items():
-        # A hot key or a small table: DynamoDB says which, if it throttles a whole batch.
+        # The reason is a hot key or a small table: DynamoDB says which of them, if it throttles a whole batch.
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
     if outcome.reasons:
         throttled = outcome.throttled + outcome.throttled_late

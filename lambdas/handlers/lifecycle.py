@@ -1,9 +1,10 @@
-"""The scheduled run of the lifecycle, and the same by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
+"""The scheduled run of the lifecycle, or a run by hand: {}, {"dry_run": true} or {"at": "2026-12-01T00:00:00Z"}.
 
-{"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} opens past periods first, with
-"write" and "read" units or else on demand, and of a rollup that is to be rebuilt with "rebuild": true; {"end_backfill":
-"quakes"} closes all of them again, and {"end_backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01"}} the
-backfill of that span. Both are runs for their stream alone.
+{"backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01", "hours": 24}} first opens past periods.
+Their tables get the units of "write" and "read" or, without these, are on demand. If the stream is a rollup that is to
+be rebuilt, add "rebuild": true. {"end_backfill": "quakes"} closes all past periods of the stream again.
+{"end_backfill": {"stream": "quakes", "from": "2026-01-01", "to": "2026-02-01"}} closes only the periods of that
+backfill. All three run the lifecycle only for their stream.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backf
 from tidetable.lifecycle.notices import make_notices
 from tidetable.times import parse_instant
 
-# Kept back for the report and for giving the lease back.
+# Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 10.0
 _MOST_HOURS = int(LONGEST_OPEN.total_seconds()) // 3600
 _KEYS = frozenset({"dry_run", "at", "source", "backfill", "end_backfill"})
@@ -108,7 +109,7 @@ def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
 
 
 def _read_instant(text: str) -> datetime:
-    """A time; a date alone is its midnight."""
+    """Parse a time; a date without a time means its midnight."""
     return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
@@ -127,7 +128,7 @@ def _measure(report: Report) -> None:
         return
     metrics.add_metric("LifecycleRuns", MetricUnit.Count, 1)
     metrics.add_metric("LifecycleHealthy", MetricUnit.Count, int(report.healthy is True))
-    if report.only is None:  # the others measure the whole stage
+    if report.only is None:  # a run for one stream does not know the numbers of the whole stage
         metrics.add_metric("PeriodTables", MetricUnit.Count, report.tables)
         metrics.add_metric("StreamsWithoutNextTable", MetricUnit.Count, len(report.outlook.without_next_table))
         metrics.add_metric("ArchivesOverdue", MetricUnit.Count, len(report.outlook.overdue))

@@ -1,5 +1,5 @@
-"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: what the lifecycle is about to do, which alarms
-ring, what the stage costs, and what another configuration would cost.
+"""GET /v1/plan, /v1/alarms, /v1/cost and /v1/simulate, for keys that may operate: the next actions of the lifecycle,
+the stage's alarms, the stage's price, and the price with another configuration.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from settings import settings
 from tidetable.access import Access
 from tidetable.problems import ProblemError, make_problem, refuse, refuse_parameter
 
-# Kept back for the answer.
+# Reserved for the answer.
 _RESERVE_SECONDS = 2.0
-# Lists of a report whose rows name their stream, and those of texts that begin with its name.
+# Lists of a report: those with rows that have a field ``stream``, and those with texts that begin with a stream's name.
 _ROWS = ("actions", "backfills", "removed_streams")
 _TEXTS = ("without_next_table", "archives_overdue", "changes")
 
 
 class Request(NamedTuple):
-    """A request: its query string, what its caller may do, and the seconds that are left for it."""
+    """A request: its query string, the caller's rights, and a function that returns the seconds left for it."""
 
     parameters: Mapping[str, Sequence[str]]
     access: Access
@@ -44,7 +44,7 @@ def list_alarms(_: Request) -> dict[str, Any]:
 
 def show_cost(request: Request) -> dict[str, Any]:
     """The bill of the tables as they stand."""
-    # Only this route waits for its import.
+    # Imported here, so that only this route waits for the import.
     from tidetable.bill.present import Sources, present_bill
 
     only = _read_stream(request)
@@ -90,7 +90,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
 
 
 def _read_stream(request: Request) -> str | None:
-    """The stream that is named, or None; ProblemError if the key may not see it."""
+    """The stream that the request names, or None; ProblemError if the key may not see it."""
     for name, values in request.parameters.items():
         if name != "stream" or len(values) > 1:
             raise refuse_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
@@ -101,7 +101,7 @@ def _read_stream(request: Request) -> str | None:
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
-    """A report without what it says of streams that the key may not see; troubles may name any stream."""
+    """A report without the streams that the key may not see. Troubles are removed too: they may name any stream."""
     if access.streams is None:
         return report
     shown = dict(report)
@@ -111,12 +111,12 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
         shown[name] = [text for text in report[name] if access.sees(text.split(" ")[0].rstrip(":"))]
     shown["feeds"] = [row for row in report["feeds"] if access.sees(_parse_stream(row["table"]))]
     shown["troubles"] = []
-    # The catalog is of all streams.
+    # The catalog has the periods of all streams.
     shown.pop("catalog_copies", None)
     return shown
 
 
 def _parse_stream(table: str) -> str:
-    """The stream in the name of a period table; empty if it is another table's."""
+    """The stream in the name of a period table; empty for the name of another table."""
     _, _, name = table.partition(".")
     return name.rpartition(".")[0]

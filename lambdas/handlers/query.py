@@ -1,4 +1,4 @@
-"""The GET routes. API Gateway has found the route already: its resource says which, and its path parameters are decoded here."""
+"""The GET routes. API Gateway has found the route: the event's ``resource``. Path parameters are decoded here."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _Query = TypeVar("_Query", bound=Selection)
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, the seconds that are left for it, what its
-    caller may do, and the gateway's resource.
+    """A request: the parameters of its path and of its query, its Accept header, a function that returns the seconds
+    that are left for it, the caller's rights, and the gateway's resource.
     """
 
     path: Mapping[str, str]
@@ -78,12 +78,12 @@ class Request(NamedTuple):
 
 
 def get_health(_: Request) -> Response:
-    """The function runs, and its configuration can be read."""
+    """Answer that the function runs and that its configuration can be read."""
     return make_json_response(200, {"status": "ok", "stage": settings().stage, "streams": len(config().streams)})
 
 
 def list_streams(request: Request) -> Response:
-    """The streams that the caller may see, and what it may do."""
+    """The streams that the caller may see, and the caller's rights."""
     document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
@@ -111,7 +111,7 @@ def list_events(request: Request) -> Response:
 
 def rank_events(request: Request) -> Response:
     """The first events of a ranking."""
-    # Only the callers of this route wait for its import, and not every cold start.
+    # Imported here, so that only this route waits for the import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
     return _answer_page(request, parse_ranking, explain_top, find_top)
@@ -184,7 +184,7 @@ ROUTES: Mapping[str, Callable[[Request], Response]] = {
 @observed
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
-    """Route one request; nothing leaves as an exception, which the gateway would answer without a word of why."""
+    """Route one request. Every exception becomes an answer here, because the gateway's answer would give no reason."""
     try:
         return _route(event, context)
     except Exception as error:
@@ -205,7 +205,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     path, access = event.get("pathParameters") or {}, read_access(event)
     if "stream" in path:
-        # The authorizer has decided by the path as it reads it: the name that is used here is what counts.
+        # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
         access.require_one(
             unquote(path["stream"]), find_scopes(event.get("httpMethod", "GET"), event["resource"], access)
         )
@@ -219,7 +219,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
 
 
 def _count_cost(cost: Cost) -> dict[str, str]:
-    """Count what an answer took in the function's metrics; the headers that say it."""
+    """Add the cost of an answer to the function's metrics; return the headers with the cost."""
     metrics.add_metric("ReadUnits", MetricUnit.Count, cost.units)
     metrics.add_metric("EventsRead", MetricUnit.Count, cost.read)
     return {
@@ -230,9 +230,10 @@ def _count_cost(cost: Cost) -> dict[str, str]:
 
 
 def _note_use(request: Request, stream: str, cost: Cost, *, shown: int, conditions: str = "") -> None:
-    """Add what was queried to the line of the metrics: fields, and no values. It makes no metric; it only makes the line longer.
+    """Add the queried fields, but no values, to the log line of the metrics. They make no metrics of their own.
 
-    ``tidetable advise`` reads these lines: which index would be worth its price, which shards and buckets are too many.
+    ``tidetable advise`` reads these lines: it finds which index would be worth its price, and where shards or buckets
+    are too many.
     """
     use = {"stream": stream, "route": request.route.rpartition("/")[2], "conditions": conditions}
     for name, value in (*use.items(), ("requests", cost.requests), ("shown", shown)):
@@ -240,14 +241,14 @@ def _note_use(request: Request, stream: str, cost: Cost, *, shown: int, conditio
 
 
 def _note_refusal(event: Mapping[str, Any]) -> None:
-    """Log the fields by which a query could not be answered, for want of an index."""
+    """Log the fields of a query that was refused because no index has them."""
     stream = unquote((event.get("pathParameters") or {}).get("stream", ""))
     route, names = event["resource"].rpartition("/")[2], event.get("multiValueQueryStringParameters") or {}
     logger.info("query refused", stream=stream, route=route, conditions=name_parameters(names), code="needs_index")
 
 
 def _report_losses(losses: Sequence[str]) -> None:
-    """Count and log an answer that is incomplete. Its caller may not look, and only the operator can do something."""
+    """Count and log an incomplete answer. Its caller may not notice it, and only an operator can repair the cause."""
     if losses:
         logger.warning("incomplete answer", extra={"losses": losses[:20]})
         metrics.add_metric("IncompleteAnswers", MetricUnit.Count, 1)
@@ -259,20 +260,20 @@ def _answer_page(
     explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
     run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
 ) -> Response:
-    """A page in the form that the request names, or what it would read."""
+    """A page in the form that the request names or, with ``explain``, what the query would read."""
     pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)
     confine_query(query, request.access)
     if pipeline.copies is not None:
-        # A cursor may be that of a query of the origin.
+        # The cursor may come from a query in the Region of the stage, which may have been consistent.
         pipeline.copies.refuse_consistent(query.consistent)
     if "explain" in parameters:
-        # The control plane knows sizes, so this is slower than most of what it explains.
+        # The sizes come from the control plane, so an explanation takes longer than most queries.
         return make_json_response(200, explain(query, policy, reader, pipeline.table_reader, now))
     form = choose_form({name: values[0] for name, values in parameters.items() if name in FORMAT}, request.accept)
     page = run(query, policy, reader, now, request.remaining)
-    # Looked up when it is called: only an answer in Arrow waits for its import.
+    # The lambda looks the encoder up when it is called, so that only an answer in Arrow waits for the import.
     rendered = render(page, form, lambda columns: pipeline.encode_table(columns))
     answer = rendered.answer
     _report_losses(answer.losses)

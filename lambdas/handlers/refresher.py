@@ -1,4 +1,4 @@
-"""The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same by hand: {}.
+"""The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same run by hand: {}.
 
 {"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours",
 "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as
@@ -25,13 +25,13 @@ from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollups, plan_rebuild
 from tidetable.times import parse_instant, to_text
 
-# Kept back for the report and for giving the lease back.
+# Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
 _KEYS = frozenset({"source", "status", "rebuild", "dry_run"})
 
 
 class RefreshFailed(TidetableError):
-    """The rollups of some streams could not be refreshed; those of the others were."""
+    """The rollups of some streams could not be refreshed; the rollups of the other streams were refreshed."""
 
 
 class _RebuildPayload(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     unknown = event.keys() - _KEYS
     if unknown:
         raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
-    # The lease outlives this run, whatever its time-out is.
+    # The lease lasts longer than this run, whatever the function's time-out is.
     length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
     services = wiring_upkeep.pipeline().refresher(make_countdown(context, _RESERVE_SECONDS))
     if "status" in event:
@@ -133,5 +133,5 @@ def _list_definitions(stream: Any) -> list[Definition]:
 
 
 def _read_instant(text: str) -> datetime:
-    """A time; a date alone is its midnight."""
+    """Parse a time; a date without a time means its midnight."""
     return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)

@@ -1,6 +1,6 @@
 """Restores one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "start": null}.
 
-What does not fit into one run goes on in the next: the answer's ``next`` is the next call's ``start``.
+If one run cannot finish, the next run continues: the ``next`` of an answer is the ``start`` of the next call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEYS = frozenset({"stream", "period", "keep_days", "start"})
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Restore as far as the time goes; an error is the function's error."""
+    """Restore as much as the time allows. An error fails the function."""
     keep = event.get("keep_days", 7)
     if not {"stream", "period"} <= event.keys() <= _KEYS:
         raise BadInvocation("the payload has stream and period, and may have keep_days and start")

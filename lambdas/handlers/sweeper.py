@@ -1,4 +1,4 @@
-"""The daily sweep, and the same by hand: {} or {"dry_run": true}."""
+"""The daily sweep, and the same sweep by hand: {} or {"dry_run": true}."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS = frozenset({"dry_run", "source"})
 
 
 class SweepIncomplete(TidetableError):
-    """Everything else was swept, and is noted; somebody should look at what is in the log."""
+    """Some objects could not be checked: an operator should look at the log. All other objects were swept."""
 
 
 @observed

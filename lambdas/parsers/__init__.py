@@ -1,1 +1,1 @@
-"""Parsers of other programs' formats: the only place that imports their libraries. The doors' function alone has those."""
+"""Parsers of other programs' formats: only this package imports their libraries, which only the doors' function has."""

@@ -14,6 +14,6 @@ def parse_line(line: str) -> Mapping[str, Any] | None:
     try:
         parsed: Mapping[str, Any] | None = _parse_line(line)
     except LineFormatError as error:
-        # The library's messages are sentences, and name no place in the line.
+        # The library's messages are sentences, and do not name a position in the line.
         raise ValueError(str(error).rstrip(".").replace("Failed", "failed", 1)) from error
     return parsed

@@ -1,4 +1,4 @@
-"""OTLP's protobuf messages: into the types of ``tidetable.dialects.otlp_types``, and its answers into protobuf."""
+"""Convert OTLP's protobuf messages into the types of ``tidetable.dialects.otlp_types``, and answers into protobuf."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from tidetable.dialects import otlp_types as types
 from tidetable.problems import refuse
 
-# 10,000 points with 20 attributes each are 420,000: a pair, and its value, for each attribute.
+# 10,000 points with 20 attributes each have 420,000 messages, because an attribute is a pair and a value.
 MOST_MESSAGES = 500_000
 
 
 def parse_metrics(body: bytes) -> types.MetricsRequest:
-    """A request for metrics; ProblemError if the body is not one. The library refuses messages nested beyond 100 levels."""
+    """Parse a metrics request; ProblemError for another body. The library refuses messages nested beyond 100 levels."""
     return _Converter().metrics(_parse(metrics.ExportMetricsServiceRequest(), body))
 
 
 def parse_logs(body: bytes) -> types.LogsRequest:
-    """A request for logs; ProblemError if the body is not one."""
+    """Parse a logs request; ProblemError for another body."""
     return _Converter().logs(_parse(logs.ExportLogsServiceRequest(), body))
 
 
@@ -44,7 +44,7 @@ def encode_logs_answer(rejected: int, message: str) -> bytes:
 
 
 def encode_status(code: int, message: str) -> bytes:
-    """google.rpc.Status, the body of every error. Its type is described here, as its package holds hundreds of others."""
+    """google.rpc.Status, the body of every error. This module describes the type: its package has hundreds of types."""
     return bytes(_load_status_type()(code=code, message=message).SerializeToString())
 
 
@@ -68,7 +68,9 @@ def _parse(message: Any, body: bytes) -> Any:
 
 
 class _Converter:
-    """Converts messages, at most ``MOST_MESSAGES`` of them: an empty one takes two bytes, and more time than that to convert."""
+    """Converts at most ``MOST_MESSAGES`` messages. A limit on bytes is not enough: an empty message has only two bytes,
+    but its conversion takes much more time than reading two bytes.
+    """
 
     def __init__(self) -> None:
         self._left = MOST_MESSAGES
@@ -149,7 +151,7 @@ class _Converter:
                 return types.AnyValue(bytes_value=b64encode(value.bytes_value).decode())
             case "string_value" | "bool_value" | "int_value" | "double_value":
                 return types.AnyValue(**{kind: getattr(value, kind)})
-        # A kind of value that a later version of the protocol knows: its presence is kept, as JSON's null.
+        # A kind of value from a later version of the protocol. It becomes null, so that its presence is kept.
         return None
 
     def _convert_metric(self, metric: Any) -> types.Metric:
@@ -245,7 +247,7 @@ class _Converter:
         )
 
     def _of_kind(self, kind: str, data: Any) -> Any:
-        """The data of a metric of a kind."""
+        """Convert the data of a metric, by its kind."""
         points = self._count(data.data_points)
         match kind:
             case "gauge":

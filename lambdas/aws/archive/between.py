@@ -1,4 +1,4 @@
-"""Reading a range of a part: only the row groups that the range overlaps and the conditions may match."""
+"""Read a range of a part: only the row groups that overlap the range and may have events that meet the conditions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_between(
     """
     file = pq.ParquetFile(part)
     low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
-    # A sort key begins with 27 characters of time; a bare edge may be shorter.
+    # A sort key begins with 27 characters of time; an edge of the range may be shorter.
     first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
     last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
     note = msgspec.json.decode(file.schema_arrow.metadata[NOTE], type=Note)
@@ -61,9 +61,10 @@ def _overlaps(group: Any, first: Any, last: Any) -> bool:
 
 
 def _may_match(group: Any, note: Note, keys: ArchiveRange) -> bool:
-    """True if the range needs the row group: by its statistics, an event of it may meet all conditions.
+    """True if the range needs the row group: by its statistics, one of its events may meet all conditions.
 
-    Where versions are wanted, each is needed: the newest one decides for all of an event's, which are in other row groups.
+    If versions are requested, every row group is needed: an event's newest version decides for all its versions, and
+    those may be in other row groups.
     """
     if keys.versions:
         return True

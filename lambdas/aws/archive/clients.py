@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 
-# Of a caller's 30 seconds the query function keeps the rest for the answer.
+# A caller waits up to 30 seconds. The query function keeps the other 5 seconds for the answer.
 _READ_SECONDS = 25
 
 
@@ -34,7 +34,7 @@ class LambdaArchiver(_Function):
     """Archives by calling the archiver function and waiting for it."""
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function. If it runs longer than this caller, it goes on by itself, and a later run finds its result."""
+        """Call the function. If it takes more than ``within`` seconds, it goes on, and a later run finds its result."""
         answer = self._call({"stream": stream, "period": label}, max(1, int(within)))
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")
@@ -45,7 +45,7 @@ class LambdaArchiveReader(_Function):
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
         """Call the function for one page."""
-        # Few queries reach an archive, and the package's import is a part of every cold start.
+        # Imported here, because few queries read an archive, and an import above would slow down every cold start.
         from tidetable.archive.wire import decode_page, encode_request
 
         return decode_page(self._call(encode_request(keys, limit, ascending=ascending), _READ_SECONDS))

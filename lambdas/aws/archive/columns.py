@@ -49,7 +49,7 @@ class Column:
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
     def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type. The second array marks the rows that it does not keep exactly."""
+        """Convert scanned values to the column's type. The second array marks values that it cannot keep exactly."""
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
@@ -63,7 +63,7 @@ class Column:
         odd = pc.fill_null(pc.invert(plain), fill_value=False)
         if not pc.any(odd).as_py():
             return texts
-        # Few distinct numbers are written in another form.
+        # Only few distinct numbers are written in another form, so each distinct number is normalized once.
         distinct = wire.filter(odd).dictionary_encode()
         normalized = pa.array([self._normalize_number(text) for text in distinct.dictionary.to_pylist()], pa.string())
         return pc.replace_with_mask(texts, odd, normalized.take(distinct.indices))

@@ -30,9 +30,9 @@ _Value = Mapping[str, Any]
 
 
 def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes, or of ``names`` only, whose attributes are calculated from an item's data.
+    """The indexes whose attributes are calculated from an item's data; with ``names``, only indexes of these names.
 
-    Those of local indexes, and of indexes sorted by levels, stay among an item's other attributes.
+    The attributes of local indexes, and of indexes that are sorted by levels, stay among an item's other attributes.
     """
     derivable = (
         index
@@ -43,7 +43,7 @@ def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -
 
 
 def name_attributes(index: Index) -> tuple[str, ...]:
-    """The attributes that an item has for an index."""
+    """The names of the attributes that an item has for an index."""
     return (index.pk, index.sk, index.copy) if index.project else (index.pk, index.sk)
 
 
@@ -94,9 +94,9 @@ def derive_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
 def render_derived(
     index: Index, pk: pa.Array, fields: Mapping[str, pa.Array], number: Callable[[str], pa.Array]
 ) -> Any:
-    """The derived attributes as ``name, text`` pairs, of rows whose data is all in columns; null without a partition
-    key.
+    """The derived attributes as ``name, text`` pairs, for rows whose data is completely in columns.
 
+    The text of a row is null if the row has no partition key in the index.
     ``fields`` are the members of data as ``"name":value``, by name and in order; ``number`` returns a column's numbers
     as text.
     """

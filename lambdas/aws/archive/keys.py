@@ -51,7 +51,7 @@ class Keys:
         """The columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from them."""
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
-        # A table has fewer partitions than items.
+        # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
         partitions = pk.dictionary_encode()
         heads, which = partitions.dictionary, partitions.indices
         timely = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
@@ -135,8 +135,9 @@ def _unescape(names: pa.Array) -> pa.Array:
 
 
 def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Ids as text or, if all are hexadecimal of one length, as bytes: half the size,
-    which zstd does not reach with digits.
+    """Ids as text or, if all ids are hexadecimal digits of one length, as bytes.
+
+    Bytes have half the size of digits. zstd does not compress digits to that size.
     """
     count = len(ids)
     sizes = pc.min_max(pc.utf8_length(ids)).as_py()

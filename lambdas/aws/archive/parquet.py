@@ -1,5 +1,6 @@
-"""Parts as Parquet: typed columns, zstd, row groups in the order of time and small enough that their statistics prune.
+"""Parts as Parquet: typed columns, zstd, and row groups in order of time.
 
+Row groups are small, so that readers can skip many of them by their statistics.
 Values that no column can store exactly are kept as DynamoDB JSON, so that an item comes back exactly as it was.
 docs/use/archive.md describes the columns for readers outside of this project.
 """
@@ -49,7 +50,7 @@ _Arrays = Mapping[str, pa.Array]
 
 
 class ParquetWriter:
-    """Writes one part. Pages become Arrow arrays at once, which take less memory than their text."""
+    """Writes one part. A page becomes Arrow arrays as soon as it is added, because its text takes more memory."""
 
     def __init__(self, layout: Layout, declared: Mapping[str, str]) -> None:
         self.facts = Facts()
@@ -75,7 +76,7 @@ class ParquetWriter:
                 self._add_slowly(decoded)
 
     def finish(self) -> bytes:
-        """The file."""
+        """The bytes of the Parquet file."""
         table = pa.concat_tables(self._pages).combine_chunks()
         self._pages.clear()
         table = table.take(pc.sort_indices(table.column("sk")))
@@ -113,7 +114,7 @@ class ParquetWriter:
         return sink.getvalue()
 
     def _learn(self, items: bytes, decoded: list[dict[str, dict[str, Any]]]) -> pa.StructArray:
-        """Read a page with items of a new shape: usually a sample of the items shows all that is new."""
+        """Read a page with items of a new shape. Usually a sample of the items shows the whole new shape."""
         names = Shape(names=self._names)
         for sample in (decoded[:_SAMPLE], decoded[_SAMPLE:]):
             for item in sample:
@@ -158,7 +159,10 @@ class ParquetWriter:
     def _take_other_attributes(
         self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
     ) -> pa.Array:
-        """The attributes besides keys and data that are not derived. Removes keys that are not derived from ``indexed``."""
+        """Render the attributes that are neither keys nor data, and that readers cannot derive.
+
+        A key in an index that readers cannot derive is rendered too, and is set to null in ``indexed``.
+        """
         names = [items.type.field(index).name for index in range(items.type.num_fields)]
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
@@ -255,7 +259,7 @@ def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
 
 
 def _read_times(items: pa.StructArray) -> pa.Array:
-    """The times of acceptance as text: null where an item has none, empty where it is no number."""
+    """The times of acceptance as text: null if an item has none, empty if it is not a number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
     return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)

@@ -1,5 +1,5 @@
-"""DynamoDB JSON as text, without white space and with names in order: from Arrow arrays a column at a time,
-or from one item.
+"""Render DynamoDB JSON as text, without white space and with sorted names: from Arrow arrays, column by column, or from
+one item.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _SETS = frozenset({"SS", "NS", "BS"})
-# What JSON escapes.
+# The characters that JSON escapes.
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -46,7 +46,7 @@ def escape_json(texts: pa.Array) -> pa.Array:
 
 
 def may_contain(texts: pa.Array, characters: bytes) -> bool:
-    """True if a text may contain one of the characters; looks at the texts' buffer, which costs next to nothing."""
+    """True if a text may contain one of the characters. Searches the buffer of all texts, which is very fast."""
     buffer = texts.buffers()[2]
     return buffer is not None and len(buffer.to_pybytes().translate(None, characters)) < buffer.size
 
@@ -58,7 +58,7 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
         return pa.array([""] * count, pa.string())
     if any(not piece.null_count for piece in pieces):
         return pc.binary_join_element_wise(*pieces, ",", null_handling="skip")
-    # Arrow drops a row whose pieces are all null. An empty piece at the end keeps the row, and leaves a comma to cut
+    # Arrow drops a row whose pieces are all null. An empty last piece keeps the row; it also adds a comma, which is cut
     # off.
     joined = pc.binary_join_element_wise(*pieces, "", ",", null_handling="skip")
     return pc.utf8_slice_codeunits(joined, 0, -1)

@@ -100,7 +100,7 @@ class Rows:
         facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])
 
     def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
-        """The items in DynamoDB JSON: of every row, or of these only."""
+        """The items in DynamoDB JSON: of every row, or only of the rows with the numbers in ``only``."""
         keys = {name: array.to_pylist() for name, array in self._keys.items()}
         attributes = self._arrays["attributes"].to_pylist()
         at = self._at.to_pylist()

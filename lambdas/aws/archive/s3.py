@@ -15,7 +15,7 @@ from tidetable.archive.reading import ArchivedEvent, describe_damage
 from tidetable.keys import Layout
 from tidetable.ports import ArchiveRange
 
-# One request for a file's end brings its footer and, of a small file, everything else.
+# One request for this many bytes at a file's end brings its footer and, if the file is small, the whole file.
 _TAIL_BYTES = 256 * 1024
 
 

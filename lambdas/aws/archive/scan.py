@@ -65,7 +65,7 @@ class RawScan:
         return self._read(self._client.query, table, after, limit, **options)
 
     def settled(self, layout: Layout) -> SettledScan:
-        """The table by the events of its packs."""
+        """A scan of the table that returns every event once, also the events in packs."""
         return SettledScan(self, layout)
 
     def _read(
@@ -80,7 +80,7 @@ class RawScan:
             options["ExclusiveStartKey"] = after
         if limit is not None:
             options["Limit"] = limit
-        # The catalog's queries may go by the same client, and are for its parser.
+        # The catalog's queries may use the same client, and they need its parser.
         self._answer.keeps_body = True
         try:
             with name_missing_table(table):

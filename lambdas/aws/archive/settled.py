@@ -1,9 +1,10 @@
-"""Read a table with packs by its events, each once: an archive does not depend on which packs held its events.
+"""Read every event of a table with packs once: an archive does not depend on which packs held its events.
 
-The copies of an event are in one logical partition, perhaps under several suffixes. So a scan finds the logical partitions, and
-each is read whole and in order, at its first item: the first item of the least suffix that has items. A scan returns every item
-once, in any order, so every logical partition is read once. The scan reads packs a second time for that; packs are a small part
-of what their events would take.
+The copies of an event are in one logical partition, but perhaps under several suffixes. So a logical partition is read
+as a whole and in order. A scan finds the logical partitions. It reads a logical partition when it meets the partition's
+first item: the first item of the least suffix that has items. A scan returns every item once, in any order, so every
+logical partition is read once. Packs are therefore read twice; they take only a small share of the space that their
+events would take.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TIME = 27
-# A page of events has at least so many bytes, unless its logical partition ends.
+# A page of events has more than this many bytes, unless its logical partition ends.
 _PAGE_BYTES = 1_000_000
 
 
 class _Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where to go on: in the scan's page after the key ``page``, after its first ``done`` items; then, in the logical partition
-    of the next item, after the sort key ``place``.
+    """The position where reading continues.
+
+    It is in the scan's page that begins after the key ``page``; the first ``done`` items of that page are finished. The
+    next item's logical partition is finished up to the sort key ``place``.
     """
 
     page: dict[str, Any] | None = None
@@ -50,9 +53,10 @@ class _Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(slots=True)
 class _Pass:
-    """One segment's pass: its pages, and where they go on.
+    """The pass over one segment: its pages, and the position where they continue (``after``).
 
-    ``units`` and ``count`` are what was read since the last page, ``ends`` the last sort keys of the packs that are not ended.
+    ``units`` and ``count`` are the read units and the items since the last page. ``ends`` are the last sort keys of the
+    packs that still have events to return.
     """
 
     after: Mapping[str, Any] | None
@@ -63,13 +67,13 @@ class _Pass:
     ends: list[str] = field(default_factory=list)
 
     def account(self, page: RawPage) -> RawPage:
-        """Count what a page of the table took."""
+        """Add the units and the items of a page of the table."""
         self.units += page.units
         self.count += page.count
         return page
 
     def make_page(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
-        """A page of events, with all that was read since the last page."""
+        """A page of events, with the units and the number of items that were read since the last page."""
         units, self.units, count, self.count = self.units, 0.0, self.count, 0
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 
@@ -88,7 +92,7 @@ class _Pass:
 
 
 class SettledScan:
-    """A table by the events of its packs. A segment's pages go on after the last page, or begin anew after any earlier page."""
+    """Scans a table event by event. A segment continues after its last page, or begins again after any earlier page."""
 
     def __init__(self, source: TableSource, layout: Layout) -> None:
         self._source = source
@@ -119,7 +123,8 @@ class SettledScan:
         while True:
             page = self._source.page(table, segment=segment, segments=segments, after=start, limit=current.limit)
             items = _PAGE(current.account(page).items)
-            # The limit may differ from an earlier run's. If a page is shorter, the next pages skip the rest of ``done``.
+            # An earlier run may have had another limit, so a page may have fewer items than ``done``. Then the next
+            # pages skip the remaining items.
             for number, item in enumerate(items[done:], done):
                 pk, sk = item["pk"]["S"], item["sk"]["S"]
                 if place or self._is_first(table, pk, sk, current):
@@ -146,7 +151,7 @@ class SettledScan:
         self, table: str, logical: str, after: str, position: _Position, current: _Pass
     ) -> Iterator[RawPage]:
         """The events of a logical partition after a sort key, in pages."""
-        assert self._layout.pack is not None  # noqa: S101 - only such layouts come here
+        assert self._layout.pack is not None  # noqa: S101 - only layouts with packs come here
         low = after + "\0" if after else ""
         first = after[:_TIME] or None
         suffixes = [self._open(table, f"{logical}#{number}", first, current) for number in range(self._layout.shards)]

@@ -22,7 +22,10 @@ class Irregular(Exception):
 
 @dataclass(slots=True)
 class Shape:
-    """The types that an attribute had so far. For a map the shapes of its members, for a list the shape of its elements."""
+    """The types that an attribute had so far.
+
+    ``names`` has the shapes of a map's members; ``elements`` is the shape of a list's elements.
+    """
 
     leaves: set[str] = field(default_factory=set)
     names: dict[str, Shape] | None = None
@@ -46,7 +49,7 @@ class Shape:
 
     @property
     def size(self) -> int:
-        """The number of its leaves."""
+        """The number of leaves in the shape."""
         inner = sum(shape.size for shape in (self.names or {}).values())
         return len(self.leaves) + inner + (self.elements.size if self.elements is not None else 0)
 

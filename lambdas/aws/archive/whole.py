@@ -1,4 +1,4 @@
-"""Completing the pages of a scan: an archive's content does not depend on where the table kept an item's data."""
+"""Complete the pages of a scan: an archive's content does not depend on where the table kept an item's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DynamoDB's answers to the data plane, as far as the store looks at them."""
+"""The answers of DynamoDB's data plane: the members that this project reads."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _Reason(msgspec.Struct):
 
 
 class _Why(msgspec.Struct):
-    """The details of a refusal besides its code: of a transaction, or of throttling (in either spelling)."""
+    """The reasons of a refusal: of a cancelled transaction, or of throttling, which AWS spells in two ways."""
 
     CancellationReasons: list[_Reason] = []
     ThrottlingReasons: list[_Reason] = []
@@ -89,9 +89,9 @@ _WHY = msgspec.json.Decoder(_Why).decode
 
 
 def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
-    """Decode Query's answer; an index's page leaves out the item that it begins at.
+    """Decode Query's answer. If an index's page begins at the item ``keys.after``, that item is left out.
 
-    With ``texts`` the data of the items is text, if all of them are plain events.
+    With ``texts``, the data of the items is JSON text if all items are plain events.
     """
     index = keys.index
     if texts and (index is None or index.replica):
@@ -113,7 +113,7 @@ def _page(read: _Read, columns: Columns) -> Page:
 
 
 def decode_put(body: bytes) -> Wrote:
-    """Decode PutItem's answer to the form of BatchWriteItem's."""
+    """Decode PutItem's answer into the form of BatchWriteItem's answer."""
     capacity = _PUT_ANSWER(body).ConsumedCapacity
     return Wrote(ConsumedCapacity=[capacity] if capacity is not None else [])
 

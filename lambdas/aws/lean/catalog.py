@@ -1,4 +1,4 @@
-"""The catalog as writes and reads use it, over the lean client."""
+"""The catalog for requests that write and read events, over the lean client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidetable.events import Item
 
 
 class LeanCatalog:
-    """The catalog, to be read."""
+    """The catalog for functions that only read it."""
 
     def __init__(self, client: LeanClient, table: str) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class LeanCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Two Queries at the same time: the periods that begin in the range, and the last that began before it."""
+        """Two Queries at the same time: the periods that begin in the range, and the last period before the range."""
         first, low, high = bound_entries(start, end)
         key = make_stream_key(stream)
         if start is None:
@@ -55,13 +55,13 @@ class LeanCatalog:
         return [read_entry(item) for item in islice(items, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """A Query, consistent: what was requested holds from the next event on."""
+        """A Query, consistent: a new backfill must hold from the next event on."""
         return [
             backfill_of(item) for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
         ]
 
     def secret(self) -> bytes:
-        """A Query, as that is what readers may ask of the catalog."""
+        """A Query, because the functions that read events have no right to GetItem in the catalog."""
         return read_secret(self._query(self._make_body(SECRET_KEY["pk"], "0", "~", consistent=True)))
 
     def _make_body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
@@ -73,11 +73,11 @@ class LeanCatalog:
         }
 
     def _query(self, body: dict[str, Any]) -> Iterator[Item]:
-        """Items by their sort keys in order."""
+        """The items in order of their sort keys."""
         return self._read_items(body, self._page(body))
 
     def _read_items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
-        """The items of a page, and of those that follow it."""
+        """The items of a page and of all pages that follow it."""
         yield from map(decode_item, page.Items)
         while page.LastEvaluatedKey is not None:
             page = self._page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})

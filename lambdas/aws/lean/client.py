@@ -1,7 +1,8 @@
 """DynamoDB's data plane without botocore, whose layers cost more than all the rest of a request.
 
-Several requests are under way at once: each is sent whole before any answer is read. What an answer means is the caller's
-business; here are connections, signatures, damaged answers, clocks that are wrong, and what may be sent again.
+Several requests are under way at once: up to 8 are sent before the first answer is read. The client takes care of
+connections, signatures, damaged answers, wrong clocks, and requests that may be sent again. Its caller interprets the
+answers.
 """
 
 from __future__ import annotations
@@ -27,23 +28,27 @@ from aws.lean.signing import Signer
 
 _VERSION = "DynamoDB_20120810"
 _OK = 200
-# From the system's own source: functions that start from one snapshot would draw the same numbers.
+# SystemRandom reads the system's own source. Functions that start from one snapshot share the state of Python's own
+# generator, so they would draw the same numbers.
 _RANDOM = SystemRandom()
-# A TLS handshake costs more than a request: few connections, kept alive.
+# A TLS handshake costs more than a request, so there are few connections, and they are kept alive.
 CONNECTIONS = 8
 CONNECT_SECONDS, READ_SECONDS = 2.0, 5.0
-# The clock is set by the service's if the two are this far apart; it accepts five minutes.
+# If a refusal has one of these codes, and our clock and the service's differ by more than _SKEW, the service's time is
+# used from then on. The service accepts a difference of five minutes.
 _SKEW_CODES = frozenset(
     {"InvalidSignatureException", "SignatureDoesNotMatch", "RequestExpired", "RequestTimeTooSkewed", "AuthFailure"}
 )
 _SKEW = timedelta(minutes=4)
-# A connection that was idle for longer is not used again. After a freeze of the function, or where a NAT gateway forgets
-# connections after 350 s, the other end may be gone without a word: each such connection would cost a time-out of its own.
+# A connection that was idle for longer is not used again. After a freeze of the function, or behind a NAT gateway,
+# which forgets connections after 350 s, the other end may be gone without notice. Each such connection would cost a
+# time-out.
 # https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
 IDLE = timedelta(seconds=60)
-# What an answer whose body is not what DynamoDB sends can raise while it is decoded.
+# The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form.
 _UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError)
-# The domain of a Region, by the beginning of its name. A Region of a partition that is not here needs AWS_ENDPOINT_URL_DYNAMODB.
+# The domain of a Region, by the beginning of the Region's name. A Region of an AWS partition that is not listed here
+# needs the variable AWS_ENDPOINT_URL_DYNAMODB.
 # https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html
 _DOMAIN = "amazonaws.com"
 _DOMAINS = {
@@ -73,7 +78,7 @@ class Refused(NamedTuple):
 
 
 class NoAnswer(NamedTuple):
-    """There was no answer that can be trusted: the request may be done or not."""
+    """There was no answer that can be trusted: DynamoDB may have carried out the request or not."""
 
     why: str
 
@@ -118,7 +123,7 @@ class LeanClient:
 
     @classmethod
     def of_process(cls) -> LeanClient:
-        """The client that this process's environment describes, as AWS's own clients read it."""
+        """The client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         endpoint = (
             os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
@@ -128,7 +133,7 @@ class LeanClient:
         return cls(endpoint, region, Provider.of_process(lambda: datetime.now(UTC)))
 
     def pause(self, most: float) -> None:
-        """Wait a random share of so many seconds, before requests are sent again."""
+        """Wait for a random time of up to ``most`` seconds, before requests are sent again."""
         time.sleep(_RANDOM.uniform(0, most))
 
     def call(self, operation: str, body: bytes) -> Reply:
@@ -136,7 +141,10 @@ class LeanClient:
         return self.call_all([Request(operation, body)])[0]
 
     def call_all(self, requests: Sequence[Request]) -> list[Reply]:
-        """Every request's reply, in order. As many are under way at once as there are connections; nothing is raised."""
+        """The replies in the order of their requests. Up to ``CONNECTIONS`` requests are under way at once.
+
+        A failure is a reply, Refused or NoAnswer, not an exception.
+        """
         replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
         under_way: deque[tuple[int, Connection]] = deque()
         for index, request in enumerate(requests):
@@ -156,7 +164,7 @@ class LeanClient:
         replies[index] = self._receive(requests[index], connection)
 
     def _send(self, request: Request) -> Connection | NoAnswer:
-        """Send over a connection that is idle or, if none is or that one was closed meanwhile, over a new one."""
+        """Send over an idle connection or, if there is none that is still open, over a new connection."""
         try:
             message = self._make_message(request)
             while (connection := self._take()) is not None:
@@ -174,7 +182,8 @@ class LeanClient:
         try:
             connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
         except ssl.SSLCertVerificationError:
-            # Another partition, or a proxy of the account's own: what the system trusts decides.
+            # The endpoint is in another AWS partition, or the account has a proxy of its own. So the roots that the
+            # system trusts are used.
             self._context = ssl.create_default_context()
             connection = Connection(self._host, self._port, self._context, CONNECT_SECONDS, READ_SECONDS)
         connection.send(message)
@@ -185,7 +194,7 @@ class LeanClient:
             answer = connection.receive()
         except (OSError, Broken) as error:
             connection.close()
-            # A connection that was kept too long is closed by the other end without a word; the request was not seen.
+            # The other end closes a connection that was kept too long, without notice: it has not seen the request.
             if again and isinstance(error, Broken) and error.unanswered:
                 return self._repeat_request(request)
             return NoAnswer(str(error) or type(error).__name__)
@@ -215,7 +224,7 @@ class LeanClient:
         return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
 
     def _set_clock(self, answer: Answer) -> bool:
-        """Take the service's time for ours if they differ enough to be the reason of a refusal."""
+        """Use the service's time if it differs from ours enough to explain a refusal; return whether it does."""
         from email.utils import parsedate_to_datetime
 
         try:
@@ -229,14 +238,14 @@ class LeanClient:
         return differs
 
     def _take(self) -> Connection | None:
-        """Find an idle connection that can be used; close the others on the way."""
+        """Find an idle connection that can be used. Close the idle connections that cannot be used."""
         oldest = self._clock() - IDLE
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection, since = self._idle.pop()
-            # A clock that was set back says nothing of how long the connection was idle.
+            # If the clock was set back, it cannot tell how long the connection was idle.
             if oldest <= since <= oldest + IDLE and connection.quiet():
                 return connection
             connection.close()
@@ -251,12 +260,12 @@ class LeanClient:
 
 
 def find_domain(region: str) -> str:
-    """The domain that the endpoints of a Region's partition end in."""
+    """The domain of the endpoints in a Region, which depends on the Region's AWS partition."""
     return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
 
 
 def _decode_body(body: bytes, request: Request) -> Reply:
-    """Decode an answer's body; NoAnswer if that fails: the service answers so only if something broke."""
+    """Decode an answer's body; NoAnswer if that fails, because such a body shows that something is broken."""
     if request.decode is None:
         return body
     try:

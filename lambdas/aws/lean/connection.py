@@ -8,14 +8,14 @@ from io import BufferedReader
 from typing import NamedTuple, cast
 
 _LONGEST_LINE = 65_536
-# Read at once: with Python's 8 KB an answer of a few hundred takes three times as many calls.
+# The bytes of one read. With Python's default of 8 KB, an answer of a few hundred KB takes three times as many calls.
 _BUFFER = 65_536
-# DynamoDB answers with 1 MB of items at the most, or 16 MB for BatchGetItem, in a JSON that is little larger.
+# DynamoDB answers with at most 1 MB of items, or 16 MB for BatchGetItem. As JSON, they are a little larger.
 _LONGEST_BODY = 64_000_000
 
 
 class Broken(Exception):
-    """The connection ended before an answer. ``unanswered``: not a byte of one had come."""
+    """The connection ended before a whole answer. ``unanswered``: it worked before, but no byte of this answer came."""
 
     def __init__(self, why: str, *, unanswered: bool) -> None:
         self.unanswered = unanswered
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """A connection to one host. ``used`` tells whether it has answered before: then the other end may have closed it since."""
+    """A connection to one host. ``used``: it has had an answer before, so the other end may have closed it since."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
         self.used = False
@@ -80,9 +80,10 @@ class Connection:
         return not self._closing
 
     def quiet(self) -> bool:
-        """True if the other end is there and has sent nothing since its answer: more bytes would be taken for the next.
+        """True if the other end is there and has sent nothing since its answer.
 
-        Nothing waits: over TLS, what is read may be a ticket of the session, which is not an answer.
+        Further bytes would be taken for the next answer. The check does not wait. Over TLS, it may read a ticket of the
+        session, which is not an answer.
         """
         self._socket.settimeout(0)
         try:
@@ -99,7 +100,7 @@ class Connection:
             self._socket.settimeout(self._seconds)
 
     def close(self) -> None:
-        """Give it up."""
+        """Close the connection."""
         self._file.close()
         self._socket.close()
 
@@ -131,7 +132,7 @@ class Connection:
             length += size
             if length > _LONGEST_BODY:
                 raise ValueError("the answer is too long")
-        self._read_headers()  # what may follow the last chunk
+        self._read_headers()  # trailers may follow the last chunk
         return b"".join(chunks)
 
     def _read_exactly(self, size: int) -> bytes:

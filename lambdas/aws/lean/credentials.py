@@ -1,4 +1,4 @@
-"""Credentials as a Lambda function has them: from the environment or, under SnapStart, from the container endpoint."""
+"""The credentials of a Lambda function: from the environment or, under SnapStart, from the container endpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidetable.errors import TidetableError
 _EARLY = timedelta(minutes=5)
 _SECONDS = 2.0
 _RELATIVE = "http://169.254.170.2"
-# Besides a loopback address, what the container endpoint may be: those of ECS and EKS.
+# The hosts that a container endpoint without TLS may have: the addresses of ECS and EKS, and loopback addresses.
 _KNOWN = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost", "127.0.0.1", "::1"})
 
 
@@ -26,7 +26,7 @@ class NoCredentials(TidetableError):
 
 
 class Credentials(NamedTuple):
-    """An access key, its secret and, of a role, its session token."""
+    """An access key, its secret and, for a role, its session token."""
 
     key: str
     secret: str
@@ -41,7 +41,7 @@ class _Answer(msgspec.Struct, rename="pascal"):
 
 
 class Provider(msgspec.Struct):
-    """Finds credentials and keeps them while they last. ``fetch`` reads a URL with an authorization header."""
+    """Finds credentials and keeps them while they are valid. ``fetch`` reads a URL with an authorization header."""
 
     environment: Mapping[str, str]
     now: Callable[[], datetime]
@@ -87,7 +87,7 @@ class Provider(msgspec.Struct):
 
 
 def _fetch(url: str, token: str | None) -> bytes:
-    # Only a function without credentials in its environment needs it.
+    # Only a function without credentials in its environment needs this import.
     import urllib.request
 
     headers = {"Authorization": token} if token else {}

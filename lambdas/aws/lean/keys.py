@@ -15,14 +15,16 @@ from tidetable.credentials import KeyRecord
 
 
 class LeanKeys:
-    """The keys of a stage, to be read."""
+    """The keys of a stage, for the authorizer, which only reads them."""
 
     def __init__(self, client: LeanClient, table: str) -> None:
         self._client = client
         self._table = table
 
     def find(self, id: str) -> KeyRecord | None:
-        """A GetItem, consistent: half a read unit less would let a revoked key live for longer than is said."""
+        """A GetItem, consistent. An eventually consistent one would save half a read unit, but a revoked key could work
+        for longer than the documentation says.
+        """
         body: dict[str, Any] = {
             "TableName": self._table,
             "Key": {"pk": {"S": PARTITION}, "sk": {"S": id}},

@@ -59,9 +59,9 @@ class LeanNotes:
         self._table = table
 
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        """BatchWriteItem, 25 puts to a call, several under way at once; only what is throttled is sent again.
+        """BatchWriteItem, 25 puts per call, several calls under way at once. Only throttled puts are sent again.
 
-        Without an answer nothing is sent again: a caller waits, and can queue.
+        If a call gets no answer, nothing is sent again: a caller waits, and can queue the events.
         """
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
@@ -88,7 +88,7 @@ class LeanNotes:
         return left
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
-        """A Query for each suffix, side by side, to its end: 10,000 series of 40 bytes take 300 read units strongly."""
+        """Query every suffix to its end, all at once. Consistent, 10,000 series of 40 bytes take 300 read units."""
         series, units = list[str](), 0.0
         for page in self._read_pages(stream, period, consistent=consistent):
             series += [item.sk.S for item in page.Items]
@@ -121,7 +121,7 @@ class LeanNotes:
         return Request("Query", msgspec.json.encode(body), _FOUND)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
-        """Conditional DeleteItems, several under way at once: a note that was put again meanwhile stays."""
+        """Conditional DeleteItems, several under way at once: a note that was put again since ``before`` stays."""
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
             names = [item.sk.S for item in page.Items][: most - count]

@@ -1,4 +1,4 @@
-"""Reading over the lean client: what gives no answer is read again, as reading changes nothing."""
+"""Reads over the lean client: a read that gets no answer is repeated, because reading changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
 _ATTEMPTS = 3
-# BatchGetItem answers 16 MB at the most, and leaves the keys that the table's units did not cover: that is not a failure.
+# BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a
+# failure.
 _ROUNDS = 8
 _FIRST_PAUSE = 0.05
 _BROKEN = frozenset(
@@ -20,7 +21,7 @@ _BROKEN = frozenset(
 
 
 def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
-    """The replies to reads that are under way at once; what passes is read again a few times, with full jitter."""
+    """Send several reads at once. Reads whose failure may pass are repeated a few times, with full jitter."""
     replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
     for number, reply in _collect_replies(client, requests, lambda _: None, _ATTEMPTS):
         replies[number] = reply
@@ -30,9 +31,9 @@ def read_all(client: LeanClient, requests: Sequence[Request]) -> list[Reply]:
 def read_whole(
     client: LeanClient, requests: Sequence[Request], rest: Callable[[Any], Request | None]
 ) -> Iterator[Reply]:
-    """Read answers that may be partial: ``rest`` makes the request for the remainder. Each reply comes once, in no order.
+    """Read answers that may be partial: ``rest`` makes the request for the remainder. Replies come in any order.
 
-    The last is a Refused if something is still left out after all rounds.
+    The last reply is a Refused if something is still unread after all rounds.
     """
     return (reply for _, reply in _collect_replies(client, requests, rest, _ROUNDS))
 
@@ -46,7 +47,7 @@ def _collect_replies(
         replies = client.call_all([request for _, request, _ in waiting])
         again: list[tuple[int, Request, int]] = []
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
-            # A table that is throttled answers at once; one that is broken may take a time-out for each try.
+            # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer attempts.
             most = rounds if _is_throttled(reply) else _ATTEMPTS
             if _passes(reply) and turn < rounds and failures + 1 < most:
                 again.append((number, request, failures + 1))
@@ -75,7 +76,7 @@ def _passes(reply: Reply) -> bool:
 
 
 def decode_answer(reply: Reply, table: str) -> Any:
-    """The decoded answer, or its body; TableMissing or StoreUnavailable without an answer."""
+    """The decoded answer, or its body; TableMissing or StoreUnavailable after a refusal or without an answer."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable("no answer", reply.why)
     if not isinstance(reply, Refused):

@@ -1,8 +1,9 @@
 """The table of the rollups' edges and marks, over the lean client.
 
-All of a stream is one partition: ``pk`` is the stream, and ``sk`` one of ``mark#END#SECONDS``, ``edge#NAME#START``,
-``edge~noting`` and ``over#BUCKET#NAME``. Marks are found by the end of their bucket, so a Query reads the marks of a range, and
-beside them only those of the day after it. The notes of series have partitions of their own (``aws.lean.notes``).
+All items of a stream are in one partition: ``pk`` is the stream, and ``sk`` is one of ``mark#END#SECONDS``,
+``edge#NAME#START``, ``edge~noting`` and ``over#BUCKET#NAME``. A mark's key has the end of its bucket, so one Query
+reads the marks of a range; besides them, it only reads the marks of the day after the range. The notes of series have
+partitions of their own (``aws.lean.notes``).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tidetable.times import from_text, to_text
 _ROUNDS = 3
 _FIRST_PAUSE = 0.05
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
-# Behind the edges, so that one Query reads both.
+# This key sorts after the edges, so one Query reads both.
 _NOTING = "edge~noting"
-# ``every`` divides a day, so no mark is longer.
+# ``every`` divides a day, so no marked bucket is longer than a day.
 _LONGEST = timedelta(days=1)
-# Behind every text of a time, and of what follows it.
+# This text sorts after every time, and after everything that follows a time in a sort key.
 _BEHIND = "~"
 _LAST = datetime.max.replace(tzinfo=UTC) - _LONGEST
 
@@ -51,10 +52,11 @@ class LeanRollups(LeanNotes):
     """The edges, marks, overfull buckets and noted series of every stream, in one table."""
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
-        """Three Queries, strongly consistent. A mark has about 50 bytes: a read unit holds 80.
+        """Three Queries, strongly consistent. A mark has about 50 bytes, so a read unit reads 80 marks.
 
-        Their order matters. The marks come first: a mark is cleared when its bucket is computed under the edges of that moment,
-        so edges from before it would be wrong. The notes come last: a note is put before the edge passes its bucket.
+        The order of the Queries matters. Marks are read first: a mark is cleared when its bucket is computed under the
+        edges of that moment, so edges that were read earlier would be wrong. Overfull buckets are read last: such a
+        bucket is recorded before the edge passes it.
         """
         first, last, behind = "", _BEHIND, _BEHIND
         if span is not None:
@@ -78,7 +80,7 @@ class LeanRollups(LeanNotes):
         )
 
     def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
-        """The items of a stream between two sort keys, each with the parts of its sort key but for the first."""
+        """The items of a stream between two sort keys, with the fields of the sort key after its first field."""
         body: dict[str, Any] = {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -95,7 +97,9 @@ class LeanRollups(LeanNotes):
             body["ExclusiveStartKey"] = page.LastEvaluatedKey
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """A PutItem for each, several under way at once. What was refused by its condition is marked by a later writer."""
+        """One PutItem per bucket, several under way at once. If its condition refuses a put, a later writer has already
+        marked the bucket.
+        """
         requests = []
         for bucket in dict.fromkeys(buckets):
             item = {"at": {"N": str(at)}}
@@ -106,7 +110,10 @@ class LeanRollups(LeanNotes):
         self._mark(requests)
 
     def _mark(self, requests: Sequence[Request]) -> None:
-        """Send marks, and again what is throttled. Without an answer nothing is sent again: a caller waits, and can queue."""
+        """Send marks, and send throttled marks again.
+
+        If a mark gets no answer, nothing is sent again: a caller waits, and can queue the events.
+        """
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests)
             throttled = [_is_throttled(reply) for reply in replies]
@@ -129,7 +136,7 @@ class LeanRollups(LeanNotes):
         return self._change_once("DeleteItem", body)
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
-        """A conditional PutItem or, if the start moves, a transaction of that and a DeleteItem."""
+        """A conditional PutItem or, if the start moves, a transaction of a PutItem and a DeleteItem."""
         names = {"#sealed": "sealed", "#definition": "definition"}
         item = {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
         key = _make_edge_key(edge)
@@ -159,7 +166,7 @@ class LeanRollups(LeanNotes):
         self._repeat_change("DeleteItem", self._make_members(stream, _make_over_key(rollup, bucket)))
 
     def forget(self, stream: str, rollup: str) -> None:
-        """A DeleteItem for each, several under way at once; each may be repeated."""
+        """One DeleteItem per edge and overfull bucket, several under way at once; a DeleteItem may be repeated."""
         state = self.read_state(stream)
         keys = [_make_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
         keys += [_make_over_key(name, bucket) for name, bucket in state.over if name == rollup]
@@ -200,7 +207,7 @@ class LeanRollups(LeanNotes):
         return {"TableName": self._table, "Key": _make_key(stream, key)}
 
     def _change_once(self, operation: str, body: dict[str, Any]) -> bool:
-        """Send a change whose condition holds only once. Sent again, it would be refused by its own effect."""
+        """Send a change whose condition holds only once. A second request would be refused because of the first one."""
         (reply,) = self._client.call_all([_request(operation, body)])
         return self._holds(reply)
 

@@ -1,7 +1,7 @@
-"""The roots of Amazon Trust Services, in which the certificates of AWS's endpoints end.
+"""The root certificates of Amazon Trust Services, by which clients trust the certificates of AWS's endpoints.
 
-They are the five of https://www.amazontrust.com/repository/, of which AWS says that a client must trust all. To load them takes a
-fiftieth of the time of a whole bundle (20 ms in a cold start).
+They are the five roots of https://www.amazontrust.com/repository/. AWS says that a client must trust all five. Loading
+them takes a fiftieth of the time of loading a whole bundle (20 ms in a cold start).
 """
 
 AMAZON_ROOTS = """\

@@ -1,4 +1,4 @@
-"""Items of an answer with their data as JSON text: what a query passes through need not become Python's values on the way."""
+"""Render the data of an answer's items as JSON text, without Python values in between: queries only pass it through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Text(msgspec.Struct, gc=False):
 
 
 class PlainItem(msgspec.Struct, gc=False):
-    """An item as far as a plain event has it, its data as it came; any of the others says that there is more to it."""
+    """An item of a plain event, with its data undecoded. An item with one of the other attributes is not plain."""
 
     sk: _Text
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -27,7 +27,7 @@ class PlainItem(msgspec.Struct, gc=False):
 
 
 def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
-    """The data of some items as JSON; None if one of them is more than a plain event."""
+    """The data of some items as JSON; None if one of the items is not a plain event."""
     for item in items:
         if item.z is not None or item.out is not None or item.cold is not None or item.version is not None:
             return None
@@ -46,7 +46,7 @@ def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
 
 
 class _Map(msgspec.Struct, gc=False):
-    """Data; somebody else's may be no map."""
+    """An item's data. If another program wrote the item, the data may not be a map."""
 
     M: dict[str, dict[str, Any]] | None = None
 
@@ -56,16 +56,17 @@ _OPEN = '{"M":'
 
 
 def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
-    """The texts of flat data, of all items at once; None if any is not flat, or not there.
+    """Render flat data of all items at once; None if an item has no data, or data that is not flat.
 
-    Without escaped quotes every quote is one of the JSON's own, and what stands between them cannot be taken for anything else.
+    It also returns None if a text has an escaped quote. Without escaped quotes, every quote belongs to the JSON itself,
+    so a text between quotes cannot be mistaken for JSON.
     """
     if not datas:
         return []
     text = b"\n".join(datas).decode()
     if "\\" in text and '\\"' in text:
         return None
-    # Of what follows a value's opening, the first quote and brace are its end, whatever texts and names have besides.
+    # After the opening of a value, the first quote with a brace ends the value, whatever texts and names contain.
     before, *numbers = text.split('{"N":"')
     text = "".join([before, *[piece.replace('"}', "", 1) for piece in numbers]])
     before, *strings = text.split('{"S":"')
@@ -74,17 +75,18 @@ def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
         text = text.replace('{"BOOL":true}', "true").replace('{"BOOL":false}', "false")
     if '{"NULL":' in text:
         text = text.replace('{"NULL":true}', "null")
-    # Each has two of its own, of itself and of its map: a third is of a list, a map, a set, or in a text.
+    # An item's data still has two opening braces: its own and its map's. A third brace belongs to a list, a map or a
+    # set, or is in a text.
     if text.count("{") != 2 * len(datas):
         return None
-    # Neither JSON nor its texts have a line's end in them, so what stands around it is never a text's.
+    # Neither this JSON nor a text in it contains a line feed, so a match around a line feed is never inside a text.
     texts = text[len(_OPEN) : -1].split(f"}}\n{_OPEN}")
-    # Data that is missing, or no map, is no text of its own: other braces may have stood for its two.
+    # Data that is missing or not a map makes no text here; braces of other data may have made up the number above.
     return texts if len(texts) == len(datas) and text.startswith(_OPEN) else None
 
 
 def render_object(values: Mapping[str, Mapping[str, Any]]) -> str:
-    """A map of attribute values as JSON, numbers as DynamoDB has them."""
+    """A map of attribute values as JSON; numbers keep DynamoDB's spelling."""
     fields = [
         NAMED[name] + _render_value(letter, inner) for name, value in values.items() for letter, inner in value.items()
     ]

@@ -32,14 +32,16 @@ class LeanStore:
         self._catalog_table = catalog_table
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, up to 25 to a call and one table to a call: a missing table refuses its whole batch, not others'."""
+        """Try every put once, up to 25 puts per call, all to one table: if a table is missing, DynamoDB refuses a whole
+        call, and that must not affect the puts of other tables.
+        """
         requests = list(make_requests(puts))
         total = Written()
         replies = self._client.call_all([Request("BatchWriteItem", body, answers.WROTE) for _, body in requests])
         mixed: list[Put] = []
         for (batch, _), reply in zip(requests, replies, strict=True):
             if len(batch) > 1 and isinstance(reply, Refused) and reply.code == COLLECTION_FULL:
-                # The refusal does not name the item collection that is full, and the others are to be written.
+                # The refusal does not name the full item collection. The other puts of the batch must still be written.
                 mixed += batch
             else:
                 _account(batch, reply, total)
@@ -50,7 +52,7 @@ class LeanStore:
         return total
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
-        """PutItem for each, several under way at once."""
+        """One PutItem per put, several under way at once."""
         total = Written()
         replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.decode_put) for put in puts])
         for put, reply in zip(puts, replies, strict=True):
@@ -61,7 +63,7 @@ class LeanStore:
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """TransactWriteItems, which the archive's change of the entry's state can only precede or follow."""
+        """TransactWriteItems. With ``entry``, the archive can change its state only before or after the transaction."""
         actions = [put_text(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
@@ -89,7 +91,7 @@ class LeanStore:
         )
 
     def _read_present(self, put: Put, refused: Refused) -> Item:
-        """Read the item that is there instead: DynamoDB shows it with its refusal, if the engine can."""
+        """Read the present item, which made the condition fail. The refusal contains it, if the engine can do that."""
         try:
             shown = answers.GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
@@ -110,12 +112,12 @@ class LeanStore:
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """One Query call for each, several under way at once; a page may end before its limit at DynamoDB's 1 MB."""
+        """One Query per read, several under way at once. A page ends at its limit or at DynamoDB's 1 MB."""
         requests = [
             Request(
                 "Query",
                 msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
-                # At once, while others are under way: then one answer at a time is in memory.
+                # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
                 partial(answers.page_of, read.keys, texts=texts),
             )
             for read in reads
@@ -138,7 +140,7 @@ class LeanStore:
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """BatchGetItem, as many keys at a time as 16 MB may hold."""
+        """BatchGetItem, with at most ``GET_CHUNKS`` keys per call, so that their chunks fit into 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
@@ -167,7 +169,7 @@ def _page(reply: Reply, table: str) -> Page | None:
 
 
 def _account(batch: list[Put], reply: Reply, total: Written) -> None:
-    """Add the outcome of a batch, or of one put. A put without an answer may be written: to write it again is harmless."""
+    """Add the outcome of some puts. A put without an answer counts as unwritten: to write it twice is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch
         return
