@@ -137,8 +137,8 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     estimated = Estimate()
     segments = []
     for scan in plan.scans:
-        # The cells of a rollup are always read strongly consistent: the state that was read must not be newer than a
-        # cell.
+        # Cells of a rollup are always read strongly consistent: otherwise a cell could be older than the rollup's
+        # state.
         consistent = query.consistent or scan.entry.stream != query.stream
         segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
     filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
