@@ -235,7 +235,7 @@ def find_span(entry: Entry) -> int:
 
 
 def list_filters(scan: Scan, query: Query | None) -> list[str]:
-    """The parameters that are applied as filters after reading: events may be read in vain. Rankings have no ``query``."""
+    """The parameters that filter events after reading, so that some are read in vain. A ranking has no ``query``."""
     times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
     names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
     return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
