@@ -27,11 +27,11 @@ from tidetable.times import from_text, to_text
 
 # The number of events or cells that are read at a time.
 _AT_ONCE = 5_000
-# A gap of this kind is a period that never had a table, so it never had an event.
+# The reason of a gap that is a period without a table: it never had one, so it never had an event.
 _NEVER = "no table"
-# Gaps of these kinds never close, unless somebody restores them.
+# The reasons of gaps that never close, unless somebody restores the period.
 _GONE = ("deleted", "archive expired")
-# A gap of this kind is a period that is partitioned by series.
+# The reason of a gap that is a period that is partitioned by series.
 _BY_SERIES = "no index"
 # The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5

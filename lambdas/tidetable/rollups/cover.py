@@ -111,7 +111,7 @@ def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterat
 
 
 def join(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order; spans that touch each other are joined."""
+    """The spans in order. Spans that touch or overlap are joined."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
@@ -122,13 +122,13 @@ def join(spans: Iterable[Span]) -> list[Span]:
 
 
 def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
-    """The parts that are in both lists of spans."""
+    """The spans of time that both lists cover."""
     pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
     return sorted((start, end) for start, end in pairs if start < end)
 
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
-    """The parts of the spans that are in no hole; the holes are in order and do not overlap."""
+    """What remains of the spans without the holes. The holes must be in order and must not overlap."""
     remainder: list[Span] = []
     for start, end in spans:
         at = start

@@ -18,7 +18,7 @@ class Unfinished(TidetableError):
 
 
 class Superseded(TidetableError):
-    """Another run changed the rollups meanwhile; this one stops."""
+    """Another run changed the rollups meanwhile; this run stops."""
 
 
 class Services(msgspec.Struct, frozen=True):
