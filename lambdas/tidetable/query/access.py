@@ -12,7 +12,8 @@ from tidetable.keys import WHOLE, Index, Layout
 from tidetable.keys.hierarchy import join_levels, make_level, make_text_level
 from tidetable.keys.index import MAX_VALUE_BYTES
 
-# AWS bills at least half a unit per range. So if a query names many values, they are not ranges but a filter.
+# The most ranges for the values that a query names. AWS bills at least half a unit per range, so more values are a
+# filter.
 MAX_PARTITIONS = 200
 # The most heads (beginnings of sort keys) in an index that is sorted by levels: each head is one range per partition.
 MAX_HEADS = 30
@@ -62,8 +63,8 @@ def choose_access(
     if readable and share < GATHERED_SHARE:
         ways = [way for way in ways if not way.gathers]
     if ways:
-        # The way with the fewest conditions left to check. If several are equal, a global index comes first: it has
-        # fewer partitions than a local index, which has one per bucket.
+        # Prefer a way that need not gather, then the fewest conditions left to check. Of equal ways, a global index
+        # comes first: it has fewer partitions than a local index, which has one per bucket.
         return min(ways, key=lambda way: (way.gathers, len(way.conditions)))
     if by_series and not names.series:
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
@@ -101,7 +102,7 @@ def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
     for index in indexes:
         if not index.levels:
             continue
-        # The partitions of a local index are the table's, which the planner knows.
+        # A local index has the partitions of its table. The planner finds them.
         way = Access(index, (), conditions) if index.local else _find_by_value(index, conditions)
         named_heads = None if way is None else _find_heads(index.levels, conditions)
         if way is None or named_heads is None:

@@ -69,7 +69,7 @@ class Seal(msgspec.Struct, frozen=True):
 
 
 def refuse_long(cursor: Cursor) -> None:
-    """Raise ProblemError if the query's cursors would be too long for the gateway."""
+    """Raise ProblemError if a query's cursors would be too long for the gateway. ``cursor`` has a bare position."""
     size = len(msgspec.msgpack.encode(cursor))
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES

@@ -76,7 +76,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         return {field.partition(".")[0] for field in self.fields}
 
     def show(self, data: JsonObject) -> JsonObject:
-        """The part of an event's data that is shown."""
+        """The data of an event that is shown."""
         if ALL in self.fields:
             return data
         if self.fields:
@@ -203,7 +203,7 @@ class Cost(msgspec.Struct):
     def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int = GET_ITEMS) -> None:
         """Add the cost of fetching items by their keys, ``most`` per request. A missing item has the size 0."""
         self.requests += -(-len(sizes) // most)
-        # AWS: each 4 KB of each item cost half a unit, or a whole unit if the read is strongly consistent. A missing
+        # AWS: each 4 KB of each item costs half a unit, or a whole unit if the read is strongly consistent. A missing
         # item costs as much as the smallest item.
         self.units += sum(max(-(-size // 4096), 1) for size in sizes) / (1 if consistent else 2)
 

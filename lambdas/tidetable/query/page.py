@@ -161,7 +161,7 @@ class Table(Answer):
         return [encode_json(row).decode() for row in self.rows]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_rows  # only its callers wait for it
+        from tidetable.query.typed import type_rows  # imported only when it is needed
 
         return type_rows(self.rows, self.columns, self.kinds, self.declared)
 
@@ -189,7 +189,7 @@ class Events(Answer):
         return [text for rows in self.rows for text in rows.texts.split_pieces()]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_events  # only its callers wait for it
+        from tidetable.query.typed import type_events  # imported only when it is needed
 
         return type_events(self.joined(), self.declared, self.projection)
 

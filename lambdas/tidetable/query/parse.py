@@ -27,7 +27,7 @@ FORMAT = ("format", "flat", "escape")
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
-# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+# AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
 

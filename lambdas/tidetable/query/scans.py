@@ -29,7 +29,7 @@ Source = Literal["table", "index", "replica", "archive"]  # of an answer's event
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A span of the range that has no table (not yet, or no more), or in which a pack or an event's data is damaged."""
+    """A span of a range that has no table (not yet, or not any more), a damaged pack, or damaged data of an event."""
 
     start: datetime
     end: datetime
@@ -196,7 +196,10 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
     def of(
         cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
     ) -> PackScan:
-        """The scan of the packs that may hold events of ``[start, end)``. Bounds of places are optional."""
+        """The scan of the packs that may hold events of ``[start, end)``.
+
+        Without ``low`` and ``high`` the scan has all of these events.
+        """
         keys = KeyRange(entry.table, "", *find_key_range(start, end, find_span(entry)))
         low, high = low or entry.layout.edge(start), high or entry.layout.edge(end)
         suffixes = range(entry.layout.shards)

@@ -53,7 +53,7 @@ def count_events(page: Page) -> int:
 
 
 def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
-    """The part of a scan's range in which a damaged pack may have held events; None if there is no such part."""
+    """The gap in a scan's range where a damaged pack may have held events; None if it cannot have held any there."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
@@ -64,9 +64,10 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
 
 
 class PackWalk:
-    """One pass over a scan's packs. A pack is opened only when it is needed; the next page, when the last is used up.
+    """One pass over a scan's packs. A pack is opened only when it is needed.
 
-    ``note_damaged`` is called with each damaged pack that may have held events of the scan.
+    The next page is read only when the last page is used up. ``note_damaged`` is called with each damaged pack that may
+    have held events of the scan.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ MAX_CONDITIONS = 10
 # Each value may be compared as text, as a number and as a boolean. AWS: IN takes at most 100 operands.
 MAX_VALUES = 30
 MAX_VALUE_BYTES = 1024
-# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+# AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_BYTES = 2048
 # AWS: a path has at most 32 names, and `data` is the first. An expression has at most 4 KB.
 MAX_DEPTH = 31

@@ -54,8 +54,8 @@ class Aggregate(Table):
     def first(self, count: int) -> Aggregate | None:
         """The page cut to the rows of its first steps. A step is never divided between pages.
 
-        None with ``top``; ProblemError with a fill that makes steps depend on earlier steps: then all steps are on one
-        page.
+        None with ``top``, or if the first step does not fit. ProblemError if steps are filled from earlier steps: then
+        all steps must be on one page.
         """
         step = self.rows[count]["start"]
         rows = [row for row in self.rows[:count] if row["start"] < step]

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class NameRecord:
-    """A name or value, and when it was seen (as text). An event is at most ``first_within`` away from ``first``."""
+    """A name or value, when it was seen (as text), and how far its events may be from these times (``..._within``)."""
 
     value: Any
     first: str

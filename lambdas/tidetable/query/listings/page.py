@@ -28,7 +28,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(slots=True, kw_only=True)
 class Listed(Table):
-    """A page of names or values; ``places`` are their places."""
+    """A page of names or values. ``places`` are the places of its rows in the order of the listing."""
 
     listing: Listing
     reader: Reader

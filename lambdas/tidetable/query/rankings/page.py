@@ -36,7 +36,7 @@ class Top(Table):
         return ["rank", "value", "series", "time", "id", "ref"]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_events  # only its callers wait for it
+        from tidetable.query.typed import type_events  # imported only when it is needed
 
         return type_events(self.joined(), self.declared, self.ranking.projection, ranked=True)
 
