@@ -30,7 +30,7 @@ MAX_SERIES = 100
 
 
 class Latest(msgspec.Struct):
-    """The latest events, by series. Tables were searched back to the instant ``searched``; None if there is no table.
+    """The latest events, by series. Tables were searched back to ``searched``; None if no table was searched.
 
     For each series in ``damaged``, a damaged pack may have held a later event.
     """

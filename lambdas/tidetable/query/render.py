@@ -169,7 +169,7 @@ def _render_csv(answer: Answer, *, escape: bool) -> str:
 
 
 def _escape_cell(value: Any) -> str:
-    """A cell that no spreadsheet executes: a text that would be a formula gets an apostrophe before it. Numbers stay."""
+    """A cell that no spreadsheet executes: an apostrophe precedes a text that would be a formula. Numbers stay."""
     text = _render_text(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"
