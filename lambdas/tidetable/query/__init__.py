@@ -1,7 +1,7 @@
 """Queries: from a query string to ordered events, across suffixes, buckets, periods and archives.
 
-The way of a query is parse, plan, scan (with merge and hydrate), page, render; ``model.py`` has its types. Rankings and
-aggregates are packages of their own within, imported when they are needed.
+The steps of a query are parse, plan, scan (with merge and hydrate), page, render; ``model.py`` has its types. Rankings,
+aggregates and listings are packages inside this package, and are imported when they are needed.
 """
 
 from tidetable.query.confine import confine_event, confine_parameters, confine_query

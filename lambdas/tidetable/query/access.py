@@ -1,4 +1,4 @@
-"""How a query reads a period: through its table, an index, or a read replica."""
+"""How a query reads a period: through its table, an index or a read replica."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from tidetable.keys import WHOLE, Index, Layout
 from tidetable.keys.hierarchy import join_levels, make_level, make_text_level
 from tidetable.keys.index import MAX_VALUE_BYTES
 
-# AWS bills half a unit for each range at the least: a query that names many values names them to a filter instead.
+# The most ranges for the values that a query names. AWS bills at least half a unit per range, so more values are a
+# filter.
 MAX_PARTITIONS = 200
-# So many beginnings of sort keys of an index that is sorted by levels: each is a range in every partition.
+# The most heads (beginnings of sort keys) in an index that is sorted by levels: each head is one range per partition.
 MAX_HEADS = 30
 
 
-# A gathered range has its value's events of the whole bucket, series or period; a table is read only as far as a query's range
-# goes. Which share of the events has a value nobody has counted: it is taken for a tenth.
+# A gathered range has all events of its value in a whole bucket, series or period. A table is read only in the query's
+# range of time. Nobody has counted how many events have a value: a tenth is assumed.
 GATHERED_SHARE = 0.1
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The way into a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
+    """A way to read a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
-    ``conditions`` are those that must still be checked after reading. ``heads`` are the beginnings of the sort keys of an index
-    that is sorted by levels. The events of a head are in the order of time, unless the way ``gathers``: then the heads do
-    not name all levels, and a query that needs an order must read all of a range.
+    ``conditions`` must still be checked after reading. ``heads`` are the beginnings of sort keys in an index that is
+    sorted by levels. If the heads name all levels, the events of one head are in the order of time. If they do not, the
+    way ``gathers``: a query that needs the order of time must read a range to its end.
     """
 
     index: Index | None
@@ -41,13 +42,14 @@ class Access(msgspec.Struct, frozen=True):
 def choose_access(
     layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
 ) -> Access | None:
-    """The cheapest way into a period that is not a scan; None if there is none.
+    """Choose the cheapest way to read a period without a scan of it; None if there is none.
 
-    A table partitioned by series is read by series, if any are named; else by the index over the fields of its conditions; a
-    table partitioned by time as it is. DynamoDB reads global indexes eventually, so a ``consistent`` query takes none; a query
-    of ``low`` priority takes the read replica where it would take the table. A local index is the table's own partitions, in an
-    order that answers a condition. ``share`` is the part of a bucket, or of a period without buckets, that the query reads:
-    of a small share a table costs less than a range that must be gathered.
+    A table that is partitioned by series is read by the named series; without named series, by an index over the fields
+    of the conditions. A table that is partitioned by time can always be read. DynamoDB reads global indexes eventually,
+    so a ``consistent`` query uses none. A query of ``low`` priority uses the read replica instead of the table. A local
+    index has the table's own partitions, in an order that answers a condition. ``share`` is the fraction of a bucket
+    (of a period, if there are no buckets) that the query reads: for a small share the table costs less than a range
+    that must be gathered.
     """
     by_series = layout.partition_by == "series"
     readable = not by_series or bool(names.series)
@@ -61,7 +63,8 @@ def choose_access(
     if readable and share < GATHERED_SHARE:
         ways = [way for way in ways if not way.gathers]
     if ways:
-        # The way that answers most. Of several a global index has fewer partitions than the buckets of a local one.
+        # Prefer a way that need not gather, then the fewest conditions left to check. Of equal ways, a global index
+        # comes first: it has fewer partitions than a local index, which has one per bucket.
         return min(ways, key=lambda way: (way.gathers, len(way.conditions)))
     if by_series and not names.series:
         whole = next((index for index in layout.indexes if index.timely and index.partition_by == WHOLE), None)
@@ -70,7 +73,7 @@ def choose_access(
 
 
 def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """The indexes whose partition key the conditions name by equality; indexes that also name a kind come first."""
+    """The ways through indexes whose partition key the conditions name by equality; indexes with a kind come first."""
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
             way = _find_by_value(index, conditions)
@@ -79,32 +82,33 @@ def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -
 
 
 def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
-    """The way by equality of what a global index is partitioned by; None if the conditions do not name it."""
+    """The way through a global index by an equality on its partition key; None if no condition is such an equality."""
     if index.partition_by == WHOLE:
         return Access(index, [index.logical(WHOLE)], conditions)
     used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
     kind = used[0].texts()[0] if len(used) > 1 else ""
     partitions = name_partitions(index, used[-1].texts(), kind) if used else []
-    # A value by itself is always looked for in an index, however many suffixes that has.
+    # A single value is always searched in the index, however many suffixes the index has.
     if not used or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
         return None
-    # A number in another form than its usual one is also looked for where text of that form is.
+    # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1, which may hold
+    # the text 1. So a condition with such a number is checked again.
     implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
     return Access(index, partitions, tuple(other for other in conditions if other not in implied))
 
 
 def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """The indexes, sorted by levels, whose first level the conditions name."""
+    """The ways through the indexes that are sorted by levels, if the conditions name at least the first level."""
     for index in indexes:
         if not index.levels:
             continue
-        # The partitions of a local index are the table's, which the planner knows.
+        # A local index has the partitions of its table. The planner finds them.
         way = Access(index, (), conditions) if index.local else _find_by_value(index, conditions)
         named_heads = None if way is None else _find_heads(index.levels, conditions)
         if way is None or named_heads is None:
             continue
         heads, implied, whole = named_heads
-        # A number stands for the text of its digits, too: that is two heads, and never too many.
+        # A number may also stand for the text of its digits. That gives two heads, which are never too many.
         if len(heads) > MAX_HEADS or len(heads) * len(way.partitions) * index.shards > max(
             MAX_PARTITIONS, 2 * index.shards
         ):
@@ -116,9 +120,9 @@ def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
 def _find_heads(
     levels: Sequence[str], conditions: tuple[Condition, ...]
 ) -> tuple[list[str], set[Condition], bool] | None:
-    """The beginnings of sort keys that the conditions name, which of them they imply, and whether they name every level.
+    """The heads that the conditions give, the conditions that these heads imply, and whether all levels are named.
 
-    None if they name not even the first level: the key cannot be searched by a later one.
+    None if the conditions do not name the first level: a sort key cannot be searched by a later level alone.
     """
     heads, implied = [""], set[Condition]()
     for field in levels:
@@ -138,7 +142,7 @@ def _find_heads(
 
 
 def make_levels(condition: Condition) -> list[str]:
-    """The levels of the values that meet a condition of equality: the text, and what else the text may stand for."""
+    """The levels of the values that meet an equality: each text, and the number or boolean that it may stand for."""
     levels: list[str] = []
     for text in condition.values:
         levels.append(make_text_level(text))
@@ -148,7 +152,7 @@ def make_levels(condition: Condition) -> list[str]:
 
 
 def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
-    """The conditions that an index answers, the condition on the value last; empty if it cannot answer the query."""
+    """The conditions that an index answers, with the condition on the value last; empty if the index cannot be used."""
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
     kind = equal.get(index.kind)
@@ -159,13 +163,13 @@ def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
 
 
 def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
-    """The logical partitions of some values. A value that is too long for a key has none: no event in the index has it."""
+    """The logical partitions of some values. A value too long for a key has none, because no indexed event has it."""
     partitions = [index.logical(value, kind) for value in values]
     return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 
 def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
-    """The setting, such as an index, that would answer a query without series in a stream partitioned by series."""
+    """The setting, such as an index, that a stream partitioned by series needs to answer a query without series."""
     if layout.pack is not None:
         return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
     table = f"[[streams.{stream}.index]]"

@@ -1,4 +1,4 @@
-"""The pages of archived periods, whose readers are functions of their own."""
+"""The pages of archived periods. A separate Lambda function reads the archive."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.model import RESERVE, Remaining
 
-# So many archives are read at once: each is a function of its own, with pyarrow to load.
+# The most archives that are read in parallel: each runs in its own function, which must load pyarrow.
 ARCHIVES = 2
 
 
 def read_archive_pages(
     keys: ArchiveRange, layout: Layout, read: Callable[[ArchiveRange], ArchivePage | None]
 ) -> Iterator[tuple[ArchivePage | None, str | None]]:
-    """The pages of a range, each with the sort key (of ``layout``) up to which it was read.
+    """The pages of a range, each with the sort key (of ``layout``) up to which the range was read.
 
-    None stands for a page that ``read`` did not get in time; it is the last.
+    If ``read`` does not get a page in time, None stands for that page, and no page follows.
     """
     more = True
     while more:
@@ -37,7 +37,7 @@ def read_archive_pages(
 
 
 def wait_for_page(reading: Future[ArchivePage], remaining: Remaining) -> ArchivePage | None:
-    """A page that is being read; None if it does not come in time: its reader may have to start first."""
+    """Wait for a page that is being read. None if it does not come in time: its function may have a cold start."""
     try:
         return reading.result(timeout=max(remaining() - RESERVE, 0.1))
     except TimeoutError:

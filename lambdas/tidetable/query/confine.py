@@ -1,4 +1,4 @@
-"""Queries of a key with a series prefix: each route reads those series alone, or refuses."""
+"""Queries with a key that has a series prefix: each route reads only series with this prefix, or refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 
 def _confine_names(parameters: Parameters, access: Access) -> Parameters:
-    """``series`` and ``series:prefix`` within the prefix; where there is neither, the prefix is added."""
+    """Check that ``series`` and ``series:prefix`` are within the key's prefix. Without both, add the prefix."""
     for series in parameters.get("series", ()):
         if not access.covers(series):
             raise forbid_series(access, f"series={series[:64]}")
@@ -23,18 +23,18 @@ def _confine_names(parameters: Parameters, access: Access) -> Parameters:
 
 
 def _confine_prefix(name: str, parameters: Parameters, access: Access) -> Parameters:
-    """A parameter that is a prefix of series, narrowed to those of the key."""
+    """Narrow a parameter that is a prefix of series to the key's prefix."""
     narrowed = []
     for value in parameters.get(name, [""]):
         if not (access.covers(value) or access.series_prefix.startswith(value)):
             raise forbid_series(access, f"{name}={value[:64]}")
         narrowed.append(value if access.covers(value) else access.series_prefix)
-    # A cursor says the prefix itself, and ``confine_query`` looks at that.
+    # A cursor holds the prefix itself, and ``confine_query`` checks it.
     return parameters if "cursor" in parameters and name not in parameters else {**parameters, name: narrowed}
 
 
 def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
-    """``series`` alone, which must be named."""
+    """Check that each ``series`` is within the key's prefix. The route itself requires ``series``."""
     for series in parameters.get("series", ()):
         if not access.covers(series):
             raise forbid_series(access, f"series={series[:64]}")
@@ -49,8 +49,9 @@ def _keep(parameters: Parameters, _: Access) -> Parameters:
     return parameters
 
 
-# How each route keeps to a series prefix. A route that is not here is refused to keys with a prefix: a new route must be
-# thought about first. The route of one event compares the event's own series.
+# How each route confines a request to a series prefix. Keys with a prefix cannot use a route that is not listed here,
+# so a new route is refused until somebody has decided how to confine it. The route of one event checks the event's own
+# series.
 _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams": _keep,
     "/v1/streams/{stream}/events": _confine_names,
@@ -59,12 +60,12 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/aggregate": _confine_names,
     "/v1/streams/{stream}/series": _confine_listing,
 }
-# They say nothing of any series.
+# The answers of these routes say nothing about any series.
 _WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})
 
 
 def confine_parameters(route: str, parameters: Parameters, access: Access) -> Parameters:
-    """The parameters of a request as the key may ask them; ProblemError 403 where that is another question."""
+    """Confine the parameters of a request to the key's prefix. ProblemError 403 if that would change the question."""
     if not access.series_prefix or route in _WHOLE:
         return parameters
     if "explain" in parameters:
@@ -76,10 +77,10 @@ def confine_parameters(route: str, parameters: Parameters, access: Access) -> Pa
 
 
 def confine_query(query: Selection, access: Access) -> None:
-    """ProblemError 403 unless the query is of the key's series alone. A cursor may be that of another key's query."""
+    """Raise ProblemError 403 unless the query reads only the key's series. A cursor may come from another key."""
     if not access.series_prefix:
         return
-    # A query of a form that has no names is refused, too.
+    # A kind of query that has no names is refused, too.
     names = getattr(query, "names", None)
     if not isinstance(names, Names) or not _covers(access, names):
         raise forbid_series(access, "the query names other series")
@@ -90,6 +91,6 @@ def _covers(access: Access, names: Names) -> bool:
 
 
 def confine_event(event: Mapping[str, Any], access: Access) -> None:
-    """ProblemError 403 unless the event is of the key's series."""
+    """Raise ProblemError 403 unless the event's series has the key's prefix."""
     if not access.covers(str(event["series"])):
         raise forbid_series(access, "this event is of another series")

@@ -1,7 +1,7 @@
 """Cursors: a query and the position where its page ended. A cursor is signed, so only a cursor of an answer is accepted.
 
-A cursor is MessagePack, because JSON would write a control character in six bytes. In MessagePack a name takes no more room than
-it has bytes.
+A cursor is MessagePack, because JSON would write a control character in six bytes. MessagePack writes each byte of a
+name as one byte.
 
 The query's edges are instants, so ``-15m`` means the same on every page. A position is an event's own time, series and id (a
 ranking adds the number, an aggregate has the start of a step). Each period's layout turns it into keys, so a cursor stays valid
@@ -24,8 +24,8 @@ from tidetable.problems import refuse, refuse_parameter
 
 _VERSION = 4
 _MAC_BYTES = 16
-# AWS: API Gateway takes 10,240 bytes of request line and headers. A cursor takes four thirds of its content, and a position in it
-# up to 1,000 bytes: so much of a query leaves 2 KB for the rest of the request.
+# AWS: API Gateway takes at most 10,240 bytes of request line and headers. A cursor takes four thirds of its content
+# (Base64), and the position in it up to 1,000 bytes. A query of this size leaves 2 KB for the rest of the request.
 MAX_QUERY_BYTES = 5_000
 _INVALID = "this is not a cursor: use one that the API answered, whole and unchanged"
 
@@ -53,14 +53,14 @@ class Seal(msgspec.Struct, frozen=True):
         return urlsafe_b64encode(self._compute_mac(payload) + payload).decode().rstrip("=")
 
     def open(self, text: str, kind: type[_Kind]) -> _Kind:
-        """Read what ``seal`` wrote; InvalidCursor if it is anything else."""
+        """Read a text that ``seal`` wrote. Raises InvalidCursor for any other text."""
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             if not compare_digest(raw[:_MAC_BYTES], self._compute_mac(raw[_MAC_BYTES:])):
                 raise InvalidCursor(_INVALID)
             return msgspec.msgpack.decode(raw[_MAC_BYTES:], type=kind)
         except ValueError as error:
-            # Also one that another version of this code signed.
+            # This includes a cursor that another version of this code signed.
             raise InvalidCursor(_INVALID) from error
 
     def _compute_mac(self, payload: bytes) -> bytes:
@@ -69,7 +69,7 @@ class Seal(msgspec.Struct, frozen=True):
 
 
 def refuse_long(cursor: Cursor) -> None:
-    """ProblemError if the query's cursors would be too long for the gateway; ``cursor`` is one without a position."""
+    """Raise ProblemError if a query's cursors would be too long for the gateway. ``cursor`` has a bare position."""
     size = len(msgspec.msgpack.encode(cursor))
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES
@@ -89,9 +89,10 @@ def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
 
 
 def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> None:
-    """ProblemError for parameters beside a cursor that differ from its query; ``repeats`` says whether a parameter repeats it.
+    """Raise ProblemError if parameters beside a cursor differ from the cursor's query.
 
-    A cursor holds the query and a position. Only the parameters of a single page, such as ``limit``, may differ.
+    ``repeats`` says for each parameter whether it repeats the query. A cursor holds the query and a position, so only
+    the parameters of a single page, such as ``limit``, may differ.
     """
     changed = [name for name in parameters if name not in _OF_PAGES and not repeats.get(name, False)]
     if changed:

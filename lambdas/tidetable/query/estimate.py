@@ -1,7 +1,7 @@
-"""Estimating a query: about how many read units and requests it takes, without reading anything.
+"""Estimate a query: about how many read units and requests it takes, without reading anything.
 
-The events of a period are taken as evenly spread over its time and its suffixes, at the sizes of tables
-and indexes that DynamoDB counts about every six hours. The estimate says how many it has not counted yet.
+The estimate assumes that the events of a period are evenly spread over its time and its suffixes. DynamoDB counts the
+sizes of tables and indexes about every six hours. The estimate says how many of them DynamoDB has not counted yet.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
 from tidetable.query.settle import count_first_packs
 
-# AWS: a read unit is 4 KB, half of it if the read need not be consistent; a page ends at 1 MB.
+# AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
 _UNIT, _PAGE = 4096, 1024 * 1024
 _USUAL_BYTES = 1024.0
-# How many events a pack holds nobody has counted. Compressed they take 10 to 50 bytes each (docs/decisions/0050).
+# Nobody has counted the events in packs. A compressed event takes 10 to 50 bytes (docs/decisions/0050).
 _PACKED_BYTES = 25.0
-# Of how many series a table holds events nobody has counted.
+# Nobody has counted the series in a table: this share of its events is assumed for one series.
 _SERIES_SHARE = 0.01
-# So many pages are followed one by one; the others are taken to cost as much.
+# The most pages that are followed one by one. The other pages are assumed to cost as much as these.
 _FOLLOWED = 100
 
 
@@ -44,7 +44,7 @@ class Spent(msgspec.Struct):
         self.requests += requests
 
     def raise_to(self, other: Spent) -> None:
-        """Be no less than another."""
+        """Raise each figure to the other's figure if that is greater."""
         self.units, self.requests = max(self.units, other.units), max(self.requests, other.requests)
 
     def document(self) -> dict[str, Any]:
@@ -54,8 +54,9 @@ class Spent(msgspec.Struct):
 class Estimate(msgspec.Struct):
     """Read units and requests of a page and of all pages, and how many pages there are.
 
-    ``unknown`` are tables and indexes that DynamoDB has not counted yet, ``guessed`` scans of a series or a value whose share
-    nobody has counted, or of packs, whose events nobody has counted.
+    ``unknown`` counts the scans of tables and indexes that DynamoDB has not counted yet. ``guessed`` counts the scans
+    that rest on a guess: scans of a series or a value (nobody has counted its share), and of packs (nobody has counted
+    their events).
     """
 
     page: Spent = msgspec.field(default_factory=Spent)
@@ -67,7 +68,7 @@ class Estimate(msgspec.Struct):
     def add_scan(
         self, scan: Scan, table: Table | None, now: datetime, *, consistent: bool = False, count: int = 0
     ) -> _Segment:
-        """What a scan holds; what is guessed of that is noted. A reader asks for ``count`` events at a time, 0 for all."""
+        """Estimate what a scan holds, and count guesses. A query reads ``count`` events at a time; 0 means all."""
         events, size = _estimate_density(scan, table, now)
         if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
@@ -87,7 +88,7 @@ class Estimate(msgspec.Struct):
 
 
 class _Segment(msgspec.Struct):
-    """A scan with the events that it is taken to hold, of so many bytes each, evenly in all of its ranges."""
+    """A scan with the number of events that it is assumed to hold, each of ``size`` bytes, evenly in all its ranges."""
 
     scan: Scan
     table: Table | None
@@ -98,13 +99,13 @@ class _Segment(msgspec.Struct):
     first_packs: int = 0
 
     def cost(self, events: float, shown: float) -> tuple[float, float]:
-        """Read units and requests of reading so many of its events, of which so many are shown."""
+        """Read units and requests of reading ``events`` of its events; ``shown`` of them are shown."""
         if isinstance(self.scan, ArchiveScan):
-            # A read of an archive costs no units.
+            # Reading an archive costs no read units.
             return 0.0, 1
         each = events / self.ranges
         if isinstance(self.scan, PackScan) and each and self.table is not None and self.table.item_count:
-            # Packs are read whole, and the events of one are settled by the next.
+            # A pack is always read completely, and one more pack is read to settle the events of the last.
             pack = max(self.table.size_bytes / self.table.item_count / self.size, 1.0)
             each = min((ceil(each / pack) + 1) * pack, max(self.events / self.ranges, each))
             units, requests = self._estimate_packs(each, pack)
@@ -114,7 +115,10 @@ class _Segment(msgspec.Struct):
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
     def _estimate_packs(self, events: float, pack: float) -> tuple[float, float]:
-        """Of one range with so many events per pack. The first request takes few packs, and the next one the others."""
+        """Read units and requests of reading ``events`` of one range, with ``pack`` events per pack.
+
+        The first request reads few packs, and the second request the others.
+        """
         first = min(events, self.first_packs * pack) if self.first_packs else events
         costs = [
             _estimate_cost(part, self.size, consistent=self.consistent)
@@ -125,15 +129,16 @@ class _Segment(msgspec.Struct):
 
 
 def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
-    """About what a query costs that asks for ``count`` events at a time: its first page, and all pages.
+    """Estimate the cost of a query that reads ``count`` events at a time: of its first page, and of all pages.
 
-    How much a filter lets through nobody knows: the first page is estimated as if it were nothing, all pages as if it were
-    everything.
+    Nobody knows how many events pass a filter. The estimate of the first page assumes that none pass, the estimate of
+    all pages that all pass.
     """
     estimated = Estimate()
     segments = []
     for scan in plan.scans:
-        # The cells of a rollup are read strongly consistent, whatever the query is: a mark of its state may be newer than a cell.
+        # Cells of a rollup are always read strongly consistent: otherwise a cell could be older than the rollup's
+        # state.
         consistent = query.consistent or scan.entry.stream != query.stream
         segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
     filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
@@ -154,8 +159,8 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
 
 
 def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
-    """The costs of the pages of a walk over some scans, which are begun one, then two, then four at a time on each page."""
-    # How much of the segment under way earlier pages took.
+    """The costs of the pages of a walk over some scans. Each page begins one scan, then two at a time, then four."""
+    # The number of the current segment, and how many of its events earlier pages took.
     current, done = 0, 0.0
     while current < len(segments):
         page, wanted = Spent(), float(query.limit)
@@ -163,10 +168,10 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
         while number < len(segments) and wanted > 0:
             for place, segment in enumerate(segments[number : number + ahead], number):
                 events = segment.events - (done if place == current else 0.0)
-                # A page looks for one event more than it shows.
+                # A page reads one event more than it shows.
                 each = min(events / segment.ranges, share(max(ceil(wanted) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
-                    # Each page reads all of it again.
+                    # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
                 shown = min(events, max(wanted, 0.0))
                 page.add(*segment.cost(each * segment.ranges, shown))
@@ -180,7 +185,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
 def estimate_top(
     plan: Plan, limit: int, tables: Mapping[str, Table | None], now: datetime, *, consistent: bool = False
 ) -> Estimate:
-    """About what the first of a ranking cost: a few of each range, all at once, and then a few more of some."""
+    """Estimate the cost of a ranking: a few items of each range at once, and then some more of a few ranges."""
     estimated = Estimate()
     segments = [
         estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent) for scan in plan.scans
@@ -191,7 +196,7 @@ def estimate_top(
         if not (isinstance(scan, ArchiveScan) or scan.count):
             continue
         times = not isinstance(scan, ArchiveScan) and scan.keys.times is not None
-        # How much a filter lets through nobody knows: it is estimated as if it were nothing.
+        # Nobody knows how many events pass a filter: the estimate assumes that none pass.
         whole = bool(times or scan.conditions)
         each = segment.events if whole else min(segment.events, segment.ranges * share(limit + 1, ranges))
         estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
@@ -202,13 +207,13 @@ def estimate_top(
 
 
 def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
-    """How many events a scan holds if they are evenly spread, and the bytes of each, if they have been counted."""
+    """How many evenly spread events a scan holds, and the bytes of one event; None if they are not counted yet."""
     period = scan.entry.period
-    # Of the period under way only what has passed has events.
+    # The current period has events only in the time that has passed.
     passed = min(period.end, now) - period.start
     share_of_time = max(0.0, (min(scan.end, now) - scan.start) / passed) if passed > timedelta(0) else 1.0
     if isinstance(scan, GatherScan):
-        # It reads the values of its whole bucket or period.
+        # The scan reads all events of its values in the whole bucket or period.
         whole = timedelta(seconds=scan.entry.layout.bucket) if scan.index.local and scan.entry.layout.bucket else passed
         share_of_time = min(whole / passed, 1.0) if passed > timedelta(0) else 1.0
     if isinstance(scan, ArchiveScan):
@@ -221,16 +226,17 @@ def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[f
     if scan.index_name is not None:
         count, size = table.index_sizes.get(scan.index_name, (count, size))
     if not count:
-        # It is empty, or has not been counted yet: an index is counted apart from its table.
+        # The index is empty, or not counted yet: DynamoDB counts an index separately from its table.
         return 0.0, None
     return count * share_of_time * _share_of(scan), size / count
 
 
 def _share_of(scan: LiveScan) -> float:
-    """Which share of a table's or an index's events a scan is taken to hold, besides its time.
+    """The share of a table's or an index's events that a scan is assumed to hold, apart from its share of the time.
 
-    Nobody has counted the values of an index: one value may be all that the index holds, which DynamoDB counts, and is
-    taken for that, the most that it can be. Of a table's series there is no such bound below the whole table.
+    Nobody has counted the values of an index. One value may be all that the index holds, so that upper bound is
+    assumed: DynamoDB counts the index as a whole. For the series of a table, the only such bound would be the whole
+    table.
     """
     layout = scan.entry.layout
     if isinstance(scan, IndexScan) and not scan.index.local:
@@ -247,7 +253,7 @@ def _share_of(scan: LiveScan) -> float:
 
 
 def _is_guess(scan: Scan) -> bool:
-    """Whether a scan is of some series, of some values of an index, or of packs."""
+    """Whether the estimate of a scan is a guess: it reads some series, some values of an index, or packs."""
     if isinstance(scan, PackScan):
         return True
     if isinstance(scan, IndexScan):
@@ -256,12 +262,12 @@ def _is_guess(scan: Scan) -> bool:
 
 
 def _is_filtered(scan: Scan) -> bool:
-    """Whether an archive's reader leaves out events of its range."""
+    """Whether a scan is of an archive, and its reader filters the events of the range."""
     return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
 def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
-    """Read units and requests of fetching events from the table that an index does not hold whole."""
+    """Read units and requests of fetching events from the table, because the index does not hold all of their data."""
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
@@ -269,7 +275,7 @@ def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consist
 
 
 def _estimate_cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:
-    """Read units and requests of one range that so many events are read of."""
+    """Read units and requests of reading ``events`` events of one range, each of ``size`` bytes."""
     read = events * size
     units = max(1, ceil(read / _UNIT)) / (1 if consistent else 2)
     return units, max(1, ceil(read / _PAGE))

@@ -1,4 +1,4 @@
-"""The use case of a query: a page of events, and what it would cost."""
+"""The use case of a query: answer a page of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidetable.query.scans import find_visible_gaps
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
-    """Answer a page: scans are read until it is full, the time is up or the plan ends."""
+    """Answer a page: read scans until the page is full, the time is up or the plan ends."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Events:
         plan = plan_query(query, entries)
@@ -44,14 +44,14 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 def _fill_page(
     page: EventsPage, scanner: Scanner, batches: Iterable[Batch], query: Query, reader: Reader, remaining: Remaining
 ) -> Position | None:
-    """Fill a page; the position where the next begins, None at the end of the range."""
+    """Fill a page; returns the position where the next page begins, None at the end of the range."""
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
         for rows in _make_rows(batch, query, reader, scanner.cost):
             if not page.take(rows):
                 return page.position
-        # An event with its versions may be more than the limit, all by itself.
+        # A single event with its versions may exceed the limit.
         scanner.demand.count = max(query.limit + 1 - page.count, 1)
         if batch.reached is not None and remaining() < RESERVE:
             return batch.reached
@@ -64,7 +64,7 @@ def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, co
     if isinstance(batch, ArchiveBatch):
         yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
     elif projection.versions and entry.layout.versioned:
-        # Row by row, as a page that is full must fetch no more versions.
+        # Row by row, because a full page must not fetch more versions.
         items = batch.columns.items()
         for row in make_rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
             yield Rows.of_rows([row], entry, projection)

@@ -1,4 +1,4 @@
-"""Explains a query without reading: which tables and ranges it would read, and about how much."""
+"""Explain a query without reading: which tables and ranges it would read, and about how much."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, IndexScan, PackScan, Plan, Scan, list_filters
 from tidetable.times import to_text
 
-# A year of small buckets has more scans than an answer has room for.
+# The most scans that are shown: a year of small buckets has more scans than fit into an answer.
 MAX_SHOWN = 500
-# More events than there are.
+# A number that is greater than any number of events.
 _EVERYTHING = 10**9
 
 
@@ -37,9 +37,9 @@ def explain_query(
     whole: bool = False,
     plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """What a query would read, and about how much; with ``whole``, of a query that reads its range to the end.
+    """Describe what a query would read, and about how much. With ``whole`` the query reads its range to the end.
 
-    ``plan`` replaces the plan that would read the query's events.
+    ``plan`` is used instead of the plan that reads the query's events.
     """
     entries = reader.catalog.entries(stream.name, query.start, None)
     plan = plan or plan_query(query, entries)
@@ -69,9 +69,9 @@ def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table
 
 
 def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated: Estimate) -> dict[str, Any]:
-    """A plan: its scans, each with the filters applied after reading, and what they are estimated to cost.
+    """Show a plan: its scans, each with the filters that are applied after reading, and the estimated cost.
 
-    A scan that ``unpacks`` applies its filters to the events of whole packs, when those are unpacked.
+    A scan that ``unpacks`` applies its filters to the events of packs, after it has unpacked them.
     """
     scans = iter(plan.scans)
     return {
@@ -84,10 +84,11 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
 
 
 def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[str, Any]:
-    """Since when tables have an index, for each index of the stream that a table of a range ending at ``end`` lacks.
+    """For each index of the stream that a table in the range lacks: the instant from which on tables have it.
 
-    ``entries`` are the periods from the range on. An index comes with the tables that are made after it was configured, so the
-    instant is the start of a period; None if no table has it yet. The older tables answer by themselves, as far as they can.
+    ``entries`` are the periods from the start of the range on; the range ends at ``end``. Only tables that are made
+    after an index was configured have it, so the instant is the start of a period; None if no table has it yet. Queries
+    read the older tables without the index, as far as that is possible.
     """
     periods = sorted(entries, key=lambda entry: entry.period.start)
     starts: dict[str, str | None] = {}
@@ -100,7 +101,7 @@ def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[
 
 
 def show_names(names: Names) -> dict[str, Any]:
-    """Conditions on names as a plan shows them: a series alone by itself, several as a list."""
+    """Conditions on names as a plan shows them: a single series as a text, several series as a list."""
     series = list(names.series)
     shown: dict[str, Any] = {"series": series if len(series) > 1 else series[0] if series else None}
     more = {"series:prefix": names.series_prefix, "id": list(names.ids), "id:prefix": names.id_prefix}

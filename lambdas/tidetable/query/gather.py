@@ -1,7 +1,8 @@
-"""Gathering: the events of key ranges that are not in the order of time, in that order.
+"""Gather events: read key ranges that are not in the order of time, and return their events in that order.
 
-The ranges are read to their end, and only the nearest events are kept, as many as a process holds. If there are more, the ranges
-are read again for those that follow. So the memory is bounded, and the order is exact.
+The ranges are read to their end. Only the nearest events (the first in the order of the answer) are kept, up to a limit
+of bytes. If there are more events, the ranges are read again for the events that follow. So the memory is bounded and
+the order is exact.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tidetable.query.merge import Fetch, Merged, Placed
 from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
-# So many bytes of items are kept at once. As objects of Python they take several times as much.
+# The most bytes of items that are kept at once. As objects of Python, items take several times these bytes.
 KEPT_BYTES = 16 * 1024 * 1024
 # AWS: a page of a query ends at 1 MB, whatever its limit.
 PAGE_ITEMS = 10_000
@@ -39,9 +40,9 @@ def gather(
     ascending: bool,
     check_time: Callable[[], None],
 ) -> Iterator[Merged]:
-    """The events of a scan in the order of the answer, from the first pages of its ranges on.
+    """The events of a scan in the order of the answer. ``pages`` are the first pages of its ranges.
 
-    ``check_time`` is called before each round of pages, and raises if there is no time for another.
+    ``check_time`` is called before each further round of pages, and raises if there is no time for it.
     """
     after = scan.after
     while True:
@@ -70,7 +71,7 @@ def gather(
 
 
 def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
-    """The items of a page with their places; without those that the query's names exclude."""
+    """The items of a page that meet the query's names, each with its place."""
     levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.names
     for item in page.items:
         pk, sk = item["pk"], item["sk"]
@@ -79,9 +80,10 @@ def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]
 
 
 class Nearest:
-    """The first events in the order of an answer, as many as ``KEPT_BYTES`` hold, and at least the first.
+    """The first events in the order of an answer, up to ``KEPT_BYTES``, and always at least one.
 
-    ``cut`` says that there are more. An event may come twice, under two values, until the index has removed the former.
+    ``cut`` says that there are more events. An event may come twice, under two values, until the index has removed the
+    old value.
     """
 
     def __init__(self, *, ascending: bool) -> None:
@@ -116,7 +118,7 @@ class Nearest:
         return place < other if self._ascending else place > other
 
     def _cut(self) -> None:
-        """Leave out the farthest events, so that the others fit. It is done rarely: half of all that is kept goes at once."""
+        """Drop the farthest events until the others fit. ``add`` waits for twice the limit, so that this is rare."""
         ordered, size, count = self._order_events(), 0, 0
         for entry in ordered:
             size += self._entries[entry[1], entry[2]][1]

@@ -1,4 +1,4 @@
-"""One event by its ref."""
+"""Get one event by its ref."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_
 from tidetable.times import MOMENT, from_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
-# So many earlier versions are read for one answer.
+# The most earlier versions that are read for one answer.
 MAX_VERSIONS = 1_000
 MAX_NUMBER = 999_999_999
 
@@ -35,10 +35,11 @@ MAX_NUMBER = 999_999_999
 def get_event(
     stream: Stream, text: str, reader: Reader, parameters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
-    """The document of a ref's event, from its table or from the archive, or of its ``version`` of that number.
+    """The document of a ref's event, from its table or its archive. With ``version`` it is the version of that number.
 
-    With ``versions`` those before it are beside it, latest first, as many as an answer holds; ``versions_left_out`` counts the
-    others, and so is the number of the latest of them. ProblemError 400 or 404 says what is wrong.
+    With ``versions=all`` the document also has the earlier versions, the latest first, as many as an answer holds.
+    ``versions_left_out`` counts the others; it is also the number of the latest version that was left out. ProblemError
+    400 or 404 says what is wrong.
     """
     values = read_single(parameters or {}, KNOWN, where=False)
     projection, version = parse_projection(stream, values), _parse_version(stream, values)
@@ -75,7 +76,7 @@ def get_event(
 
 @contextmanager
 def _refuse_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[None]:
-    """ProblemError if a reader cannot read the table of an event: its origin may have the event."""
+    """Raise ProblemError if a reader has no copy of the event's table: the origin may have the event."""
     if reader.copies is None:
         yield
         return
@@ -90,7 +91,7 @@ def _refuse_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[No
 
 
 def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:
-    """The version by its number, of which 1 is the oldest."""
+    """The number of the version that is asked for; 1 is the oldest version."""
     if "version" in values:
         refuse_versions(stream)
     return parse_count(values, "version", MAX_NUMBER)
@@ -109,7 +110,7 @@ def _read(
         return None
     keys = list_earlier_keys(item) if entry.layout.versioned else []
     if version is not None and version != len(keys) + 1:
-        # Latest first: the last key is that of version 1.
+        # The keys are latest first: the last key is the key of version 1.
         number = len(keys) - version
         item = store.get_many(entry.table, [keys[number]]).get(keys[number]) if number >= 0 else None
         if item is None:
@@ -124,9 +125,10 @@ def _read(
 
 
 def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection, *, consistent: bool) -> Row | None:
-    """An event of a table with packs: by one GetItem if the pack of the ref is there and holds it.
+    """Read an event of a table with packs, by one GetItem if the pack that the ref names exists and holds the event.
 
-    Otherwise, and if it must be the copy that counts, it is looked for where any copy can be: a restored table has other packs.
+    Otherwise every pack that can hold a copy of the event is searched, because a restored table has other packs. A
+    ``consistent`` read always does this, because it must find the copy that counts.
     """
     layout, store, compressor = entry.layout, reader.store, reader.unpacker.compressor
     names = _read_names(entry, ref)
@@ -163,7 +165,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
 
 
 def _read_names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
-    """The time, series and id that a ref says; None if no event has such a key."""
+    """The time, series and id in a ref; None if no event can have such a key."""
     try:
         time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
         return from_text(time), series, id
@@ -174,13 +176,13 @@ def _read_names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
 def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
     """The row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
-    # The answer of one event does not say what it took.
+    # The answer for one event does not report its cost.
     complete_rows([row], reader.unpacker, projection, Cost())
     return row
 
 
 def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
-    """The earlier versions of these keys, each made whole only when it is taken; None for a version that is gone."""
+    """The earlier versions with these keys, each completed only when it is taken; None for a version that is gone."""
     items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
         yield _make_whole_row(items[key], row.entry, reader, projection) if key in items else None
@@ -197,7 +199,7 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
     keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
     page = reader.archive.read(keys, limit=100, ascending=True)
     rows = make_archive_rows(page.events, page.versions, entry)
-    # The ref of an event that was in a pack names that pack.
+    # The ref of an event that was in a pack names the pack, so its key is not the key of the archived row.
     packed = entry.layout.pack is not None
     row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key or packed), None)
     if row is None or (version is not None and _read_number(row) != version):
@@ -210,5 +212,5 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
 
 
 def _read_number(row: Row) -> int:
-    """An archived event's version; an event of a period that keeps none has one alone."""
+    """The number of an archived event's version; 1 if the period keeps no versions."""
     return 1 if row.version is None else row.version.number

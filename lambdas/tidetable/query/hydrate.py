@@ -1,6 +1,6 @@
-"""Hydrating: what the index lacks, the conditions that DynamoDB could not see, the data kept elsewhere, and earlier versions.
+"""Hydrate items: add what an index lacks, data stored elsewhere and versions; check what DynamoDB could not filter.
 
-Every use case of the read side takes its items through here, and each of these is written once.
+Every use case of the read side passes its items through this module, so that each of these steps is written once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidetable.values import count_item_bytes
 def read_base_items(
     items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost, *, consistent: bool = False
 ) -> list[Item]:
-    """The items of an index as the table holds them, but for those that have gone, or are elsewhere in the index by now."""
+    """Read items of an index from its table, without items that are deleted or have another key in the index now."""
     index = scan.index
     index_keys = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
     if not index_keys:
@@ -37,7 +37,7 @@ def read_base_items(
 def _fetch_items(
     store: EventStore, table: str, keys: Sequence[Key], cost: Cost, *, consistent: bool = True
 ) -> Mapping[Key, Item]:
-    """The items of these keys as far as they are there; what they take is added to the cost."""
+    """Fetch the items with these keys, as far as they exist, and add the read units to the cost."""
     items = store.get_many(table, keys, consistent=consistent)
     cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
     return items
@@ -51,12 +51,12 @@ def match_conditions(
     fields: Sequence[str] = (),
     note_lost: Callable[[Item], None] = lambda _: None,
 ) -> Columns:
-    """The events that meet the scan's conditions, with ``fields`` of their data, if any are named.
+    """The events that meet the scan's conditions, with only ``fields`` of their data, if any fields are named.
 
     ``note_lost`` is called with the item of each event whose data is needed and is missing or damaged.
 
-    DynamoDB has filtered plain events that are items of their own. It cannot filter by data that is compressed, kept elsewhere
-    or in a pack. The contents of the answer are all text, or all items.
+    DynamoDB has already filtered plain events that have an item each. It cannot filter by data that is compressed,
+    stored elsewhere or in a pack. The contents of the returned columns are either all text or all items.
     """
     filtered, narrowed = not isinstance(scan, PackScan), bool(scan.conditions or fields)
     if (filtered or not narrowed) and set(map(type, columns.contents)) <= {str}:
@@ -73,7 +73,7 @@ def match_conditions(
         )
     if filtered or fields:
         return Columns.of([item for item in items if _meets(scan, item)])
-    # The events of packs stay text, as far as they are.
+    # Events of packs that are text stay text.
     return columns.where([_meets(scan, item) for item in items])
 
 
@@ -85,7 +85,10 @@ def _match_packed(
     fields: Sequence[str],
     note_lost: Callable[[Item], None],
 ) -> Iterator[Item]:
-    """The items that meet the conditions; whole, if their fields are needed, and else as they came."""
+    """The items that meet the conditions, with ``fields`` of their data, if any are named.
+
+    Without ``fields``, an item with data outside of it is returned as it came.
+    """
     wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
     cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
     for number in wholes.missing:
@@ -107,9 +110,9 @@ def _meets(scan: LiveScan, item: Item) -> bool:
 
 
 def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection, cost: Cost) -> list[str]:
-    """Give rows, and their earlier versions, all of their data; returns the losses: whose data is missing or damaged, and why.
+    """Give rows and their earlier versions all of their data; returns which data is missing or damaged, and why.
 
-    The rows of these events are marked. What the chunks take is added to the cost.
+    A row that lost data is marked as incomplete. The read units of chunks are added to the cost.
     """
     losses: list[str] = []
     partial: defaultdict[str, list[Row]] = defaultdict(list)
@@ -129,10 +132,10 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
 def make_rows_with_versions(
     items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker, cost: Cost
 ) -> Iterator[Row]:
-    """The row of each item, in order, with its earlier versions, latest first; ``left_out`` counts those that no answer holds.
+    """The row of each item, in order, with its earlier versions, the latest first. ``left_out`` counts the others.
 
-    An event may have any number of versions, and each up to 100 KB in its item. So versions are fetched a batch at a time, and
-    none beyond what an answer holds: a page that is full fetches nothing more, whatever the rest of its range has.
+    An event may have any number of versions, each with up to 100 KB in its item. So versions are fetched in batches,
+    and only as many as an answer holds: when a page is full, no more versions are fetched.
     """
     for group in _group_items(items):
         if len(group) == 1 and _count_earlier(group[0]) > GET_ITEMS:
@@ -170,9 +173,10 @@ def _fetch_versions(
 
 
 def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], projection: Projection) -> None:
-    """Give a row as many of its earlier versions as an answer holds beside it; None stands for a version that is gone.
+    """Give a row the earlier versions that fit into an answer with it. In ``versions``, None is a version that is gone.
 
-    ``left_out`` counts the others of all ``keys``, which no ``versions`` are read of beyond the first that does not fit.
+    ``keys`` are the keys of all earlier versions. ``left_out`` counts the keys of versions that do not fit: reading
+    stops at the first of them.
     """
     room, earlier, number = Room(), list[Row](), -1
     room.take(row.measure_own_size(projection))
@@ -186,7 +190,7 @@ def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], 
 
 
 def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Items that have a batch of earlier versions together, or one item that has more by itself."""
+    """Group items so that the earlier versions of a group fit into one batch. An item with more versions is alone."""
     group: list[Item] = []
     count = 0
     for item in items:

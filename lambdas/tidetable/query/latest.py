@@ -1,4 +1,4 @@
-"""The latest event of each of some series, without a scan: from the newest table backwards, until each has one."""
+"""Find the latest event of each named series, without a scan: from the newest table backwards, until all are found."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MAX_SERIES = 100
 
 
 class Latest(msgspec.Struct):
-    """The latest events, by series; tables were searched back to ``searched``, None if there is no table.
+    """The latest events, by series. Tables were searched back to ``searched``; None if no table was searched.
 
-    Of the series in ``damaged`` a damaged pack was met, which may have held a later event.
+    For each series in ``damaged``, a damaged pack may have held a later event.
     """
 
     series: Sequence[str]
@@ -62,7 +62,7 @@ def find_latest(
     now: datetime,
     remaining: Remaining,
 ) -> Latest:
-    """The latest event of each series of the request, up to the newest time that the stream accepts; archives are not searched.
+    """Find the latest event of each series of the request, up to ``ahead`` from now. Archives are not searched.
 
     ProblemError says what to change.
     """
@@ -76,7 +76,7 @@ def find_latest(
     for entry in _walk_backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
-            # An older period would answer an event that need not be the latest.
+            # This table has no copy here, and an older table might answer an event that is not the latest.
             raise reader.copies.missing(entry)
         if not missing or not entry.live or entry.layout.partition_by != "series" or remaining() < RESERVE:
             break
@@ -88,7 +88,7 @@ def find_latest(
 
 
 def _walk_backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
-    """The stream's entries from the newest on; periods older than its retention are listed only if the search gets so far."""
+    """The stream's entries, newest first. Periods beyond the retention are listed only if the search gets that far."""
     newest = now + stream.ahead
     edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
     seen: set[str] = set()
@@ -112,7 +112,7 @@ def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
 def _search(
     entry: Entry, names: Sequence[str], latest: Latest, projection: Projection, reader: Reader, *, consistent: bool
 ) -> list[Row]:
-    """The latest events that a period has of some series."""
+    """The latest event of each of some series in a period."""
     find = _find if entry.layout.pack is None else _find_packed
     items = find(entry, names, latest, reader, consistent=consistent)
     rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
@@ -127,13 +127,13 @@ def _search(
 
 
 def _pass_gone(entry: Entry, reader: Reader) -> None:
-    """A table that goes at this moment takes its events with it; ProblemError in a reader, whose origin may have them still."""
+    """Accept that a table was just deleted with its events. In a reader, raise ProblemError: the origin may have it."""
     if reader.copies is not None:
         raise reader.copies.missing(entry)
 
 
 def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool) -> list[Item]:
-    """The latest items of some series: one of each suffix is read, all at once."""
+    """The latest items of some series: one item per suffix is read, all in parallel."""
     layout, period = entry.layout, entry.period
     low, high = layout.edge(period.start), layout.edge(period.end)
     ranges = [
@@ -156,7 +156,7 @@ def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *,
 def _find_packed(
     entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
 ) -> Iterator[Item]:
-    """The latest events of some series out of packs: the newest packs of each suffix are read, all at once."""
+    """The latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
     start, end = entry.period.start, entry.period.end
     scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
 

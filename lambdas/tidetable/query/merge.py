@@ -1,7 +1,7 @@
-"""Merges the ranges of a scan. They are read side by side, and items are handed on in order up to where all were read.
+"""Merge the ranges of a scan. They are read in parallel, and items are returned in order up to where all were read.
 
-Each page has its even share of the events that are still wanted, and a little more: a page of a hundred over sixteen suffixes
-reads eight of each, and then a few more of those that had more than their share.
+Each range is asked for an even share of the wanted events, and a little more. A page of a hundred events over sixteen
+suffixes reads eight events of each suffix, and then a few more of the suffixes that had more than their share.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from tidetable.events import Item
 from tidetable.keys.hierarchy import skip_levels
 from tidetable.ports import KeyRange, Page, RangeRead
 
-# A query costs half a unit at the least, which is four events of 1 KB.
+# A query costs at least half a unit, and reads up to four events of 1 KB for that.
 _LEAST = 4
-# An item among those of its scan: its sort key there, then as in ``Columns`` its partition key, its sort key in the table and
-# its content. It is a plain tuple, because zip makes those from columns without a call for each.
+# An item of a scan: its sort key in the order of the scan, then, as in ``Columns``, its partition key, its sort key in
+# the table and its content. It is a plain tuple, because zip makes tuples from columns without a call per item.
 Placed = tuple[Any, str, str, str | Item]
 
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
 
 def share(count: int, ranges: int) -> int:
-    """How many items to read of each range, if ``count`` wanted items are spread over the ranges by chance."""
+    """How many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
     mean = count / ranges
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
 
 
 class _Range(msgspec.Struct):
-    """A range that is being read: the items that wait to be handed on, and where it goes on.
+    """A range that is being read: ``keys`` where reading continues, and the items that wait to be returned.
 
-    ``attribute`` holds the sort key. A range ``of_series`` is of one series among several, whose sort keys do not name it. The
-    order of a range is what follows so many ``levels`` in its sort keys.
+    ``attribute`` is the name of the attribute with the sort key. A range ``of_series`` belongs to one series among
+    several: its sort keys do not name the series. If sort keys begin with ``levels``, the order follows the rest of the
+    sort key.
     """
 
     keys: KeyRange
@@ -63,25 +64,25 @@ class _Range(msgspec.Struct):
             self.waiting += zip(order, pks, sks, contents, strict=True)
             after = keys[-1]
         if page.last is not None:
-            # A filter may have left out what was read last.
+            # A filter may have dropped the item that was read last, so the page's own last key counts.
             after = page.last[self.attribute]
         if after is not None:
             self.edge = self._find_place(after)
             self.keys = replace(self.keys, after=after)
 
     def _find_place(self, key: str) -> str:
-        """A sort key of the range as it is in the order of all ranges."""
+        """The place of a sort key of this range in the order of all ranges."""
         if self.levels:
             return skip_levels(key, self.levels)
         return self._order_across(key) if self.of_series else key
 
     def _order_across(self, sk: str) -> str:
-        """A sort key of a table that is partitioned by series as it is in the order of all series."""
+        """The place of a sort key in the order of all series, for a table that is partitioned by series."""
         stamp, _, id = sk.rpartition("#")
         return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
     def take_up_to(self, edge: str | None, *, ascending: bool) -> list[Placed]:
-        """The items that may be handed on, because no other range can have an item before them."""
+        """Remove and return the waiting items up to ``edge``: no other range can still have an item before them."""
         if edge is None:
             ready, self.waiting = self.waiting, []
             return ready
@@ -92,14 +93,14 @@ class _Range(msgspec.Struct):
 
 
 class Merged(NamedTuple):
-    """Items in order, and the sort key up to which everything was read; None if that is the end."""
+    """Items in order, and the sort key up to which everything was read; None if everything was read to the end."""
 
     entries: list[Placed]
     edge: str | None
 
 
 class Demand(msgspec.Struct):
-    """How many events are still wanted, and whether a filter lets only an unknown share of them through."""
+    """How many events are still wanted, and whether there is a filter, which an unknown share of the events passes."""
 
     count: int
     filtered: bool
@@ -120,10 +121,10 @@ def merge_ranges(
     of_series: bool = False,
     next_limit: Callable[[int, int, int], int] | None = None,
 ) -> Iterator[Merged]:
-    """The items of some ranges in order, some at a time, from their first pages on; more is read only when those are used up.
+    """The items of some ranges in order, some at a time. ``pages`` are the first pages; more are read when needed.
 
-    ``next_limit`` says how many items to read next of a range: by how many were read last, how many wait, and how many ranges are
-    read. Without it that follows from ``demand``.
+    ``next_limit`` says how many items of a range to read next. Its arguments are the limit of the last read, the number
+    of waiting items, and the number of ranges to read. Without ``next_limit`` the number follows from ``demand``.
     """
     ranges = [
         _Range(
@@ -145,7 +146,7 @@ def merge_ranges(
             yield Merged(_sort_runs(ranges, edge, ascending=ascending), edge)
         if not unread:
             return
-        # The ranges that the others wait for: at least the range whose edge it was.
+        # The ranges for which the others wait. The range that had the edge is always among them.
         due = [reading for reading in unread if not reading.waiting]
         waiting = sum(len(reading.waiting) for reading in ranges)
         for reading in due:
@@ -159,7 +160,7 @@ def merge_ranges(
 
 
 def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
-    """How many items to read beyond those that wait. With a filter twice as many each time, because few events may pass it."""
+    """How many items to read next. With a filter, twice as many each time, because few events may pass it."""
     return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
 
 
@@ -167,5 +168,5 @@ def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -
     runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
     if len(runs) == 1:
         return runs[0]
-    # Sorting sorted runs is what Python's sort is best at.
+    # Python's sort is very fast for runs that are sorted already.
     return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)

@@ -1,4 +1,4 @@
-"""The types of the read side: the query, the position where a page ends, the cost, and what reading needs.
+"""The types of the read side: the query, the position where a page ends, the cost, and the services that reading needs.
 
 Parameters become a ``Query``. The planner makes it a ``Plan`` of scans (``scans.py``). Scans give rows (``rows.py``), which
 fill a page.
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from tidetable.rollups.definition import Rolled
 
 ALL = "*"
-# Seconds kept for merging and encoding.
+# Seconds of a request that are kept for merging and encoding.
 RESERVE = 3.0
-# Events, or cells, that aggregates and listings read at a time.
+# The number of events or cells that aggregates and listings read at a time.
 AT_ONCE = 5_000
 Remaining = Callable[[], float]  # how many seconds are left for the request
 
 
 class Position(NamedTuple):
-    """A position in the order of events. Without series and id it is the bare instant: before every event of that time."""
+    """A position in the order of events. Without series and id it is a bare instant, before all events of its time."""
 
     time: datetime
     series: str = ""
@@ -42,8 +42,8 @@ class Position(NamedTuple):
 class Projection(msgspec.Struct, frozen=True, array_like=True):
     """The data and the versions of an event that an answer shows.
 
-    ``fields`` are paths within ``data``; without them all fields are shown but the ``cold`` ones. ``only_fields``: show nothing
-    of ``data`` but ``fields``, even when ``fields`` is empty.
+    ``fields`` are paths within ``data``. If there are none, all fields are shown except the ``cold`` fields. With
+    ``only_fields``, only ``fields`` are shown, even when ``fields`` is empty.
     """
 
     fields: tuple[str, ...] = ()
@@ -52,12 +52,12 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     cold: frozenset[str] = frozenset()
 
     def of(self, stream: Stream) -> Projection:
-        """The projection in answers about a stream, which says the cold fields."""
+        """The projection with the cold fields of a stream's configuration."""
         return msgspec.structs.replace(self, cold=frozenset(stream.cold))
 
     @property
     def bare(self) -> Projection:
-        """The projection as a cursor holds it: the configuration says which fields are cold."""
+        """The projection as a cursor holds it: without the cold fields, which the configuration says."""
         return msgspec.structs.replace(self, cold=frozenset())
 
     @property
@@ -76,7 +76,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         return {field.partition(".")[0] for field in self.fields}
 
     def show(self, data: JsonObject) -> JsonObject:
-        """The part of an event's data that is shown."""
+        """The data of an event that is shown."""
         if ALL in self.fields:
             return data
         if self.fields:
@@ -108,8 +108,9 @@ EVERYTHING = Projection()
 class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     """Events of a stream in ``[start, end)`` whose series and ids meet ``names``, newest first unless ``ascending``.
 
-    ``after`` is where an earlier page ended; events meet all ``conditions``. ``projection`` says what of the events is shown,
-    ``consistent`` that everything acknowledged before is among them, ``low_priority`` that a read replica may answer.
+    The events meet all ``conditions``. ``after`` is the position where an earlier page ended. ``projection`` says which
+    of their data is shown. With ``consistent`` the answer has every event that was acknowledged before the query. With
+    ``low_priority`` a read replica may answer.
     """
 
     stream: str
@@ -126,17 +127,17 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
     @property
     def series(self) -> str | None:
-        """The series, if the query is of one alone."""
+        """The series, if the query names exactly one."""
         return self.names.series[0] if len(self.names.series) == 1 else None
 
     def cursor(self, position: Position) -> Query:
         """The query as a cursor holds it, with the position where its page ended."""
-        # Each request says how long its page is.
+        # The limit is not kept: each request gives its own.
         return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
 
 
 class Selection(Protocol):
-    """What a query of any route reads: the events that meet its names and its conditions."""
+    """The selection of a query of any route: the events that meet its names and its conditions."""
 
     @property
     def names(self) -> Names: ...
@@ -172,7 +173,7 @@ class OfQuery:
 
 
 class Cost(msgspec.Struct):
-    """What reading took: read units, requests, and how many events were read, shown or not."""
+    """The cost of reading: read units, requests, and the number of events that were read, whether shown or not."""
 
     units: float = 0.0
     requests: int = 0
@@ -180,7 +181,7 @@ class Cost(msgspec.Struct):
 
     @classmethod
     def sum_of(cls, costs: Iterable[Cost]) -> Cost:
-        """What several reads took together."""
+        """The sum of several costs."""
         total = cls()
         for cost in costs:
             total.add(cost)
@@ -194,21 +195,21 @@ class Cost(msgspec.Struct):
             self.read += page.read
 
     def add(self, other: Cost) -> None:
-        """Count what other reads took."""
+        """Add the cost of other reads."""
         self.units += other.units
         self.requests += other.requests
         self.read += other.read
 
     def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int = GET_ITEMS) -> None:
-        """Count what it took to fetch items by their keys, ``most`` in a request; 0 is the size of an item that was not there."""
+        """Add the cost of fetching items by their keys, ``most`` per request. A missing item has the size 0."""
         self.requests += -(-len(sizes) // most)
-        # AWS: half a unit for each 4 KB of each item, and a whole unit if the read is strongly consistent. An item that is not
-        # there takes as much as the smallest one.
+        # AWS: each 4 KB of each item costs half a unit, or a whole unit if the read is strongly consistent. A missing
+        # item costs as much as the smallest item.
         self.units += sum(max(-(-size // 4096), 1) for size in sizes) / (1 if consistent else 2)
 
 
 class Reader(msgspec.Struct):
-    """What queries need. ``copies`` are what a reader in another Region reads; None in the Region of the stage."""
+    """The services that queries need. ``copies`` is for a reader in another Region; None in the Region of the stage."""
 
     catalog: CatalogReader
     store: EventStore

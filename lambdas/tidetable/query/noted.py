@@ -1,6 +1,7 @@
-"""Reading the events of all series of a period that is partitioned by series: by the series that are noted for it.
+"""Read the events of all series of a period that is partitioned by series, through the series that are noted for it.
 
-Such a table has no order of all events, so what is read comes in no order of time. Each series and suffix costs a request.
+Such a table has no order over all events, so the events do not come in the order of time. Each series and suffix costs
+a request.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from tidetable.query.plan import cover_range, find_access, plan_query
 from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
 from tidetable.query.scans import Gap, Scan
 
-# So many ranges are read side by side, and about so many events of all of them at a time.
+# The number of ranges that are read in parallel, and about how many events of all of them are read at a time.
 _RANGES, _EVENTS = 256, 50_000
-# Lets time pass after so many units were read of a table.
+# A function that waits after the given number of read units was read from the table of an entry.
 Pace = Callable[[Entry, float], None]
 
 
@@ -33,7 +34,7 @@ class Stretch(NamedTuple):
 
 
 def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
-    """The parts of a query that no key leads to, in the order of time."""
+    """The stretches of a query in the order of time: the ranges of its periods that have no key for its events."""
     return [
         Stretch(entry, start, end)
         for entry, start, end in cover_range(query.start, query.end, entries, [])
@@ -42,7 +43,7 @@ def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
 
 
 def is_noted(entry: Entry, since: datetime | None) -> bool:
-    """Whether all series of a period are noted, in a stream whose series are noted ``since`` an instant."""
+    """Whether all series of a period are noted: whether it begins at ``since`` or later."""
     return since is not None and entry.period.start >= since
 
 
@@ -53,7 +54,7 @@ def read_series(query: Query, stretch: Stretch, rollups: Rollups) -> NotedSeries
 
 
 class NotedScanner:
-    """One pass over a stretch, a few series at a time. ``cost``, ``gaps`` and ``sources`` are as those of a ``Scanner``."""
+    """One pass over a stretch, some series at a time. ``cost``, ``gaps`` and ``sources`` are as in ``Scanner``."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class NotedScanner:
         return list(self._gaps)
 
     def read(self, stretch: Stretch, noted: NotedSeries) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
-        """The events of a stretch: those of some series in the order of time, then those of others."""
+        """Read the events of a stretch: events of some series in the order of time, then events of the next series."""
         entry, start, end = stretch
         self.cost.units += noted.units
         step = max(_RANGES // entry.layout.shards, 1)

@@ -1,7 +1,7 @@
-"""The page of an answer: how much it holds, how it fills, and where the next begins.
+"""The page of an answer: how much it holds, how it fills, and where the next page begins.
 
-This is the one place that knows how much an answer may take. What is read is never read again because it does not fit: an
-answer is cut where its body ends, and its cursor goes on from there.
+Only this module knows how large an answer may be. If rows do not fit, they are not read again in a smaller request: the
+answer is cut, and its cursor continues after the last row.
 """
 
 from __future__ import annotations
@@ -22,28 +22,31 @@ from tidetable.times import to_text
 if TYPE_CHECKING:
     from tidetable.query.typed import Kind, TypedTable
 
-# AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events is cut well before, by the sizes of its rows as
-# JSON, some of which are estimates. Rows may take more room in another form.
+# AWS: a Lambda answers at most 6 MB, counted after escaping. A page of events ends well below that. It is measured by
+# the sizes of its rows as JSON, and some of these are estimates. Rows may be larger in another form.
 MAX_PAGE_BYTES = 5_000_000
 MAX_BODY_BYTES = 6_000_000
 
 
 class Room(msgspec.Struct):
-    """The room of a page: how many events and how many bytes are in it, and ``limit`` events at the most."""
+    """The room of a page: the number of events in it (at most ``limit``), and their bytes."""
 
     limit: int = 10**9
     count: int = 0
     size: int = 0
 
     def take(self, size: int, count: int = 1) -> bool:
-        """Take an event of so many bytes if it fits, the first in any case; returns whether it was taken."""
+        """Take an event of ``size`` bytes if it fits; returns whether it was taken. The first event is always taken.
+
+        ``count`` is the number of its versions.
+        """
         if self.count and (self.count + count > self.limit or self.size + size > MAX_PAGE_BYTES):
             return False
         self.count, self.size = self.count + count, self.size + size
         return True
 
     def take_all(self, size: int, count: int) -> bool:
-        """Take several events if they fit, and else none; returns whether they were taken."""
+        """Take several events if all of them fit, and otherwise none; returns whether they were taken."""
         if self.size + size > MAX_PAGE_BYTES:
             return False
         self.count, self.size = self.count + count, self.size + size
@@ -51,26 +54,27 @@ class Room(msgspec.Struct):
 
     @property
     def exceeded(self) -> bool:
-        """Whether the first event alone is more than a page holds."""
+        """Whether the first event alone is larger than a page may be."""
         return self.size > MAX_PAGE_BYTES
 
 
 def count_body_bytes(body: str) -> int:
-    """The bytes of a body on its way, where a quote and the end of a line take two."""
+    """The bytes of a body when it is sent: a quote and the end of a line take two bytes."""
     return count_escaped_bytes(body) + body.count("\n")
 
 
 def count_fitting_rows(body: str, rows: int) -> int:
-    """How many of the rows of a body an answer holds: all, or about as many as fit if they are equally long."""
+    """How many rows of a body fit into an answer: all of them, or an estimate that takes all rows as equally long."""
     size = count_body_bytes(body)
     return rows if size <= MAX_BODY_BYTES else min(rows * MAX_BODY_BYTES // size, rows - 1)
 
 
 @dataclass(slots=True, kw_only=True)
 class Answer(ABC):
-    """A page of rows; ``next`` is None at the end. ``sources`` are the scans that it was read from.
+    """A page of rows. ``next`` is the next page's cursor, None at the end. ``sources`` are the scans that were read.
 
-    ``data_losses`` are the reasons why data of its events is missing, ``declared`` the fields of data that have a type, by name.
+    ``data_losses`` are the reasons why data of events is missing. ``declared`` maps the fields with a declared type to
+    it.
     """
 
     next: str | None
@@ -80,14 +84,14 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
-    # What the rows are called, and whether they surely take no more than a page as JSON.
+    # The name of the rows in the answer, and whether they surely fit into a page as JSON.
     name = ""
     bounded = True
 
     @property
     @abstractmethod
     def columns(self) -> Sequence[str]:
-        """The columns that a table of the rows has in any case."""
+        """The columns that a table of the rows always has, whatever the rows hold."""
 
     @property
     @abstractmethod
@@ -104,7 +108,7 @@ class Answer(ABC):
 
     @abstractmethod
     def first(self, count: int) -> Self | None:
-        """The answer cut to at most so many rows, with the cursor that goes on after them; None if it cannot be cut so."""
+        """The answer cut to ``count`` rows or fewer, with a cursor that continues after them; None if impossible."""
 
     @property
     def losses(self) -> list[str]:
@@ -116,7 +120,7 @@ class Answer(ABC):
         return ",".join(self.texts())
 
     def describe_rest(self) -> dict[str, Any]:
-        """The rest of the answer."""
+        """The answer without its rows: the cursor, the gaps and the sources."""
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
@@ -133,7 +137,7 @@ class Answer(ABC):
         return None
 
     def own(self) -> dict[str, Any]:
-        """What this kind of answer says besides."""
+        """The members that only this kind of answer has."""
         return {}
 
     def document(self) -> dict[str, Any]:
@@ -143,10 +147,10 @@ class Answer(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class Table(Answer):
-    """An answer whose rows are not events as they are stored."""
+    """An answer whose rows are not stored events, such as aggregates."""
 
     rows: list[dict[str, Any]]
-    # The kinds of its columns but for numbers.
+    # The kinds of its columns. A column that is not here holds numbers.
     kinds: ClassVar[Mapping[str, Kind]] = {}
 
     @property
@@ -157,14 +161,14 @@ class Table(Answer):
         return [encode_json(row).decode() for row in self.rows]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_rows  # only its callers wait for it
+        from tidetable.query.typed import type_rows  # imported only when it is needed
 
         return type_rows(self.rows, self.columns, self.kinds, self.declared)
 
 
 @dataclass(slots=True, kw_only=True)
 class Events(Answer):
-    """A page of events in order; ``cursor_at`` makes the cursor of a position."""
+    """A page of events in order. ``cursor_at`` makes the cursor for a position."""
 
     rows: Sequence[Rows]
     projection: Projection
@@ -173,7 +177,7 @@ class Events(Answer):
 
     @property
     def columns(self) -> list[str]:
-        """The columns that a table of the events has in any case: the fields of the query among them."""
+        """The columns that a table of the events always has; the query's ``fields`` are among them."""
         return ["series", "time", "id", *(f"data.{name}" for name in self.projection.fields if name != ALL), "ref"]
 
     @property
@@ -185,7 +189,7 @@ class Events(Answer):
         return [text for rows in self.rows for text in rows.texts.split_pieces()]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_events  # only its callers wait for it
+        from tidetable.query.typed import type_events  # imported only when it is needed
 
         return type_events(self.joined(), self.declared, self.projection)
 
@@ -193,7 +197,7 @@ class Events(Answer):
         return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
 
     def first(self, count: int) -> Events | None:
-        """The first events; an event is never parted from its earlier versions."""
+        """The answer cut to its first events. An event and its earlier versions are never separated."""
         first_rows: list[Rows] = []
         for rows in self.rows:
             some = rows.take_first(count)
@@ -207,7 +211,7 @@ class Events(Answer):
 
 
 class EventsPage:
-    """The page of events as it fills."""
+    """A page of events while it is being filled."""
 
     def __init__(self, limit: int) -> None:
         self._room = Room(limit)
@@ -223,13 +227,13 @@ class EventsPage:
         return self.rows[-1].position(-1)
 
     def take(self, rows: Rows) -> bool:
-        """Take rows as far as they fit, and the first in any case; returns whether all were taken."""
+        """Take as many rows as fit, and always the first row of the page; returns whether all rows were taken."""
         room = self._room
         if room.count >= room.limit:
             return not len(rows)
         some = rows.take_first(room.limit - room.count)
         if not (len(some) and room.take_all(some.size(), some.count)):
-            # The first may be more than the limit by itself, with its versions.
+            # The first event with its versions may exceed the limit on its own.
             some = some if len(some) else rows.first(1)
             number = 0
             for size, count in zip(some.sizes(), some.counts, strict=True):
@@ -246,7 +250,7 @@ class EventsPage:
 
 
 def cut_to_page(row: Row, projection: Projection) -> None:
-    """Leave out the oldest versions of an event that are more than a page holds."""
+    """Leave out the oldest versions of an event until it fits into a page."""
     row.cut_earlier(projection, MAX_PAGE_BYTES)
 
 

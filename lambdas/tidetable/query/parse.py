@@ -1,4 +1,4 @@
-"""A query's parameters, checked; every refusal says what to change."""
+"""Parse and check the parameters of a query. Every refusal says what to change."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ KNOWN = (
     "priority", "format", "flat", "escape", "explain",
     "cursor",
 )  # fmt: skip
-# The parameters of a page's form.
+# The parameters that choose the form of an answer.
 FORMAT = ("format", "flat", "escape")
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
-# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+# AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
-    """Read the query string. Without edges it is the last hour, up to the newest time that the stream accepts."""
+    """Read the query string. Without ``from`` and ``to`` the range is the last hour, and up to ``ahead`` from now."""
     values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
@@ -49,7 +49,7 @@ def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: da
 def parse_range_query(
     stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], now: datetime, limit: int
 ) -> Query:
-    """A query without a cursor, which may still need a scan or be too long for one."""
+    """Read a query without a cursor. It may still need a scan, or be too long for a cursor: the caller checks both."""
     names = parse_names(parameters)
     start, end = parse_range(stream, values, now)
     query = Query(
@@ -72,7 +72,7 @@ def parse_range_query(
 def list_repeats(
     stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], query: Query, now: datetime
 ) -> dict[str, bool]:
-    """Of the parameters of a query beside its cursor, by name, whether each says what the cursor's query says."""
+    """For each parameter that stands beside a cursor, by name: whether it repeats what the cursor's query says."""
     projection, names = parse_projection(stream, values), parse_names(parameters)
     conditions = {name: parse_conditions(stream, {name: value}) for name, value in values.items() if is_condition(name)}
     return {
@@ -89,7 +89,7 @@ def list_repeats(
 
 
 def refuse_scan(stream: Stream, query: Query) -> None:
-    """ProblemError for a query that would need a scan of tables as they are made now, with the index that would serve it."""
+    """Raise ProblemError, with the index to add, if the query needs a scan of a table with the present layout."""
     layout, conditions = stream.layout, query.conditions
     if choose_access(layout, query.names, conditions, consistent=query.consistent, low=query.low_priority) is not None:
         return
@@ -109,7 +109,7 @@ def refuse_scan(stream: Stream, query: Query) -> None:
 def parse_range(
     stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
 ) -> tuple[datetime, datetime]:
-    """``[from, to)``; as far as they are not values, the last hour (or from ``oldest``) to the newest that the stream takes."""
+    """The range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
     end = parse_instant_of(values, "to", now) or now + stream.ahead
     default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     start = parse_instant_of(values, "from", now) or max(default, EPOCH)
@@ -149,14 +149,14 @@ def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
 
 
 def refuse_versions(stream: Stream) -> None:
-    """ProblemError for a query of earlier versions where the stream keeps none."""
+    """Raise ProblemError, for a query of earlier versions, if the stream keeps none."""
     if stream.versions != "keep":
         detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
         raise refuse_parameter(detail)
 
 
 def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
-    """ProblemError for text that is not Unicode: half of a surrogate pair, which neither an event nor an answer can hold."""
+    """Raise ProblemError for text with half of a surrogate pair: no event and no answer can hold it."""
     for name, values in parameters.items():
         for text in (name, *values):
             try:
@@ -169,8 +169,9 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
 def read_single(
     parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
 ) -> dict[str, str]:
-    """Each parameter with its one value, the first of those that may have several; ProblemError names one that is not known, or
-    is given more than once.
+    """Read each parameter's value: the first, if the parameter may be given several times.
+
+    Raises ProblemError if a parameter is not known, or is given more than once and may not be.
     """
     for name, values in parameters.items():
         if name not in known and not (where and is_condition(name)):
@@ -183,7 +184,7 @@ def read_single(
 
 
 def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
-    """400 for a parameter that there is not, with what may have been meant."""
+    """The answer 400 for an unknown parameter, with the parameter that may have been meant."""
     from difflib import get_close_matches  # only a refusal needs it
 
     close = get_close_matches(name[:64].lower(), known, 1, 0.75)
@@ -195,7 +196,7 @@ def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> Proble
 
 
 def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
-    """A parameter that is a number of things, from 1 on; None without it."""
+    """The value of a parameter that is a whole number from 1 to ``most``; None if it is not given."""
     text = values.get(name)
     if text is None:
         return None
@@ -213,7 +214,7 @@ def parse_order(values: Mapping[str, str]) -> bool:
 
 
 def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:
-    """A parameter's instant; None without it."""
+    """The instant that a parameter gives; None if it is not given."""
     if name not in values:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The streams, and the periods of a stream in pages: what the catalog records of each, and its table as DynamoDB has it now."""
+"""Describe the streams, and the periods of a stream in pages: the catalog's record and the table as it is now."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
-# A period takes about 700 bytes of an answer, of which Lambda takes 6 MB, and a DescribeTable of some 20 ms.
+# A period takes about 700 bytes of an answer, which has at most 6 MB (Lambda), and a DescribeTable of about 20 ms.
 MAX_LIMIT = 500
-# Entries that one request reads of the catalog at the most, about 600 bytes each: a rare state is looked for in several pages.
+# The most entries, of about 600 bytes, that one request reads from the catalog. A search for a rare state takes several
+# pages.
 MAX_LOOKED = 2_000
 _CHUNK = 200
 _CONCURRENCY = 16
 
 
 def describe_streams(config: Config, now: datetime, shown: Callable[[str], bool] = lambda _: True) -> dict[str, Any]:
-    """Each stream that is ``shown``, by its name, with its policy and its writable window."""
+    """Describe the streams with their configuration and their window. ``shown`` says by name which streams to show."""
     return {"streams": [_describe_stream(stream, now) for stream in config.streams.values() if shown(stream.name)]}
 
 
@@ -76,9 +77,9 @@ def describe_layout(layout: Layout) -> Mapping[str, Any]:
 
 
 class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
-    """The periods to show: those that begin before ``end`` and end after ``start``, in one of ``states`` (empty: in any).
+    """The periods to show: they begin before ``end``, end after ``start`` and have one of ``states`` (if empty: any).
 
-    ``after`` is where an earlier page ended: the periods before it follow.
+    ``after`` is the instant where an earlier page ended: this page has the periods before it.
     """
 
     stream: str
@@ -122,9 +123,10 @@ def describe_periods(
     seal: Seal,
     pools: Pools,
 ) -> dict[str, Any]:
-    """A page of a stream's periods, newest first, the cursor of the page after it, and the backfills under way.
+    """A page of a stream's periods, newest first, with the cursor of the next page and the present backfills.
 
-    A page may hold fewer periods than its limit, even none, before the last: only a ``next`` of null is the end.
+    A page may hold fewer periods than its limit, even none, and still have a next page: only ``"next": null`` is the
+    end.
     """
     entries, reached = _page(query, stream, catalog)
     with pools(_CONCURRENCY) as pool:
@@ -140,7 +142,7 @@ def describe_periods(
 
 
 def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
-    """The entries of a page, and where the next begins; None at the end."""
+    """The entries of a page, and the instant where the next page begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
     entries: list[Entry] = []
     before, looked = query.after or query.end, 0
@@ -183,7 +185,7 @@ def _describe_period(entry: Entry, table: Table | None, now: datetime) -> dict[s
             "read": table.read,
             "class": table.table_class.value,
         }
-        # DynamoDB refreshes these about every six hours.
+        # DynamoDB refreshes these counts about every six hours.
         document |= {"status": table.status, "size_bytes": table.size_bytes, "item_count": table.item_count}
     if entry.archive is not None:
         facts = entry.archive

@@ -31,10 +31,11 @@ def read_planned(
     *,
     consistent: bool = False,
 ) -> _Answer:
-    """Read by the catalog's entries; if a table vanishes meanwhile, once more by the entries as they are then.
+    """Call ``read`` with the catalog's entries; if a table disappears meanwhile, once more with newly read entries.
 
-    The table may just have been archived; a consistent read of the catalog shows it. The second ``read`` is called with True and
-    leaves a gap for a table that is still missing. TableMissing if a table vanishes while the second ``read`` reads it.
+    The table may just have been archived: a consistent read of the catalog shows this. The second call has the argument
+    True; then ``read`` leaves a gap for a table that is still missing. Raises TableMissing if a table disappears during
+    the second call.
     """
     try:
         return read(catalog.entries(stream, start, end, consistent=consistent), False)
@@ -43,7 +44,7 @@ def read_planned(
 
 
 class _Scans(msgspec.Struct, frozen=True):
-    """The scans of a query, each made when it is its turn: a long range may have many, of which a page needs a few."""
+    """The scans of a query. Each is made when it is needed: a long range may have many, and a page needs only a few."""
 
     query: Query
     segments: Sequence[tuple[Entry, datetime, datetime]]
@@ -55,7 +56,7 @@ class _Scans(msgspec.Struct, frozen=True):
 
 
 def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
-    """Turn a query into key ranges: one for each suffix of each bucket that it meets."""
+    """Plan a query: one key range for each suffix of each bucket that overlaps its range of time."""
     gaps: list[Gap] = []
     segments = []
     for entry, start, end in cover_range(query.start, query.end, entries, gaps):
@@ -72,7 +73,7 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
 def cover_range(
     start: datetime, end: datetime, entries: Sequence[Entry], gaps: list[Gap]
 ) -> Iterator[tuple[Entry, datetime, datetime]]:
-    """The entries whose periods overlap a range, oldest first, each with its part of it. Parts without an entry become gaps."""
+    """The entries whose periods overlap a range, oldest first, with the overlaps. Times without entry become gaps."""
     at = start
     for entry in sorted(entries, key=lambda entry: entry.period.start):
         first, last = max(start, entry.period.start), min(end, entry.period.end)
@@ -87,7 +88,7 @@ def cover_range(
 
 
 def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:
-    """How a query reads a part of a period; None if it cannot."""
+    """The way in which a query reads ``[start, end)`` of a period; None if there is none."""
     layout = entry.layout
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
@@ -95,7 +96,7 @@ def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> A
 
 
 def _plan_scans(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
-    """A period's scans, as far as they lie ahead."""
+    """The scans of a period that may hold events after the query's position."""
     index = None if access is None else access.index
     if entry.live and access is not None and (index is None or index.replica or index.local):
         for first, last in _slice_range(query, entry.layout, start, end):
@@ -118,7 +119,7 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
 
 
 def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The buckets that overlap a range, in the answer's order; a table partitioned by series has none."""
+    """The overlaps of a range with the buckets, in the answer's order; the whole range, if partitioned by series."""
     if layout.partition_by == "series":
         yield start, end
         return
@@ -129,7 +130,7 @@ def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -
 
 
 def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
-    """One range for each suffix of a bucket or a series; of several series each range has a start of its own."""
+    """One range for each suffix of a bucket or a series. With several series, each range has its own start."""
     layout = entry.layout
     low, high, after = _find_edges(query, layout, start, end)
     keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
@@ -141,14 +142,14 @@ def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime
 
 
 def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
-    """Both bounds of a table of packs: of the packs that may hold an event, and of the events that lie ahead."""
+    """The scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
     low, high = layout.edge(start), layout.edge(end)
     first, last = start, end
     if after is not None:
         place = sort_key_of(after, layout.across(query.series))
         if query.ascending and place >= low:
-            # Behind the place itself. A bare instant is before every event of its time.
+            # Begin after the place itself. A bare instant is before all events of its time, so begin at it.
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
@@ -159,8 +160,8 @@ def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end:
 
 
 def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> IndexScan:
-    """One range for each suffix of each value. An index sorts by time, series and id, whatever its table is partitioned by."""
-    # Only the newest version of an event is in it, and its key there says no version.
+    """One range for each suffix of each value. An index is sorted by time, series and id, also if its table is not."""
+    # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
     low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
     conditions, partitions, suffixes = (
@@ -186,14 +187,14 @@ def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start:
     )
     if not access.gathers:
         return scan
-    # A filter of the times spares the way what lies outside of the range, but no units.
+    # A filter on times saves the transfer of events outside the range, but it saves no read units.
     times = layout.edge(start), layout.edge(end)
     keys = replace(scan.keys, low=None, high=None, after=None, times=times)
     return GatherScan.of(replace(scan, keys=keys), low, high, after)
 
 
 def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
-    """The suffixes of a logical partition that can hold events of these names."""
+    """The suffixes of a logical partition that can hold events with these names."""
     return _hash_suffixes(names.ids if layout.shard_by == "id" else names.series, layout.shards)
 
 
@@ -203,7 +204,7 @@ def _hash_suffixes(hashed: Sequence[str], shards: int) -> Sequence[int]:
 
 
 def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
-    """The ranges of several series of a table that is partitioned by series, each from its own place after the query's."""
+    """The ranges of several series in a table that is partitioned by series, each from its own place on."""
     across = replace(whole, after=None)
     return [
         replace(keys, pk=f"{escape(series)}#{suffix}")
@@ -214,10 +215,11 @@ def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[K
 
 
 def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
-    """What lies after the query's place in one series of several; None if nothing can.
+    """The range of one of several series, after the query's position; None if no event can be there.
 
-    In a partition of a series, sort keys are time and id. At the place's own time the series decide: those before it, in the
-    order of the answer, have been read to the end of that time, and the others not begun.
+    In the partition of a series, sort keys are time and id. At the time of the position, the order of the series
+    decides. The series before the position's series are read to the end of that time. The series after it are not read
+    yet at that time.
     """
     after = query.after
     if after is None or not after.id:
@@ -225,7 +227,7 @@ def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> Key
     elif series == after.series:
         place = layout.sort_key(after.time, series, after.id)
     else:
-        # As in keys, where a separator follows each name.
+        # Compare the names as in keys, where a separator follows each name.
         follows = f"{escape(series)}#" > f"{escape(after.series)}#"
         place = layout.edge(after.time if follows else after.time + MOMENT)
     if place is None or (place < keys.low if query.ascending else place > keys.high):  # type: ignore[operator]
@@ -236,12 +238,12 @@ def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> Key
 
 
 def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """The conditions that DynamoDB can filter by in an index: none, if the index lacks the field of one of them."""
+    """The conditions that DynamoDB can filter by in an index: all, or none if the index lacks a field of them."""
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
 
 def fetches_from(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
-    """Whether a query shows, or checks, more of an event than an index holds."""
+    """Whether a query shows or checks fields of an event that the index does not hold."""
     if index.project is None:
         return False
     everything = not (projection.fields or projection.only_fields) or projection.versions
@@ -249,14 +251,17 @@ def fetches_from(index: Index, projection: Projection, conditions: Sequence[Cond
 
 
 def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
-    """Sort keys begin with the time and go on with ``#``, so bare times include the start and leave out the end."""
+    """The bounds of sort keys, and the position's sort key if it lies between them.
+
+    A sort key is a time and more after ``#``, so bounds that are bare times include the start and exclude the end.
+    """
     low, high = layout.edge(start), layout.edge(end)
     after = None if query.after is None else sort_key_of(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
 
 def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
-    """Whether a part of the range may hold anything after the position."""
+    """Whether ``[start, end)`` may hold an event after the query's position."""
     if query.after is None:
         return True
     if query.ascending:
@@ -266,5 +271,5 @@ def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
 
 
 def sort_key_of(position: Position, layout: Layout) -> str:
-    """A position as a sort key of a layout; the bare instant sorts before every event of its time."""
+    """The sort key of a position in a layout. A bare instant sorts before all events of its time."""
     return layout.sort_key(*position) if position.id else layout.edge(position.time)

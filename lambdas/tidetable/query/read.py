@@ -1,4 +1,4 @@
-"""Reading the scans of a plan: a few at a time, the ranges of each side by side, their events in the answer's order."""
+"""Read the scans of a plan, a few at a time. The ranges of a scan are read in parallel; events come in answer order."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remain
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
 
-# So many scans are begun at once, at the most.
+# The most scans that are begun at once.
 AHEAD = 8
-# So many ranges are begun at once, where a scan of many series does not have more itself.
+# The most ranges that are begun at once. A single scan of many series may have more.
 _RANGES = 512
-# Some fields of events take less room than events do, and a page of an archive is a function called.
+# The events per page of an archive, if only some fields are needed: fields take less room than whole events, and each
+# page of an archive costs a call of a function.
 _EVENTS_OF_FIELDS = 50_000
 
 
 class LiveBatch(NamedTuple):
-    """Some events of a table or an index, in order. ``reached`` is the position up to which the scan was read, if it goes on."""
+    """Some events of a table or an index, in order. The scan was read up to ``reached``; None at its end."""
 
     scan: LiveScan
     columns: Columns
@@ -42,7 +43,7 @@ class LiveBatch(NamedTuple):
 
 
 class ArchiveBatch(NamedTuple):
-    """A page of an archive. ``reached`` is the position up to which the scan was read; None at its end."""
+    """A page of an archive. The scan was read up to ``reached``; None at its end."""
 
     scan: ArchiveScan
     page: ArchivePage
@@ -59,7 +60,7 @@ Batch = LiveBatch | ArchiveBatch | TimeUp
 
 
 class _Opening(NamedTuple):
-    """A scan with its first pages, or with the first page of its archive, which is being read."""
+    """A scan that has begun, with its first pages. The first page of an archive is still being read."""
 
     scan: Scan
     reads: Sequence[RangeRead] = ()
@@ -70,9 +71,10 @@ class _Opening(NamedTuple):
 class Scanner:
     """One pass over the scans of a plan.
 
-    ``demand`` is how many events are still wanted, at first ``count``; ``fields`` what of their data is needed (all, if none are
-    named). ``forgiving``: a table that is missing is a gap, noted in ``missing``, and no TableMissing. A damaged pack is a gap
-    in any case, noted in ``damaged``; so is an event whose data is needed to read on, and is missing or damaged.
+    ``demand`` says how many events are still wanted; at first these are ``count``. ``fields`` are the fields of data
+    that are needed; none means all. If the scanner is ``forgiving``, a missing table is a gap in ``missing``; otherwise
+    TableMissing is raised. A damaged pack is always a gap, in ``damaged``. So is an event if its data is needed and is
+    missing or damaged.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class Scanner:
         return [*self.missing.values(), *self.damaged.values()]
 
     def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
-        """The events of the scans, in order.
+        """Read the events of the scans, in order.
 
-        Scans are begun one, then two, then four at a time: a page that the first fills costs no reads elsewhere, and a
-        long empty range is not walked step by step.
+        Scans are begun one at a time, then two, then four. If the first scan fills the page, no other scan costs reads;
+        and a long empty range does not take one step per scan.
         """
         openings: deque[_Opening] = deque()
         coming, ahead, number = iter(scans), 1, 0
@@ -137,11 +139,11 @@ class Scanner:
                 elif first is not None:
                     yield from self._read_archive(current.scan, first, pool)
         finally:
-            # A full page does not wait for what was read ahead.
+            # A full page does not wait for reads that were begun ahead.
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
-        """Begin some scans: their first pages are read at once."""
+        """Begin some scans: read the first pages of all of them at the same time."""
         self._entries |= {scan.entry.table: scan.entry for scan in scans}
         archived = {
             number: pool.submit(self._read_page, scan.keys)
@@ -159,7 +161,7 @@ class Scanner:
             yield _Opening(scan, reads[number], some, archived.get(number))
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
-        """The pages of some ranges; empty ones of a table that is missing, if that is forgiven."""
+        """The pages of some ranges. If the scanner is forgiving, the page of a missing table is empty."""
         if not reads:
             return []
         query = self._query
@@ -167,7 +169,7 @@ class Scanner:
             reads,
             ascending=query.ascending,
             consistent=query.consistent,
-            # DynamoDB cannot see into a pack.
+            # Packs are read completely: DynamoDB cannot see the events in a pack.
             texts=query.projection.as_stored and not self._fields and not packs,
             fields=() if packs else self._fields,
         )
@@ -186,7 +188,7 @@ class Scanner:
         return pages
 
     def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
-        """The events of packs. What DynamoDB would filter by is looked at here, when they are unpacked."""
+        """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""
         if not opening.reads:
             return
         query, demand, unpacker = self._query, self.demand, self._reader.unpacker
@@ -231,20 +233,20 @@ class Scanner:
             )
         for entries, edge in merged:
             if names != ANY and not isinstance(scan, GatherScan):
-                # AWS: a filter takes no attribute of the primary key, and an event's names are nowhere else.
+                # AWS: a filter cannot use attributes of the primary key, and an event's names are only there.
                 entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
             if len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
-                # For a moment an index may hold an event under its old value and its new one.
+                # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())
             if isinstance(scan, IndexScan) and scan.fetches:
-                # What an index does not hold is fetched for no more events than are wanted.
+                # Data that an index does not hold is fetched only for as many events as are wanted.
                 while len(entries) > demand.count:
                     some, entries = entries[: demand.count], entries[demand.count :]
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
     def _check_gathering(self, scan: GatherScan) -> None:
-        """ProblemError if there is no time for another round of pages: a range that is gathered in part is no answer."""
+        """Raise ProblemError if no time is left for more pages: a range that is only partly gathered is no answer."""
         if self._remaining() >= RESERVE:
             return
         levels = ", ".join(f"where.{field}" for field in scan.index.levels)
@@ -255,7 +257,7 @@ class Scanner:
         raise refuse(422, "too_much", detail)
 
     def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
-        """A batch of the events that meet all conditions, with what the index lacks."""
+        """A batch of the events that meet all conditions, completed with the data that the index lacks."""
         columns = Columns(*list(zip(*entries, strict=True))[1:]) if entries else Columns((), (), ())
         if isinstance(scan, IndexScan) and scan.fetches:
             store, consistent = self._reader.store, self._query.consistent
@@ -264,7 +266,7 @@ class Scanner:
         return LiveBatch(scan, columns, reached)
 
     def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:
-        """Note an event whose data is needed and cannot be read, as a gap of its own time."""
+        """The function that notes an event whose data is needed and cannot be read, as a gap at the event's time."""
 
         def note(item: Item) -> None:
             self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
@@ -272,7 +274,7 @@ class Scanner:
         return note
 
     def _read_page(self, keys: ArchiveRange) -> ArchivePage:
-        """A page of an archive: what its function answers."""
+        """Read a page of an archive: call the function that reads it."""
         limit = _EVENTS_OF_FIELDS if self._fields else self.demand.count
         keys = replace(keys, fields=tuple(self._fields))
         return self._reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
@@ -296,7 +298,7 @@ class Scanner:
 
 
 def _make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
-    """The reads of the first page of each of a scan's ranges; an archive has none."""
+    """The reads of the first page of each range of a scan; empty for an archive."""
     if isinstance(scan, ArchiveScan):
         return []
     if isinstance(scan, GatherScan):

@@ -29,18 +29,19 @@ _ACCEPTED = {
     "text/csv": "csv",
     _ARROW: "arrow",
 }
-# A page leaves 1 MB of an answer for what is beside its rows: so many gaps and sources surely fit, of 130 bytes each.
+# A page leaves 1 MB of an answer for gaps and sources. They take 130 bytes each, so this number of them surely fits.
 _FEW = 5_000
-# What comes after everything else in a row.
+# The last field of a row.
 _LAST = "ref"
-# What spreadsheets take for the beginning of a formula, in some languages also in its wide form; they skip white space before it.
+# Spreadsheets take these characters for the beginning of a formula, after white space too. The wide forms count in some
+# languages.
 # https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 class Form(NamedTuple):
-    """How an answer is written; ``flat`` rows have no objects in them, but fields by their paths.
+    """The form of an answer. A ``flat`` row has no objects: the fields of an object are fields of the row, by paths.
 
     With ``escape`` no spreadsheet executes a cell of CSV as a formula.
     """
@@ -65,10 +66,10 @@ def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
 
 
 class Rendered(NamedTuple):
-    """The part of an answer that its body holds, and the body with its content type.
+    """The answer, cut to the rows that its body holds, and the body with its content type.
 
-    ``encoded`` says that the body is bytes in Base64, as a Lambda function must answer them. ``untyped`` values are not in the
-    columns of their fields, which cannot hold them.
+    ``encoded`` says that the body is bytes in Base64, as a Lambda function must answer bytes. ``untyped`` counts the
+    values that the columns of their fields cannot hold.
     """
 
     answer: Answer
@@ -79,11 +80,10 @@ class Rendered(NamedTuple):
 
 
 def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
-    """An answer's body. Rows that do not fit into it in this form are left to the next page; nothing is read again.
+    """Write an answer's body. Rows that do not fit in this form go to the next page; nothing is read again for that.
 
-    ``encode_table`` writes a table as Arrow's stream.
-
-    ProblemError if the first rows do not fit and belong into one page.
+    ``encode_table`` writes a table as Arrow's stream. Raises ProblemError if even the rows that must be on one page do
+    not fit.
     """
     while True:
         if form.kind == "json" and not form.flat:
@@ -108,9 +108,9 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
 
 
 def _write(answer: Answer, form: Form) -> tuple[str, str]:
-    """Content type and body in a form whose rows are written anew.
+    """The content type and the body, for forms that need each row written again.
 
-    CSV and NDJSON have no place for the cursor and the gaps, which are in the headers alone.
+    CSV and NDJSON have no place for the cursor and the gaps. These are only in the headers.
     """
     if form.kind == "csv":
         return _TYPES["csv"], _render_csv(answer, escape=form.escape)
@@ -133,7 +133,7 @@ def _render_json(answer: Answer, rows: str) -> str:
 
 
 def flatten(row: JsonObject) -> JsonObject:
-    """A row without objects in it: their fields by their paths, the ref at the end."""
+    """A row without objects: the fields of an object become fields of the row, by their paths. The ref is last."""
     flat = dict(_list_cells(row, ""))
     if _LAST in flat:
         flat[_LAST] = flat.pop(_LAST)
@@ -141,7 +141,7 @@ def flatten(row: JsonObject) -> JsonObject:
 
 
 def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
-    """The fields of an object by their paths, in which a name that has a dot itself is quoted: no two paths are the same."""
+    """The fields of an object by their paths. A name with a dot in it is quoted, so that no two paths are the same."""
     for name, value in row.items():
         if "." in name or '"' in name:
             name = '"' + name.replace('"', '""') + '"'
@@ -152,13 +152,13 @@ def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _render_csv(answer: Answer, *, escape: bool) -> str:
-    """A header, and a line for each row; arrays are JSON."""
-    import csv  # the few who ask for it wait for it
+    """Write a header, and a line for each row. Arrays are written as JSON."""
+    import csv  # only requests for CSV wait for the import
 
     rows = [flatten(decode_json(text)) for text in answer.texts()]
-    # The same on every page, whatever its rows have, and on one without any.
+    # These columns are the same on every page, whatever its rows have, and even on a page without rows.
     names = list(dict.fromkeys([*answer.columns, *(name for row in rows for name in row)]))
-    # Rows differ in what their data has: the ref stays at the end.
+    # The fields of data differ from row to row: they come after the other columns, and the ref stays last.
     names.sort(key=lambda name: (name == _LAST, name.startswith("data.")))
     out = StringIO()
     writer = csv.writer(out)
@@ -169,7 +169,7 @@ def _render_csv(answer: Answer, *, escape: bool) -> str:
 
 
 def _escape_cell(value: Any) -> str:
-    """A cell that no spreadsheet executes: a text that would be a formula gets an apostrophe in front; numbers stay."""
+    """A cell that no spreadsheet executes: an apostrophe precedes a text that would be a formula. Numbers stay."""
     text = _render_text(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"

@@ -1,7 +1,8 @@
 """Rows: events on their way to an answer, and their JSON.
 
-Plain events come as columns, their data as JSON text, and are put together without a step of Python for each. Any other event
-is a ``Row``, whose text is made when it is first needed. Both become JSON in the same way.
+Plain events come as columns, with their data as JSON text. Their JSON is put together for all of them at once, without
+a loop of Python over the events. Any other event is a ``Row``: its text is made when it is first needed. Both have the
+same JSON.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from tidetable.ports import Columns, Version
 from tidetable.query.model import Position, Projection
 from tidetable.times import from_micros, from_text, to_text
 
-# What an event takes in an answer besides its data and its names.
+# The bytes that an event takes in an answer in addition to its data and its names.
 _FRAME_BYTES = 400
-# An event's pieces: what stands before it, then its values with what stands between them, up to the end of its ref.
+# The number of an event's pieces: the text before it, then its values and the texts between them, up to the end of its
+# ref.
 _PIECES = 10
 _FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
 
 
 class Row(msgspec.Struct, gc=False):
-    """An event that is more than a plain one, or of which only some fields are shown.
+    """An event that is not plain, or that is shown with only some of its fields.
 
-    ``partial`` rows have data elsewhere, ``incomplete`` rows have lost some. ``earlier`` are the event's earlier versions,
-    latest first, but for the oldest that were ``left_out`` because no answer holds them all. ``json`` is the text of the data
-    that is shown, once it was needed.
+    A ``partial`` row has data that is stored elsewhere and not read yet. An ``incomplete`` row has lost data.
+    ``earlier`` are the event's earlier versions, the latest first. ``left_out`` counts the oldest versions, if no
+    answer can hold all of them. ``json`` is the text of the shown data, after it was first needed.
     """
 
     entry: Entry
@@ -62,7 +64,7 @@ class Row(msgspec.Struct, gc=False):
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """The text of its time, its series and its id."""
+        """The event's time as text, its series and its id."""
         return self.entry.layout.names_of(self.item)
 
     def text(self, projection: Projection) -> str:
@@ -72,23 +74,24 @@ class Row(msgspec.Struct, gc=False):
         return self.json
 
     def complete(self, item: Item, *, incomplete: bool) -> None:
-        """Take the item with all of its data; ``incomplete`` says that some of it is missing."""
+        """Replace the row's item by a complete one; ``incomplete`` says that some of its data is missing."""
         self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
     def size(self, projection: Projection) -> int:
-        """How many bytes it takes in an answer, at the most, with its earlier versions."""
+        """The most bytes that the event takes in an answer, with its earlier versions."""
         return self.measure_own_size(projection) + sum(row.measure_own_size(projection) for row in self.earlier)
 
     def measure_own_size(self, projection: Projection) -> int:
-        """How many bytes it takes without its earlier versions; names are there twice, once within the ref."""
+        """The most bytes that the event takes without its earlier versions. Its names are counted again for the ref."""
         outside = measure_outside(self.item, cold=projection.wants_cold) if self.partial else 0
         _, series, id = self.names
         names = count_escaped_bytes(series) + count_escaped_bytes(id)
-        # Of what is elsewhere only the length is known: every character of it may be a quote.
+        # Only the length is known of data that is stored elsewhere: each of its characters may be a quote, which takes
+        # two bytes.
         return count_escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
 
     def cut_earlier(self, projection: Projection, maximum: int) -> None:
-        """Leave out the oldest versions until the others fit into so many bytes."""
+        """Leave out the oldest versions until the event with the others fits into ``maximum`` bytes."""
         sizes = accumulate(
             [self.measure_own_size(projection), *(row.measure_own_size(projection) for row in self.earlier)]
         )
@@ -97,7 +100,7 @@ class Row(msgspec.Struct, gc=False):
         self.earlier = self.earlier[:count]
 
     def members(self) -> str:
-        """The members of its JSON that plain events do not have, each with a comma before it."""
+        """The members of the event's JSON that a plain event does not have, each with a comma before it."""
         members: dict[str, Any] = {}
         if self.version is not None:
             accepted = to_text(from_micros(self.version.at * 1000))
@@ -110,12 +113,12 @@ class Row(msgspec.Struct, gc=False):
 
 
 def read_version(item: Item) -> Version:
-    """Which version of its event an item is, in a table that keeps them."""
+    """The version that an item is, in a table that keeps versions."""
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
 
 class Rows(msgspec.Struct):
-    """Events of a period in order, as columns; ``contents`` are all JSON text (of plain events), or all rows."""
+    """Events of a period in order, as columns. ``contents`` are either all JSON text (of plain events) or all rows."""
 
     entry: Entry
     projection: Projection
@@ -126,7 +129,7 @@ class Rows(msgspec.Struct):
 
     @classmethod
     def of(cls, columns: Columns, entry: Entry, projection: Projection) -> Rows:
-        """The rows of events whose contents are all text, or all items."""
+        """The rows of events. The contents in ``columns`` are either all text or all items."""
         contents: Any = columns.contents
         if contents and not isinstance(contents[0], str):
             return cls.of_rows([Row.of(item, entry, projection) for item in contents], entry, projection)
@@ -141,7 +144,7 @@ class Rows(msgspec.Struct):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The events that are rows, none if they are plain."""
+        """The events as rows; empty if they are plain events."""
         return () if self.plain else self.contents  # type: ignore[return-value]
 
     @property
@@ -150,23 +153,23 @@ class Rows(msgspec.Struct):
 
     @property
     def counts(self) -> Sequence[int]:
-        """How many events each of them is, with its earlier versions."""
+        """For each event: 1 and the number of its earlier versions."""
         return [1] * len(self) if self.plain else [1 + len(row.earlier) for row in self.rows]
 
     @property
     def count(self) -> int:
-        """How many events there are, each earlier version counted."""
+        """The number of events, each earlier version counted as an event."""
         return len(self) if self.plain else sum(self.counts)
 
     def first(self, number: int) -> Rows:
-        """So many of them, from the first on."""
+        """The first ``number`` events."""
         if number >= len(self):
             return self
         contents: Any = self.contents[:number]
         return Rows(self.entry, self.projection, self.pks[:number], self.sks[:number], contents)
 
     def take_first(self, count: int) -> Rows:
-        """As many of them as are at most so many events, none parted from its earlier versions."""
+        """The first events, at most ``count`` with their earlier versions; no event is separated from its versions."""
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
     def position(self, index: int) -> Position:
@@ -174,18 +177,18 @@ class Rows(msgspec.Struct):
         return Position(from_text(time), series, id)
 
     def size(self) -> int:
-        """How many bytes they take in an answer, at the most."""
+        """The most bytes that all events together take in an answer."""
         return count_escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
-        """How many bytes each of them takes in an answer, at the most."""
+        """The most bytes that each event takes in an answer."""
         if self.plain:
             return [count_escaped_bytes(text) + 1 for text in self.texts.split_pieces()]
         return [row.size(self.projection) for row in self.rows]
 
     @property
     def texts(self) -> EventTexts:
-        """Their JSON, each event's newest version before its earlier ones. Rows must be complete."""
+        """The JSON of the events, each newest version before its earlier versions. Rows must be complete."""
         if self._texts is None:
             self._texts = self._make_texts()
         return self._texts
@@ -201,7 +204,7 @@ class Rows(msgspec.Struct):
 
 
 class EventTexts(msgspec.Struct):
-    """The JSON of events, in pieces; ``members`` are what some of them have after their refs, by their numbers."""
+    """The JSON of events, in pieces. ``members`` has the text after an event's ref, by the event's number."""
 
     pieces: list[str]
     members: Mapping[int, str]
@@ -224,13 +227,14 @@ class EventTexts(msgspec.Struct):
 
 
 def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """The texts that make events' JSON, one after the other, but for the end of the last.
+    """The pieces of text that together are the JSON of events, without the end of the last event.
 
-    Nothing of it is done for each event by Python itself: columns are set side by side.
+    There is no loop of Python over the events: whole columns are assigned at once.
     """
     layout, count = entry.layout, len(sks)
     heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
-    # Most keys say their names as they are, and most names are JSON as they are: that is looked at for all at once.
+    # Most keys hold their names unescaped, and most names need no escaping in JSON: this is checked once for all
+    # events.
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
     pieces = ["]"] * (_PIECES * count)
@@ -256,13 +260,13 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
 
 
 def count_escaped_bytes(text: str) -> int:
-    """What text takes in an answer: on the way to the gateway it is escaped once more."""
+    """The bytes that a text takes in an answer: Lambda escapes the text once more when it sends it to the gateway."""
     size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
     return size + text.count("\\") if "\\" in text else size
 
 
 def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
-    """The rows of a page of an archive, in which an event's newest version comes before its earlier ones."""
+    """The rows of a page of an archive. In such a page, an event's newest version comes before its earlier versions."""
     groups: list[list[Row]] = []
     for event, version in zip(events, versions or repeat(None), strict=False):
         pk, sk = entry.layout.make_key(event)
@@ -273,14 +277,15 @@ def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | Non
             groups[-1].append(row)
     for newest, *earlier in groups:
         newest.earlier = tuple(earlier)
-        # Versions are counted from 1 without a hole: what a page of the archive had no room for is the oldest.
+        # Versions are numbered from 1 without holes. If the page of the archive had no room for some, these are the
+        # oldest.
         oldest = (earlier or [newest])[-1].version
         newest.left_out = 0 if oldest is None else oldest.number - 1
     return [group[0] for group in groups]
 
 
 def show_rows(rows: Sequence[Row], projection: Projection) -> list[dict[str, Any]]:
-    """Rows as the API shows them; each event's newest version, then its earlier ones."""
+    """Rows as the API shows them: each event's newest version, then its earlier versions."""
     return [
         decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.split_pieces()
     ]

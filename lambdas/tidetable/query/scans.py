@@ -1,6 +1,6 @@
-"""Scans: what is read of one period for a query, apart from every other scan, so that each is merged alone.
+"""Scans: a scan describes what a query reads of one period or bucket. Each scan is merged separately from all others.
 
-A scan is of a table, an index, packs or an archive. The planner makes them; nothing here reads.
+A scan is of a table, an index, packs or an archive. The planner makes scans; nothing in this module reads.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, from_text
 
-# The reasons of gaps that are faults: somebody deleted a table, or damaged an item. Other gaps follow from the configuration.
+# The reasons of gaps that are faults: somebody deleted a table or damaged an item. Other gaps follow from the
+# configuration.
 MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A span of the range that has no table, not yet or not any more, or in which a pack or the data of an event is damaged."""
+    """A span of a range that has no table (not yet, or not any more), a damaged pack, or damaged data of an event."""
 
     start: datetime
     end: datetime
@@ -36,17 +37,17 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def losses(self) -> list[str]:
-        """What the operator must look at, if the gap does not follow from the configuration."""
+        """A message for the operator, if the gap is a fault; empty if the gap follows from the configuration."""
         return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED, LOST) else []
 
     @classmethod
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
-        """The gap of a period whose table is missing, as far as a range meets it."""
+        """The gap of a period whose table is missing: the overlap of the period with ``[start, end)``."""
         return cls(max(entry.period.start, start), min(entry.period.end, end), MISSING)
 
     @classmethod
     def of_lost(cls, entry: Entry, item: Item) -> Gap:
-        """The gap of an event whose data is needed and cannot be read: its own time."""
+        """The gap of an event whose data is needed and cannot be read: the event's own time."""
         time = from_text(entry.layout.names_of(item)[0])
         return cls(time, time + MOMENT, LOST)
 
@@ -54,7 +55,8 @@ class Gap(msgspec.Struct, frozen=True):
 class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one period between ``start`` and ``end``.
 
-    ``conditions`` are not implied by the key ranges: DynamoDB's filter applies those that it can see, hydrating the rest.
+    ``conditions`` are the conditions that the key ranges do not imply. DynamoDB's filter applies those on fields that
+    it can see. ``hydrate.py`` applies the others.
     """
 
     entry: Entry
@@ -63,7 +65,7 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
     def position_of(self, sort_key: str, series: str | None) -> Position:
-        """The position of an event from its sort key in the table; ``series`` is the query's, if it is of one alone."""
+        """The position of an event from its sort key in the table. ``series`` is the query's, if it names only one."""
         if "#" not in sort_key.removeprefix(NEWEST):
             return Position(from_text(sort_key.removeprefix(NEWEST)))
         time, series, id = self.entry.layout.across(series).names(f"{escape(series or '')}#0", sort_key)
@@ -92,7 +94,7 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> Sequence[KeyRange]:
-        """The key ranges, made anew."""
+        """The key ranges. Each call makes them again."""
         return _make_ranges(self.keys, self.partitions, self.suffixes)
 
     def find_names_left(self, query: Query) -> Names:
@@ -103,7 +105,7 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
 class TableScan(_KeyScan, frozen=True, kw_only=True):
     """A period's table, or its read replica.
 
-    Where the partitions are several series each range begins at a position of its own: these are ``series_ranges``.
+    If the partitions are several series, each range begins at its own position: these ranges are ``series_ranges``.
     """
 
     series_ranges: Sequence[KeyRange] = ()
@@ -118,9 +120,9 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
 
 
 class IndexScan(_KeyScan, frozen=True, kw_only=True):
-    """An index of a period. ``fetches`` says that the query shows, or checks, more of an event than the index holds.
+    """An index of a period. ``fetches``: the query shows or checks fields of an event that the index does not hold.
 
-    Of an index that is sorted by levels each of the ``heads`` is a range of its own in every partition.
+    In an index that is sorted by levels, each of the ``heads`` is a separate range in every partition.
     """
 
     index: Index
@@ -137,26 +139,26 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         return ranges if not self.index.levels else [_within(keys, head) for keys in ranges for head in self.heads]
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
-        """The position of an event from its sort key in the index, which says its series in any case."""
+        """The position of an event from its sort key in the index. This key always names the series."""
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
 
     def find_names_left(self, query: Query) -> Names:
-        """The conditions on names, of which the key ranges imply none."""
+        """All conditions on names: the key ranges of an index imply none of them."""
         return query.names
 
     def with_data(self, item: Item) -> Item:
-        """An item of the index with its data, as far as the index holds it; an item of the table as it is."""
+        """Give an item of the index the data that the index holds. An item of the table is returned unchanged."""
         if self.index.project is None or not item.keys().isdisjoint(("data", "z", "out")):
             return item
         return {**item, "data": item.get(self.index.copy, {})}
 
 
 class GatherScan(IndexScan, frozen=True, kw_only=True):
-    """The ranges of an index that begin with its ``heads``, in which events are not in the order of time.
+    """The ranges of an index whose sort keys begin with ``heads``. Events of such a range are not in the order of time.
 
-    All of them are read for each page. ``first <= place < last`` bounds the events by the rest of their sort keys, which are in
-    that order; ``after`` is the query's place.
+    Each page reads all of the ranges. The place of an event is the rest of its sort key, and places are in the order of
+    time. The scan has the events with ``first <= place < last``. ``after`` is the place of the query's position.
     """
 
     first: str
@@ -165,7 +167,7 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scan: IndexScan, first: str, last: str, after: str | None) -> GatherScan:
-        """The scan of the same ranges as far as they begin with the heads."""
+        """The gathering scan of the same index, partitions and heads."""
         return cls(**asdict(scan), first=first, last=last, after=after)
 
     @property
@@ -174,17 +176,17 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
         return [replace(keys, prefix=head) for keys in ranges for head in self.heads]
 
     def holds(self, place: str, after: str | None, *, ascending: bool) -> bool:
-        """True if an event of that place is one of the scan's, and lies after another place."""
+        """True if an event at ``place`` belongs to the scan and comes after the place ``after``."""
         if not self.first <= place < self.last:
             return False
         return after is None or (place > after if ascending else place < after)
 
 
 class PackScan(_KeyScan, frozen=True, kw_only=True):
-    """A period's table of packs, whose ``keys`` bound packs.
+    """A period's table of packs. ``keys`` are the bounds of packs.
 
-    ``low <= place < high`` bounds the events in them, whose places say the series where the partitions are several series. No
-    suffix can be left out: a pack's follows from all of its events.
+    The scan has the events in these packs with ``low <= place < high``. If the partitions are several series, places
+    name the series. All suffixes must be read, because the suffix of a pack follows from all of its events together.
     """
 
     low: str
@@ -194,7 +196,10 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
     def of(
         cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
     ) -> PackScan:
-        """The scan of the packs that may hold an event of ``[start, end)``; without bounds of places, of all of those."""
+        """The scan of the packs that may hold events of ``[start, end)``.
+
+        Without ``low`` and ``high`` the scan has all of these events.
+        """
         keys = KeyRange(entry.table, "", *find_key_range(start, end, find_span(entry)))
         low, high = low or entry.layout.edge(start), high or entry.layout.edge(end)
         suffixes = range(entry.layout.shards)
@@ -204,7 +209,7 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
 
 
 class ArchiveScan(_Scan, frozen=True, kw_only=True):
-    """A period's archive, whose reader applies every condition itself, also those on names."""
+    """A period's archive. The archive's reader applies all conditions, including the conditions on names."""
 
     keys: ArchiveRange
     source: ClassVar[Source] = "archive"
@@ -221,19 +226,19 @@ def _make_ranges(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[i
 
 
 def _within(keys: KeyRange, head: str) -> KeyRange:
-    """A range of times within a head: its sort keys begin with that, and go on as by time."""
+    """A range of times within a head: its sort keys begin with the head and continue with the time."""
     after = None if keys.after is None else f"{head}{keys.after}"
     return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
 
 def find_span(entry: Entry) -> int:
-    """The longest time between the events of a pack of a period whose layout has packs, in seconds."""
+    """The longest time between two events of a pack, in seconds. The period's layout must have packs."""
     assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
     return entry.layout.pack.span
 
 
 def list_filters(scan: Scan, query: Query | None) -> list[str]:
-    """The filters applied after reading: the parameters for which this scan may read in vain. A ranking has no ``query``."""
+    """The parameters that filter events after reading, so that some are read in vain. A ranking has no ``query``."""
     times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
     names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
     return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
@@ -245,7 +250,7 @@ def find_visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The scans in the order of the answer, each made when it is its turn, and the gaps that no scan covers."""
+    """The scans in the order of the answer, each made when it is needed, and the gaps that no scan covers."""
 
     scans: Iterable[Scan]
     gaps: Sequence[Gap]

@@ -1,4 +1,4 @@
-"""The sections of a range: which of them rollups answer, which the events, and why a rollup is not used."""
+"""The sections of a range: which ones rollups answer, which ones events answer, and why a rollup is not used."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from tidetable.times import to_text
 if TYPE_CHECKING:
     from tidetable.copies import Copies
 
-# The reason why a rollup's cells do not say what a query wants to know; None if they do.
+# Returns the reason why the cells of a rollup cannot answer a query; None if they can.
 FindMisfit = Callable[[Definition], str | None]
 
 
 class Section(NamedTuple):
-    """A section of a range, and how it is read: from a rollup, or (None) from the events.
+    """A section of a range, and how it is read: from the rollup ``definition``, or from the events if that is None.
 
-    The events of a ``stretch`` have no order, and are read by the series that are noted for its period: its plan is empty.
+    A section with a ``stretch`` is read by the series that are noted for its period, in no order of time. Its plan is
+    empty.
     """
 
     start: datetime
@@ -51,7 +52,7 @@ class Section(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The sections of a range in the order of time; of each rollup why it is not used, None if it is."""
+    """The sections of a range in the order of time, and for each rollup the reason why it is not used, or None."""
 
     sections: Sequence[Section]
     reasons: Mapping[str, str | None]
@@ -67,7 +68,7 @@ class Choice(NamedTuple):
         return Plan([scan for section in self.sections for scan in section.plan.scans], self.gaps)
 
     def document(self, reader: Reader) -> dict[str, Any]:
-        """What a plan shows of rollups: each of them, and what each section costs that is read by noted series."""
+        """What an explained plan says of rollups: which are used, and the cost of sections read by noted series."""
         rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
         document: dict[str, Any] = {"rollups": rollups} if rollups else {}
         noted = [
@@ -87,7 +88,7 @@ def _show_stretch(query: Query, stretch: Stretch, rollups: Rollups) -> dict[str,
         "to": to_text(stretch.end),
         "series": series,
         "requests": requests,
-        # AWS: a request takes half a unit at the least, and a unit if it is strongly consistent.
+        # AWS: a request takes at least half a unit, or one unit if it is strongly consistent.
         "least_units": requests * (1.0 if query.consistent else 0.5),
     }
 
@@ -100,14 +101,14 @@ def list_definitions(stream: str, reader: Reader) -> Sequence[Definition]:
 def read_events_alone(
     query: Query, entries: Sequence[Entry], reasons: Mapping[str, str | None], since: datetime | None = None
 ) -> Choice:
-    """The choice of no rollup, for these reasons. The series of the stream are noted ``since`` an instant."""
+    """The choice to use no rollup, for these reasons. Periods that begin at ``since`` or later are noted."""
     begin = query.start if query.after is None else query.after.time
     sections = _split(query, begin, entries, since)
     return Choice(sections or [Section(begin, query, plan_query(query, entries), None)], reasons)
 
 
 def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Section]:
-    """The sections of a query of events from ``begin`` on, if any of it is read by noted series."""
+    """The sections of a query of events from ``begin`` on; empty if no section must be read by noted series."""
     stretches = [
         stretch for stretch in find_stretches(query, entries) if is_noted(stretch.entry, since) and begin < stretch.end
     ]
@@ -135,10 +136,11 @@ def choose_by_state(
     *,
     consistent: bool,
 ) -> Choice:
-    """Choose what a range is read from: the coarsest rollups that fit, and the events elsewhere.
+    """Choose the sources of a range: the coarsest rollups that fit, and the events elsewhere.
 
-    ``state`` was read before anything else: what is marked later was acknowledged later. ``entries`` are the stream's own. With
-    ``consistent`` the catalog is read so for the rollups, too.
+    ``state`` must be read before anything else: an event with a later mark was also acknowledged later. ``entries`` are
+    the entries of the stream itself. With ``consistent`` the entries of the rollups are read with strong consistency,
+    too.
     """
     reasons: dict[str, str | None] = {}
     usable: list[Usable] = []
@@ -152,7 +154,7 @@ def choose_by_state(
             )
             readable = find_readable_spans(entries_of[definition.stream])
             usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
-    # Of equally long buckets those with fewer groups are read.
+    # If buckets are equally long, the rollup with fewer groups is read.
     usable.sort(key=lambda rollup: (len(rollup.definition.by), len(rollup.definition.fields)))
     segments = cover(query.start if query.after is None else query.after.time, query.end, usable)
     used = {segment.definition.stream for segment in segments if segment.definition is not None}
@@ -170,7 +172,7 @@ def choose_by_state(
 
 
 def _find_fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
-    """The versions of a rollup that fit, and have sealed something of the range."""
+    """The versions of a rollup that fit the query and have sealed buckets in its range."""
     return [
         version
         for version in list_versions(definition, state)
@@ -194,7 +196,7 @@ def _make_sections(
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
-    """ProblemError if a reader must read events to which no key leads: what the series are is known in the origin alone."""
+    """Raise ProblemError if a reader must read events of unknown series: only the origin has the list of series."""
     if any(gap.reason == "no index" for gap in choice.gaps):
         detail = (
             f"{stream.name} is partitioned by series, and a reader has neither its rollups nor its list of series: add series=,"
@@ -204,7 +206,7 @@ def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
 
 
 def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> None:
-    """ProblemError if events of a stream that is partitioned by series must be read whose series are not noted."""
+    """Raise ProblemError if a stream is partitioned by series, and series of the needed events are not noted."""
     if stream.key.partition_by != "series":
         return
     for gap in choice.gaps:

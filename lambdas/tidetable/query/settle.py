@@ -1,6 +1,6 @@
-"""Reads events out of packs. The ranges of a scan are read side by side; events are answered up to where all were read.
+"""Read events out of packs. The ranges of a scan are read in parallel; events are answered up to where all were read.
 
-This is the one place of the read side that opens packs. docs/decisions/0050 says when an event is settled, 0053 how much is read.
+Of the read side only this module opens packs. docs/decisions/0050 says when an event is settled, 0053 how much is read.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tidetable.times import MOMENT, from_text, to_text
 if TYPE_CHECKING:
     from tidetable.packs import Opened
 
-# Before the first page nobody knows how many events a pack holds. A request has 1,000 at the most unless it is configured
-# otherwise, and two packs are the least that settle the events of the first.
+# Before the first page it is unknown how many events a pack holds. By default a request has at most 1,000 events, so a
+# pack has no more. Two packs are the fewest that settle the events of the first pack.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
 _TIME = 27
 
 
 class SettledPage(NamedTuple):
-    """Some events of a scan, in order. ``reached`` is the position up to which all are settled, None at the scan's end."""
+    """Some events of a scan, in order. All events up to ``reached`` are settled; it is None at the scan's end."""
 
     columns: Columns
     reached: Position | None
 
 
 def make_first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
-    """The reads of the first page of each range: few packs, as one may hold all that is wanted."""
+    """The reads of the first page of each range: only a few packs, because one pack may hold all wanted events."""
     limit = count_first_packs(scan, count)
     return [RangeRead(keys, limit) for keys in scan.ranges]
 
@@ -53,7 +53,7 @@ def count_events(page: Page) -> int:
 
 
 def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
-    """The part of a scan's range in which a damaged pack may have held events; None if there is no such part."""
+    """The gap in a scan's range where a damaged pack may have held events; None if it cannot have held any there."""
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
@@ -64,9 +64,10 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
 
 
 class PackWalk:
-    """One pass over a scan's packs. A pack is opened only when it is needed, and a page is read only when the last is used up.
+    """One pass over a scan's packs. A pack is opened only when it is needed.
 
-    ``note_damaged`` is called with each damaged pack that may have held events of the scan.
+    The next page is read only when the last page is used up. ``note_damaged`` is called with each damaged pack that may
+    have held events of the scan.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class PackWalk:
         self._demand = demand
         self._note_damaged = note_damaged
         self._ascending = ascending
-        # Several series are walked as one, in the order that their events have together.
+        # Several series are walked together, in the order of all their events.
         self._of_series = len(scan.partitions) > 1
         self._layout = scan.entry.layout.across(None if self._of_series else "")
         self._walk = Walk(span=find_span(scan.entry), ascending=ascending, low=scan.low, high=scan.high)
@@ -95,9 +96,9 @@ class PackWalk:
         self._stuck = False
 
     def read(self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch) -> Iterator[SettledPage]:
-        """The events in order, each as it was accepted last, some at a time, from the first pages of the ranges on.
+        """The events in order, some at a time, each in its last accepted copy. ``pages`` answer the first ``reads``.
 
-        No event is answered while a suffix that may hold another copy of it has not been read as far as that.
+        An event is answered only when every suffix that may hold another copy of it has been read that far.
         """
         walked = self._walk
         first, more = self._count_packed(pages), lambda due: self._count_packed(fetch(due))
@@ -120,15 +121,16 @@ class PackWalk:
         yield SettledPage(self._make_columns(), None)
 
     def _count_packed(self, pages: Sequence[Page]) -> Sequence[Page]:
-        """Pages, of which it is noted how many events their packs hold."""
+        """Return the pages, after counting their packs and the events in these packs."""
         self._packs += sum(len(page.columns.sks) for page in pages)
         self._events += sum(map(count_events, pages))
         return pages
 
     def _choose_next_limit(self, before: int, waiting: int, ranges: int) -> int:
-        """How many packs to read for the missing events, judged by the packs so far, and one more to settle the last.
+        """How many packs to read for the missing events, estimated from earlier packs, and one more to settle the last.
 
-        With a filter, and where nothing could be settled (the walk is within ``span`` of its beginning), twice as many each time.
+        Twice as many as before, if there is a filter or if no event could be settled yet (the walk is still within
+        ``span`` of its beginning).
         """
         if self._demand.filtered or self._stuck:
             return 2 * before
@@ -140,7 +142,8 @@ class PackWalk:
         """Add the events of an item, if it may hold events of the scan."""
         newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
         scan = self._scan
-        # A key behind the newest event is not the time of the oldest: it must hide neither the pack nor its damage.
+        # An ``oldest`` after the newest event is wrong. Such a pack is opened, so that its events or its damage are
+        # found.
         begins_behind = oldest <= newest and oldest + "#" >= scan.high
         if is_pack(item) and (begins_behind or newest + "$" <= scan.low):
             return
@@ -152,7 +155,7 @@ class PackWalk:
         self._walk.take(opened)
 
     def _is_further(self, border: str) -> bool:
-        """Whether the walk is further than it was at the last page."""
+        """Whether the walk has come further since the last page."""
         reached = _find_reached(border)
         return reached > self._reached if self._ascending else reached < self._reached
 
@@ -162,7 +165,7 @@ class PackWalk:
         return SettledPage(self._make_columns(), Position(from_text(self._reached)))
 
     def _make_columns(self) -> Columns:
-        """What is settled, as the columns of plain items: in place of a partition key there is the address of the pack."""
+        """The settled events as columns of plain items. Instead of a partition key they have the pack's address."""
         run = self._walk.give()
         places: Sequence[str] = run.places
         if self._of_series:
@@ -171,7 +174,7 @@ class PackWalk:
 
 
 class Lookup(NamedTuple):
-    """The first event of a scan, as an item, if there is one; ``damaged`` says that a damaged pack may have held another."""
+    """The first event of a scan, as an item, if there is one. ``damaged``: a damaged pack may have held another."""
 
     item: Item | None
     damaged: bool
@@ -180,7 +183,7 @@ class Lookup(NamedTuple):
 def find_first(
     scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
 ) -> Lookup:
-    """The newest event of a scan, settled; ``reads`` are those of ``make_first_pack_reads``, and ``pages`` what they gave."""
+    """The newest event of a scan, settled. ``pages`` are the answers to ``reads`` of ``make_first_pack_reads``."""
     damaged: list[Item] = []
     walk = PackWalk(scan, compressor, Demand(1, filtered=False), damaged.append, ascending=False)
     for columns, _ in walk.read(reads, pages, fetch):
@@ -190,7 +193,7 @@ def find_first(
 
 
 def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
-    """An event of the pack that its ref names, as an item; ``place`` is its sort key."""
+    """An event in the pack that the event's ref names, as an item. ``place`` is the event's sort key."""
     from tidetable.packs import open_item
 
     opened = open_item(item, layout, compressor)
@@ -202,12 +205,12 @@ def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> L
 
 
 def _place_across(opened: Opened) -> Opened:
-    """A plain item of a table that is partitioned by series, with its place in the order of all series."""
+    """Give a plain item of a table that is partitioned by series its place in the order of all series."""
     (sk,) = opened.places
     series = opened.address.rpartition("#")[0]
     return opened._replace(places=[f"{sk[:_TIME]}#{series}{sk[_TIME:]}"])
 
 
 def _find_reached(border: str) -> str:
-    """The bare instant that divides what is settled from the rest: a border is behind all events of its time."""
+    """The bare instant between settled events and the others. A border lies after all events of its time."""
     return to_text(from_text(border[:_TIME]) + MOMENT)

@@ -1,7 +1,8 @@
 """Answers as typed columns, for Arrow: the same columns on every page of a query, whatever its rows hold.
 
-A column has a type that the configuration declares (``archive.columns``), or that the API's description says. A value that its
-column cannot hold exactly stays in a column of JSON, as in the archive's files; its own column has null or the nearest double.
+The type of a column comes from the configuration (``archive.columns``) or from the API's description. A value that its
+column cannot hold exactly stays in a column of JSON, as in the archive's files. Its own column then has null or the
+nearest double.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tidetable.times import from_text, to_micros
 _NAMES = {"series": "string", "time": "time", "id": "string"}
 _REST = {"data": "string", "ref": "string", "incomplete": "boolean"}
 _VERSIONS = {"version": "integer", "newest": "boolean", "accepted": "time", "versions_left_out": "integer"}
-# The columns of a ranking before those of its events.
+# The columns of a ranking that come before the columns of its events.
 _RANKS = {"rank": "integer", "value": "double"}
 _RESERVED = frozenset({*_NAMES, *_REST, *_VERSIONS})
-# The kinds of the columns of other answers. Text is shown as it is, and what is not text as JSON.
+# The kinds of the columns of other answers. In a column of text, a value that is not text is shown as JSON.
 Kind = Literal["text", "time", "integer", "number"]
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # Up to this number a double stores every whole number exactly.
@@ -49,7 +50,7 @@ class _Shown(msgspec.Struct, gc=False):
     incomplete: bool = False
     versions_left_out: int | None = None
     rank: int | None = None
-    # A ranking's number: as near as a double comes to it.
+    # A ranking's number, as the nearest double.
     value: float | None = None
 
 
@@ -57,7 +58,7 @@ _decode = msgspec.json.Decoder(list[_Shown]).decode
 
 
 class TypedTable(NamedTuple):
-    """Columns, and how many values are only in a column of JSON because the column of their field cannot hold them."""
+    """Columns, and how many values are in a column of JSON because their own column cannot hold them."""
 
     columns: Sequence[TypedColumn]
     untyped: int
@@ -66,10 +67,10 @@ class TypedTable(NamedTuple):
 def type_events(
     joined: str, declared: Mapping[str, str], projection: Projection, *, ranked: bool = False
 ) -> TypedTable:
-    """The columns of events that are JSON objects with commas between them.
+    """The columns of events. ``joined`` is the events as JSON objects, with commas between them.
 
-    They are series, time and id, each declared field that is shown, and ``data`` with the rest as JSON, then ref and the like.
-    A declared field whose name one of the other columns has stays in ``data``.
+    The columns are series, time and id, then each declared field that is shown, then ``data`` with all other fields as
+    JSON, then ref and similar ones. A declared field that has the name of another column stays in ``data``.
     """
     events = _decode(f"[{joined}]")
     own = (_RANKS if ranked else {}) | _NAMES
@@ -89,9 +90,10 @@ def type_events(
 def type_rows(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], kinds: Mapping[str, Kind], declared: Mapping[str, str]
 ) -> TypedTable:
-    """The columns of rows that are not events, by name. Without a kind a column is a number: as near as a double comes to it.
+    """The columns ``names`` of rows that are not events. A column without a kind holds numbers, as the nearest doubles.
 
-    Columns ``group.NAME`` are the members of a row's ``group``. What they cannot hold is in the column ``group``, as JSON.
+    Columns ``group.NAME`` are the members of a row's ``group``. Values that they cannot hold are in the column
+    ``group``, as JSON.
     """
     groups = [name.partition(".")[2] for name in names if name.startswith("group.")]
     types = {group: "string" if group == "series" else declared.get(group, "string") for group in groups}
@@ -125,7 +127,7 @@ def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
 
 
 def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) -> tuple[list[list[Any]], list[str], int]:
-    """The columns of some fields of JSON objects, the rest of each object as JSON, and how many values did not fit."""
+    """The columns of ``fields``, the other fields of each object as JSON, and the count of values that did not fit."""
     if not fields:
         return [], [bytes(data).decode() for data in objects], 0
     columns: list[list[Any]] = [[] for _ in fields]
@@ -150,9 +152,9 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
 
 
 def _choose_converter(kind: str) -> Callable[[Any], Any]:
-    """The function from a value to the value in a column of this type; None if the column cannot hold it.
+    """The function that converts a value for a column of this type, or returns None if the column cannot hold it.
 
-    Only doubles may be rounded.
+    Only the function for doubles may round.
     """
     if match := _DECIMAL.fullmatch(kind):
         return _make_decimal_converter(int(match[1]), int(match[2]))
@@ -178,7 +180,7 @@ def _fit_double(value: Any) -> float | None:
 
 
 def _is_rounded(value: int | Decimal, double: float) -> bool:
-    """Whether a double is another number than the value; its shortest text is the number that its reader sees."""
+    """Whether a double differs from the value. The shortest text of a double is the number that a reader sees."""
     if type(value) is int and -_WHOLE <= value <= _WHOLE:
         return False
     return Decimal(repr(double)) != value
@@ -201,7 +203,7 @@ def _show_text(value: Any) -> str:
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
-# By the kind of a column of rows: its type, and the function that makes its values.
+# For each kind of column: its type, and the function that makes its values.
 _CONVERTERS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
     "text": ("string", _show_text),
     "time": ("time", lambda text: to_micros(from_text(text))),

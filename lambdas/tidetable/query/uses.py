@@ -1,4 +1,4 @@
-"""What queries compare, as the log has it: fields and operators, and no values."""
+"""The fields and operators that queries compare, for the log; values are not logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def name_conditions(query: Selection) -> str:
 
 
 def name_parameters(names: Iterable[str]) -> str:
-    """The same of a query string's parameters, which may be wrong."""
+    """The fields and operators of the conditions in a query string, in the same form. The parameters may be wrong."""
     compared = []
     for name in names:
         if is_condition(name):

@@ -1,4 +1,4 @@
-"""Conditions as a query string has them: ``where.FIELD:OPERATOR`` on fields, ``series``, ``id`` and their prefixes on names."""
+"""Parse the conditions of a query string: ``where.FIELD:OPERATOR`` on fields; ``series``, ``id`` and their prefixes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from tidetable.problems import refuse_parameter
 WHERE = "where."
 DATA = "data"
 MAX_CONDITIONS = 10
-# Each value may be compared as text, as a number and as truth; AWS: IN takes 100 operands.
+# Each value may be compared as text, as a number and as a boolean. AWS: IN takes at most 100 operands.
 MAX_VALUES = 30
 MAX_VALUE_BYTES = 1024
-# A cursor holds its query, and AWS takes 10,240 bytes of request line and headers.
+# AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_BYTES = 2048
-# AWS: a path has 32 names at the most, and `data` is the first; an expression has 4 KB.
+# AWS: a path has at most 32 names, and `data` is the first. An expression has at most 4 KB.
 MAX_DEPTH = 31
 _EXPRESSION = 4_000
-# Each series is a range of its own in a table that is partitioned by series, and each range half a read unit at the least.
+# In a table that is partitioned by series, each series is a separate range, and each range costs at least half a read
+# unit.
 MAX_NAMES = 100
 # The parameters that may be given several times.
 REPEATED = frozenset({"series", "id"})
@@ -33,10 +34,11 @@ def is_condition(name: str) -> bool:
 
 
 def parse_path(path: str) -> str:
-    """The path of a field of ``data``, as the API takes it; ProblemError if no event can have such a field.
+    """The path of a field of ``data``, as the API takes it. Raises ProblemError if no event can have such a field.
 
-    CSV and flat rows call the field ``mag`` ``data.mag``, which as a path is a field of an object that is itself called ``data``:
-    nearly always a mistake, and one that finds nothing. Such a field is meant by ``data.data.mag``.
+    In CSV and flat rows, the field ``mag`` is called ``data.mag``. As a path, ``data.mag`` would be the field ``mag``
+    of an object ``data`` inside the data. That is nearly always a mistake, and would find nothing, so it is refused.
+    Whoever means it writes ``data.data.mag``.
     """
     front, *names = path.split(".")
     if front == DATA and names[:1] == [DATA] and len(names) > 1:
@@ -65,7 +67,7 @@ def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Con
 
 
 def refuse_cold(stream: Stream, paths: Iterable[str]) -> None:
-    """ProblemError for a path into a cold field."""
+    """Raise ProblemError if a path leads into a cold field."""
     for path in paths:
         if path.partition(".")[0] in stream.cold:
             raise refuse_parameter(f"{path} is a cold field of {stream.name}: it is shown, and not searched")
@@ -95,7 +97,7 @@ def _parse_condition(name: str, value: str) -> Condition:
 
 
 def _estimate_length(condition: Condition) -> int:
-    """About how long a condition is in DynamoDB's words, where names and values have short ones, at the most."""
+    """About the greatest length of a condition as DynamoDB's expression, in which names and values are placeholders."""
     path = 5 * (condition.field.count(".") + 2)
     paths = {"ne": 4, "lt": 2, "le": 2, "gt": 2, "ge": 2}.get(condition.operator, 1)
     return paths * path + 3 * 6 * len(condition.values) + 100
@@ -108,7 +110,7 @@ def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
 
 
 def _list_values(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
-    """The values of a parameter, sorted, so that a cursor may be used with the same ones in any order."""
+    """The values of a parameter, sorted, so that a cursor can be used with the same values in any order."""
     values = sorted(set(parameters.get(name, ())))
     if len(values) > MAX_NAMES:
         raise refuse_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")
@@ -118,7 +120,7 @@ def _list_values(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[st
 
 
 def _parse_prefix(parameters: Mapping[str, Sequence[str]], name: str) -> str:
-    # Whether it is given once is looked at where all parameters are.
+    # ``read_single`` checks that the parameter is given only once.
     for value in parameters.get(name, ()):
         _refuse_length(name, value)
     return next(iter(parameters.get(name, ())), "")

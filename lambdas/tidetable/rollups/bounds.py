@@ -1,8 +1,9 @@
 """The bounds in time that keep rollups exact: who marks a bucket, and when a bucket can be sealed.
 
-A writer looks at the clock once. It marks the buckets of events that are older than ``MARKED_AFTER`` before it writes them,
-and it has written everything ``WRITER_LIFE`` later at the latest. So every event without a mark is there ``MARKED_AFTER +
-WRITER_LIFE`` after the end of its bucket, and every event with a mark ``WRITER_LIFE`` after its mark.
+A writer reads the clock once. Before it writes an event that is older than ``MARKED_AFTER``, it marks the event's
+bucket. At the latest ``WRITER_LIFE`` after it read the clock, it has written everything. So an event without a mark is
+in its table at the latest ``MARKED_AFTER + WRITER_LIFE`` after the end of its bucket; an event with a mark,
+``WRITER_LIFE`` after the mark.
 """
 
 from __future__ import annotations
@@ -11,26 +12,29 @@ from datetime import datetime, timedelta
 
 from tidetable.times import to_micros
 
-# Events older than this are marked. On-time events are younger: sending, and three attempts with pauses, take less.
+# The bucket of an event older than this is marked. An event that is sent at once is younger: sending takes less time,
+# also with three attempts and their pauses.
 MARKED_AFTER = timedelta(seconds=120)
-# The drain's time-out, the longest of the functions that write events; ingest has 28 seconds.
+# The time-out of the drain. It is the longest of all functions that write events; the time-out of ingest is 28 seconds.
 FUNCTION_LIFE = timedelta(seconds=60)
-# A process that marked a bucket does not mark it again for so long, so a mark may be so much older than the writer's look.
+# A process that marked a bucket does not mark it again for this long. So a mark may be this much older than the moment
+# when the writer read the clock.
 MARK_KEPT = timedelta(seconds=5)
-# Between two clocks. AWS keeps the clocks of its hosts within milliseconds of each other.
+# The allowed difference between two clocks. AWS keeps the clocks of its hosts within milliseconds of each other.
 CLOCKS = timedelta(seconds=10)
 # A request that DynamoDB has accepted may take effect after its function has died.
 UNDER_WAY = timedelta(seconds=15)
 WRITER_LIFE = FUNCTION_LIFE + MARK_KEPT + CLOCKS + UNDER_WAY
-# The query function's time-out: a query that read the state before a mark may read the bucket's cells so much later.
+# The query function's time-out. A query that read the state before a mark may read the bucket's cells this much later.
 READER_LIFE = timedelta(seconds=30)
-# A new definition begins so much later, when no process runs with the configuration of before.
+# The first bucket of a new definition begins this much later: then no process runs with the former configuration.
 DEFINED_AHEAD = timedelta(minutes=10)
-# A process that noted a series does not note it again for so long at the most.
+# The longest time for which a process remembers that it noted a series, and does not note it again.
 NOTE_KEPT = timedelta(hours=24)
-# Notes of a period are removed so long after its table was deleted: then no process remembers one.
+# Notes of a period are removed this long after its table was deleted: then no process remembers such a note.
 NOTES_LEFT = timedelta(hours=48)
-# A stream whose last rollup left begins to note again so much later, when no refresher of the former deployment runs.
+# After a stream's last rollup was removed, noting begins again this much later at the earliest: then no refresher of
+# the former deployment runs.
 NOTING_PAUSE = timedelta(hours=1)
 LEASE = "rollups"
 
@@ -41,17 +45,17 @@ def needs_mark(time: datetime, now: datetime) -> bool:
 
 
 def can_seal(end: datetime, now: datetime) -> bool:
-    """True if every event without a mark of a bucket that ends at ``end`` has been written."""
+    """True if all events that come without a mark in a bucket that ends at ``end`` have been written."""
     return end + MARKED_AFTER + WRITER_LIFE < now
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:
-    """True if no writer lives that put a mark at ``marked_at`` (epoch milliseconds), and no query that began before the mark."""
+    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) and all queries begun before have ended."""
     return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE + READER_LIFE)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
-    """How long a refresher with this time-out holds the lease: when it runs out, the run and its requests are dead."""
+    """How long a refresher with this time-out holds the lease: until the run and all its requests have surely ended."""
     return timeout + 2 * CLOCKS + UNDER_WAY
 
 

@@ -1,8 +1,8 @@
 """Cells: the state of each group of a bucket, as events of the rollup's own stream.
 
-A cell's time is the start of its bucket. Its series is that of its events if they are grouped by series, and else "*". Its id has
-the definition's key and the other values of its group. States can be merged, and what is made of merged states is exactly what
-is made of the events.
+A cell's time is the start of its bucket. Its series is the series of its events if the rollup groups by series, and
+else "*". Its id holds the definition's key and the other values of its group. States can be merged: statistics of
+merged states are exactly the statistics of their events.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tidetable.ports import Sketch, Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
-# Of one bucket the names of so many fields are kept.
+# The most field names that are kept of one bucket.
 MAX_NAMES = 1_000
-# A cell's id is a part of a sort key, which has 1,024 bytes.
+# AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of it.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
 _KINDS: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
 }  # fmt: skip
 
 Number = int | Decimal
-# Of each name of ``by`` the kind of its value (text, number, truth, nothing), and the value.
+# For each name of ``by``: the kind of its value (text, number, truth, nothing), and the value.
 Group = tuple[tuple[str, Any], ...]
 
 
 def make_group_value(value: Any) -> tuple[str, Any]:
-    """A value to group by. A boolean is not a number, though Python counts it as one; lists and objects count as no value."""
+    """The kind of a value, and the value to group by. A boolean is not a number; a list or an object is no value."""
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -47,7 +47,7 @@ def make_group_value(value: Any) -> tuple[str, Any]:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of one field in one group. ``first`` and ``last`` have the places of their events in the order of events."""
+    """The numbers of one field in one group. ``first`` and ``last`` are the place of the event, and its number."""
 
     count: int = 0
     sum: Decimal = Decimal(0)
@@ -58,7 +58,7 @@ class Numbers:
     sketch: Sketch | None = None
 
     def add(self, number: Number, place: str) -> None:
-        """Take one number into account, except for percentiles. Numbers may come in any order."""
+        """Add one number to all statistics except the sketch of percentiles. Numbers may come in any order."""
         self.count += 1
         self.sum = EXACT.add(self.sum, number)
         self.min = number if self.min is None else min(self.min, number)
@@ -66,7 +66,7 @@ class Numbers:
         self._place((place, number), (place, number))
 
     def merge(self, other: Numbers, sketches: Sketches) -> None:
-        """Take another state into account."""
+        """Add the numbers of another state."""
         self.count += other.count
         self.sum = EXACT.add(self.sum, other.sum)
         if other.min is not None:
@@ -86,7 +86,7 @@ class Numbers:
             self.last = last
 
     def document(self, statistics: frozenset[str]) -> JsonObject:
-        """The state as JSON, as far as a rollup keeps it."""
+        """The state as JSON, with the count and those ``statistics`` that a rollup keeps."""
         document: JsonObject = {"count": self.count}
         if "sum" in statistics:
             document["sum"] = settle_text(self.sum)
@@ -101,7 +101,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class State:
-    """The state of one group: how many events it has, and the numbers of each field that any of them has."""
+    """The state of one group: the count of its events, and the numbers of each field that at least one of them has."""
 
     count: int = 0
     fields: dict[str, Numbers] = field(default_factory=dict)
@@ -109,19 +109,19 @@ class State:
 
 @dataclass(slots=True)
 class Cell:
-    """A cell that was read: its bucket, its group by names, and its state."""
+    """A cell that was read: the start of its bucket, the values of its group by their names, and its state."""
 
     time: datetime
     by: JsonObject
     state: State
 
     def group(self, names: Iterable[str]) -> Group:
-        """The cell's group, reduced to some of its names."""
+        """The cell's group with the values of ``names`` only."""
         return tuple([make_group_value(self.by.get(name)) for name in names])
 
     @property
     def data(self) -> JsonObject:
-        """Data that has the values that its events were grouped by, at their paths."""
+        """The values of the cell's group at their paths, as the data of an event would have them."""
         data: JsonObject = {}
         for path, value in self.by.items():
             if path == SERIES or value is None:
@@ -152,7 +152,7 @@ class Bucket:
         return len(self.groups) > self._definition.max_groups
 
     def add(self, series: str, place: str, data: JsonObject) -> None:
-        """Take an event into account; ``place`` is its place in the order of all events."""
+        """Add an event to its group. ``place`` is the event's place in the order of all events."""
         definition = self._definition
         state = self._find_state(
             tuple([make_group_value(series if n == SERIES else find_value(data, n)) for n in definition.by])
@@ -173,7 +173,7 @@ class Bucket:
         self._limit_names()
 
     def merge(self, cell: Cell) -> None:
-        """Take a cell of a finer rollup into account."""
+        """Add a cell of a finer rollup to its group."""
         state = self._find_state(cell.group(self._definition.by))
         state.count += cell.state.count
         for path in self._definition.fields:
@@ -181,7 +181,7 @@ class Bucket:
                 state.fields.setdefault(path, Numbers()).merge(cell.state.fields[path], self._sketches)
 
     def merge_names(self, names: Mapping[str, Iterable[str]]) -> None:
-        """Take the fields of a finer bucket into account."""
+        """Add the names and kinds of the fields of a finer bucket."""
         for name, kinds in names.items():
             self.names.setdefault(name, set()).update(kinds)
         self._limit_names()
@@ -193,12 +193,12 @@ class Bucket:
         return state
 
     def _limit_names(self) -> None:
-        """Keep the first names in their order, so that the same events always give the same names."""
+        """Keep only the alphabetically first names of too many, so that the same events always give the same names."""
         if len(self.names) > 2 * MAX_NAMES:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
     def events(self, start: datetime) -> list[Event]:
-        """The cells of the bucket, and the names of its fields."""
+        """The cells of the bucket as events, and one event with the names of its fields."""
         definition = self._definition
         events = []
         for group, state in self.groups.items():
@@ -216,7 +216,7 @@ class Bucket:
 
 
 def make_id(definition: Definition, values: Sequence[Any]) -> str:
-    """The id of a group's cell: the key of its definition, and its values as JSON, or a hash of that where it is long."""
+    """The id of a group's cell: the definition's key, then the group's values as JSON (their hash if they are long)."""
     text = f"[{','.join(map(settle_text, values))}]"
     if len(text.encode()) > _MAX_ID_BYTES:
         text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
@@ -224,19 +224,22 @@ def make_id(definition: Definition, values: Sequence[Any]) -> str:
 
 
 def make_removed_cell(event: Event) -> Event:
-    """The replacement of a cell whose group has no events any more, or of a list of names whose bucket has none."""
+    """The empty event that replaces a cell whose group has no events any more, or a list of names that are all gone."""
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})
     return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})
 
 
 def is_removed(event: Event) -> bool:
-    """Whether an event is what ``removed`` makes."""
+    """Whether an event is an empty event from ``make_removed_cell``."""
     return not event.data.get("names", event.data.get("count"))
 
 
 def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields: Iterable[str]) -> Cell | None:
-    """The cell in an event of the rollup's stream, with the numbers of some fields; None if it has none, or is empty."""
+    """The cell in an event of the rollup's stream, with the numbers of ``fields``.
+
+    None if the event is no cell of this definition, or an empty one.
+    """
     data = event.data
     if not event.id.startswith(definition.key) or not data.get("count"):
         return None
@@ -251,7 +254,8 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
 def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:
     """The names and kinds of fields that an event of the rollup's stream holds for a bucket of the definition.
 
-    A list of names has no key of a definition. So within a longer bucket there may be names that an earlier definition left.
+    A list of names does not carry a definition's key. So an earlier definition with shorter buckets may have left lists
+    inside a bucket: only the list at the start of the bucket counts.
     """
     if event.id != FIELDS_ID or definition.floor(event.time) != event.time:
         return {}
@@ -260,7 +264,7 @@ def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[s
 
 
 def name_kind(value: Any) -> str:
-    """The type of a value as JSON calls it."""
+    """The name of a value's type in JSON, such as ``string``."""
     return _KINDS.get(type(value), "null")
 
 

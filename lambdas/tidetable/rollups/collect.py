@@ -1,4 +1,4 @@
-"""Collecting buckets: the cells of a range, from the events or from finer cells. Every read is strongly consistent."""
+"""Compute the content of buckets, from events or from finer cells. Every read is strongly consistent."""
 
 from __future__ import annotations
 
@@ -25,34 +25,35 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# Events, or cells, that are read at a time.
+# The number of events or cells that are read at a time.
 _AT_ONCE = 5_000
-# A gap of this kind is a period that never had a table, so it never had an event.
+# The reason of a gap that is a period without a table: it never had one, so it never had an event.
 _NEVER = "no table"
-# Gaps of these kinds never close, unless somebody restores them.
+# The reasons of gaps that never close, unless somebody restores the period.
 _GONE = ("deleted", "archive expired")
-# A gap of this kind is a period that is partitioned by series.
+# The reason of a gap that is a period that is partitioned by series.
 _BY_SERIES = "no index"
-# Of the read units that a table has, for the refresher: the others are those of queries.
+# The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5
-# Units per second of a table on demand, or of one that nobody has looked at. AWS: a new one takes 12,000.
+# The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
+# new table on demand takes 12,000.
 _UNKNOWN = 4_000.0
-# So many buckets are read together at the most, and so many groups may be in memory; a sketch takes 9 KB.
+# The most buckets that are read together, and the most groups in memory, without and with sketches (9 KB each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
-# The text of the time, the series, the id and the data of an event.
+# An event: its time as text, its series, its id and its data.
 _Row = tuple[str, str, str, JsonObject]
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
-    """A strongly consistent query of all of a stream's events in a range, in order."""
+    """A strongly consistent query for all events of a stream in a range, in order."""
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
 def read_batch_events(
     batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
 ) -> Iterator[_Row]:
-    """The text of the time, the series, the id and the data of a batch's events.
+    """Read the events of a batch, each with its time as text, its series, its id and its data.
 
     ``note_lost`` is called with the gap of each event whose data is missing or damaged.
     """
@@ -71,9 +72,10 @@ def read_batch_events(
 
 
 def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[_Row]:
-    """All events of a query, or BucketBlocked; with ``never``, periods that never had a table have none.
+    """Read all events of a query. Raises BucketBlocked if that is not possible.
 
-    Those of periods that are partitioned by series come last, in no order.
+    With ``never``, a period that never had a table counts as a period without events. Events of periods that are
+    partitioned by series come last, in no order.
     """
     plan = plan_query(query, entries)
     blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
@@ -91,7 +93,7 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
 
 
 def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[_Row]:
-    """All events of a part of a period that is partitioned by series, or BucketBlocked."""
+    """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
     reader = services.reader
 
     def pace(entry: Entry, units: float) -> None:
@@ -131,9 +133,10 @@ def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime 
 
 
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
-    """Where the events begin again that can be read, if those of a bucket cannot be before it is sealed; None if they can.
+    """Find the instant from which on events can be read, if events of the bucket ``[start, end)`` cannot; else None.
 
-    They were deleted, or their period is partitioned by series and began before its series were noted.
+    They cannot be read if they were deleted, or if their period is partitioned by series and began before its series
+    were noted.
     """
     now = max(services.clock.now(), end)
     query = make_query(stream, start, now)
@@ -141,16 +144,16 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     since = services.rollups.read_state(stream, (start, end)).noted_since
     spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
     if since is not None:
-        # Nothing of the period can be read by series, also what is still to come.
+        # No event of such a period can be read by series, not even an event that is still to come.
         unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]
         spans += [(stretch.start, stretch.entry.period.end) for stretch in unnoted]
     return max(last for _, last in spans) if any(first < end for first, _ in spans) else None
 
 
 def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
-    """The periods of a range of which neither a table nor an archive is left: their events are gone for ever.
+    """List the periods of a range whose events are gone for ever: they have no table and no archive any more.
 
-    A period that is being restored is not listed, nor is a period whose table is still to be deleted.
+    Periods that are being restored, and periods whose table is still to be deleted, are not in the list.
     """
     entries = services.catalog.entries(stream, start, end, consistent=True)
     return [
@@ -161,9 +164,9 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
 
 
 def collect(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
-    """The bucket that some segments are, from their events or cells. It stops where there are too many groups.
+    """Compute the bucket that the segments form, from their events or cells. Stop as soon as there are too many groups.
 
-    BucketBlocked if it cannot be read whole, Unfinished if the time is up.
+    Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.
     """
     reader = services.reader
     bucket = Bucket(definition, reader.sketches)
@@ -187,10 +190,10 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
 
 
 def collect_together(definition: Definition, start: datetime, due: int, services: Services) -> dict[datetime, Bucket]:
-    """Several buckets from ``start`` on, of the ``due`` ones that can be sealed, in one pass over the series of their period.
+    """Compute several buckets from ``start`` on, at most ``due``, in one pass over the series of their period.
 
-    A request per series costs a read unit at the least, whether it reads one bucket or ten. Nothing is read, and the answer is
-    empty, if the events can be read in the order of time, or if there is no more than one bucket to read.
+    A request per series costs at least one read unit, whether it reads one bucket or ten. No events are read, and the
+    answer is empty, if the events can be read in the order of time, or if only one bucket could be computed.
     """
     every = definition.every
     entries = services.catalog.entries(definition.source, start, start + every, consistent=True)

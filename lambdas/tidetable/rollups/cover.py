@@ -1,4 +1,4 @@
-"""Which parts of a range rollups answer: the coarsest that fits, and the events where no rollup may be used."""
+"""Divide a range into segments: the coarsest fitting rollup answers a segment, or the events if no rollup can."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidetable.rollups.definition import Definition
 class Version(NamedTuple):
     """A definition that a rollup has or had, and the buckets ``[start, end)`` that are sealed under it.
 
-    ``limit`` is where the next version begins, None for the present one.
+    ``limit`` is the instant where the next version begins; None for the newest version.
     """
 
     edge: Edge
@@ -32,7 +32,7 @@ class Usable(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A span of a range, and the rollup that answers it; None if the events do."""
+    """A span of a range, and the definition of the rollup that answers it; None if the events answer it."""
 
     start: datetime
     end: datetime
@@ -40,9 +40,10 @@ class Segment(NamedTuple):
 
 
 def list_versions(definition: Definition, state: RollupState) -> list[Version]:
-    """The versions of a rollup, the newest first. Where the ranges of two meet, the newer one counts.
+    """The versions of a rollup, the newest first. Where the ranges of two versions overlap, the newer version counts.
 
-    The newest is sealed farthest. A version that has sealed nothing yet is as far as the version before it, and starts later.
+    A newer version is sealed farther. If two are sealed equally far, the newer version has sealed nothing yet, and
+    starts later.
     """
     edges = [edge for edge in state.edges if edge.rollup == definition.name]
     versions: list[Version] = []
@@ -58,8 +59,8 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
 def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     """The buckets of a version that marks cover, sealed or not.
 
-    A mark's bucket is that of the finest rollup that its writer knew. It may hold several buckets of a version that the writer
-    did not know, or did not know any more.
+    A mark covers a bucket of the finest rollup that its writer knew. This bucket may hold several buckets of a version
+    that the writer did not know yet, or no longer knew.
     """
     every = version.definition.every
     buckets = set()
@@ -72,7 +73,7 @@ def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime
 
 
 def find_unusable_buckets(version: Version, state: RollupState) -> list[Span]:
-    """The buckets of a version that must be read from the events: those with a mark, and those with too many groups."""
+    """The buckets of a version that must be read from the events: they have a mark, or too many groups."""
     every, name = version.definition.every, version.definition.name
     buckets = find_marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
     return join([(bucket, bucket + every) for bucket in sorted(buckets)])
@@ -84,13 +85,13 @@ def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
 
 
 def find_usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
-    """The spans of a version's buckets that answer for their events."""
+    """The spans in which a version's cells can be read instead of the events."""
     spans = intersect([(version.start, version.end)], join(readable))
     return subtract(spans, find_unusable_buckets(version, state))
 
 
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
-    """The segments of a range in the order of time: the coarsest rollups that answer whole buckets of it, events elsewhere."""
+    """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events the rest."""
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
@@ -110,7 +111,7 @@ def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterat
 
 
 def join(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order; spans that touch each other are joined."""
+    """The spans in order. Spans that touch or overlap are joined."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
@@ -121,13 +122,13 @@ def join(spans: Iterable[Span]) -> list[Span]:
 
 
 def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
-    """The parts that are in both lists of spans."""
+    """The spans of time that both lists cover."""
     pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
     return sorted((start, end) for start, end in pairs if start < end)
 
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
-    """The parts of the spans that are in no hole; the holes are in order and do not overlap."""
+    """What remains of the spans without the holes. The holes must be in order and must not overlap."""
     remainder: list[Span] = []
     for start, end in spans:
         at = start

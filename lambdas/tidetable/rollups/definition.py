@@ -1,4 +1,4 @@
-"""What a rollup keeps: its buckets, groups, fields and statistics."""
+"""The definition of a rollup: its buckets, groups, fields and statistics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Source(Protocol):
 
 
 class _Text(msgspec.Struct, frozen=True):
-    """What of a definition decides the content of cells. ``every`` is in seconds."""
+    """The settings of a definition that decide the content of its cells. ``every`` is in seconds."""
 
     every: int
     by: tuple[str, ...]
@@ -63,12 +63,14 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, dict=True):
-    """A rollup of the stream ``source``, which is itself the stream ``stream``.
+    """A rollup of the stream ``source``. The rollup's cells are the events of the stream ``stream``.
 
-    Each bucket of ``every`` has a cell for each group of ``by`` (``series`` and paths of data), with ``stats`` of the numbers of
-    ``fields``. A bucket with more than ``max_groups`` groups is not sealed.
+    A bucket is ``every`` long. It has one cell per group: per combination of the values of ``by`` (``series`` and paths
+    of data). A cell has the ``stats`` of the numbers of ``fields``. A bucket with more than ``max_groups`` groups is
+    not kept: it is read from the events.
 
-    ``period`` is the length of the source's periods if it is partitioned by series. Its events may be ``ahead`` of the clock.
+    ``period`` is the length of the source's periods if the source is partitioned by series, and else None. The times of
+    the source's events may be up to ``ahead`` after the present.
     """
 
     name: str
@@ -84,7 +86,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def text(self) -> str:
-        """What of the definition decides the content of cells, as JSON; equal definitions have equal texts."""
+        """The settings that decide the content of cells, as JSON. Equal definitions have equal texts."""
         parts = _Text(
             self.every // timedelta(seconds=1), self.by, tuple(sorted(self.fields)), tuple(sorted(self.stats))
         )
@@ -92,12 +94,12 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def key(self) -> str:
-        """What tells the cells of this definition from those of another of the same rollup."""
+        """A hash of ``text``. The ids of cells begin with it, so that cells of two definitions are never confused."""
         return sha256(self.text.encode()).hexdigest()[:_KEY_DIGITS]
 
     @cached_property
     def kept_statistics(self) -> frozenset[str]:
-        """The statistics that cells keep: counts always, and the extremes that percentiles are limited by."""
+        """The statistics that cells keep: always the count, and with percentiles also min and max, which limit them."""
         extremes = {"min", "max"} if PERCENTILES in self.stats else set()
         return frozenset({"count", *self.stats, *extremes})
 
@@ -106,17 +108,17 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
         return EPOCH + (time - EPOCH) // self.every * self.every
 
     def ceil(self, time: datetime) -> datetime:
-        """The first start of a bucket that is not before an instant."""
+        """The earliest start of a bucket at or after an instant."""
         return EPOCH - (EPOCH - time) // self.every * self.every
 
     def as_of(self, text: str) -> Definition:
-        """The definition that this rollup had when an edge was put, from the edge's text."""
+        """The definition that this rollup had when an edge was written. ``text`` is the edge's ``definition``."""
         parts = msgspec.json.decode(text, type=_Text)
         every = timedelta(seconds=parts.every)
         return replace(self, every=every, by=parts.by, fields=parts.fields, stats=parts.stats)
 
     def feeds(self, coarser: Definition) -> bool:
-        """True if cells of a coarser rollup can be made of this rollup's cells."""
+        """True if the cells of a coarser rollup can be computed from this rollup's cells."""
         return (
             self.every < coarser.every
             and not coarser.every % self.every
@@ -137,7 +139,7 @@ def make_definition(source: Source, policy: Policy) -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """The rollups that queries may use: their state, and the definitions of each stream that has any."""
+    """The rollups that queries may use: access to their state, and the definitions by the name of the source stream."""
 
     rollups: Rollups
     definitions: Mapping[str, Sequence[Definition]]

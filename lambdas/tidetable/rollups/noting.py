@@ -1,7 +1,8 @@
-"""Since when the series of a stream are noted, and when notes are removed.
+"""Notes of a stream's series: from when on periods count as noted, and when notes are removed.
 
-Writers note the series of a period before its first event. A period counts as noted if it began after the last process ended that
-did not note, so that every event of it, also of those that came ahead of their time, has a note of its series.
+A writer notes a series in a period before it writes the series' first event there. Processes with an older
+configuration do not note. A period counts as noted if all of these had ended before its first event could come, even
+one ahead of its time. So every event of a noted period has a note of its series.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from tidetable.rollups.bounds import DEFINED_AHEAD, NOTE_KEPT, NOTES_LEFT, NOTIN
 from tidetable.rollups.services import Services
 from tidetable.times import MOMENT
 
-# Notes that are removed at a time.
+# The number of notes that are removed in one call.
 _AT_ONCE = 2_000
-# The catalog is looked at so often for periods whose notes can be removed.
+# How often the catalog is searched for periods whose notes can be removed.
 _SWEPT_EVERY = timedelta(hours=1)
 
 
 def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Services) -> RollupState:
-    """Say since when the series of a stream are noted, whose events may be so far ahead, unless that was said before.
+    """Record from when on the series of a stream are noted, unless that is recorded already; returns the state with it.
 
-    After the stream's last rollup left, that waits for ``NOTING_PAUSE``. It is said of every stream with rollups, as any may
-    be partitioned by series later.
+    Events may be ``ahead`` of the clock. After a stream's last rollup was removed, a new record waits for
+    ``NOTING_PAUSE``. Each stream with rollups has a record, because it may be partitioned by series later.
     """
     now, noting = services.clock.now(), state.noting
     if noting is not None and (not noting.stopped or now < noting.since + NOTING_PAUSE):
@@ -38,7 +39,7 @@ def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Se
 
 
 def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
-    """The first instant from ``start`` on whose period is noted, of a stream whose series are noted ``since`` an instant."""
+    """The first instant from ``start`` on whose period is noted. Periods that begin at ``since`` or later are noted."""
     period = find_containing(start, kind)
     while period.start < since:
         period = period.shift(1)
@@ -46,9 +47,10 @@ def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
 
 
 def sweep_notes(source: str, state: RollupState, services: Services) -> None:
-    """Remove the notes of periods whose tables were deleted ``NOTES_LEFT`` ago, the first deleted first, as far as the time goes.
+    """Remove the notes of periods whose tables were deleted ``NOTES_LEFT`` ago or earlier, until the time is up.
 
-    A process forgets what it noted before that. A restore notes anew, with a later instant, and such notes stay.
+    The period deleted first comes first. After ``NOTES_LEFT`` no process remembers that it wrote these notes. A restore
+    writes new notes with a later instant: these stay.
     """
     noting, until = state.noting, services.clock.now() - NOTES_LEFT
     if noting is None or noting.swept + _SWEPT_EVERY > until:
@@ -60,7 +62,7 @@ def sweep_notes(source: str, state: RollupState, services: Services) -> None:
     ]
     for at, entry in sorted(deleted, key=lambda pair: pair[0]):
         if entry.layout.partition_by == "series" and not _clear(source, entry, at, services):
-            # Several tables may have been deleted at one instant.
+            # Several tables may have been deleted at one instant: the next run begins with this instant again.
             until = at - MOMENT
             break
     services.rollups.put_noting(source, noting._replace(swept=until), noting)

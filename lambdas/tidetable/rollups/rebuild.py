@@ -1,4 +1,4 @@
-"""Rebuilding a rollup: its present definition is extended to earlier buckets, and sealed buckets are computed anew."""
+"""Rebuild a rollup: extend its present definition to earlier buckets, and have sealed buckets computed anew."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from tidetable.rollups.refresh import Report, compute_bucket
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 
-# Marks that are put at once.
+# The number of marks that are written in one call.
 _MARKS = 100
-# A mark so short is within one bucket of every rollup: finer buckets of a rebuilt one stay sealed.
+# The length of these marks. A mark of one second lies in one bucket of each rollup: the other, finer buckets within the
+# rebuilt bucket can still be used.
 _POINT = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rebuild came: the rollup is sealed from ``reached`` on, and ``buckets`` were computed by this run.
+    """How far a rebuild came: the rollup is sealed from ``reached`` on. This run computed ``buckets`` buckets.
 
-    ``left`` are the buckets still to compute, ``marked`` the sealed buckets that the refresher computes anew in its next runs.
-    ``problem`` says why the rebuild cannot go on; without it and with buckets left, call it again.
+    ``left`` buckets are still to compute. The refresher computes ``marked`` sealed buckets anew in its next runs.
+    ``problem`` says why the rebuild cannot go on. If there is no problem and buckets are left, call ``rebuild`` again.
     """
 
     reached: datetime
@@ -52,12 +53,12 @@ def rebuild(
     owner: str,
     length: timedelta,
 ) -> Progress | None:
-    """Seal the buckets of ``[start, end)`` under a rollup's present definition; None while the refresher runs.
+    """Seal the buckets of ``[start, end)`` under a rollup's present definition. Returns None while the refresher runs.
 
-    Buckets before the rollup's beginning are computed here, the newest first, each before the beginning moves to it, so that a
-    rebuild can stop anywhere and be called again. Nothing between them and the beginning may be left out: an earlier ``end``
-    makes no difference to them. Buckets that are sealed already are marked, so they are read from the events until the refresher
-    has computed them anew. ``definitions`` are those of all rollups of the stream.
+    Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
+    bucket is computed, so a rebuild can stop anywhere and be called again. All buckets from ``start`` to the beginning
+    are computed, also if ``end`` is earlier, because a rollup has no holes. Buckets that are sealed already are marked:
+    they are read from the events until the refresher has computed them anew. ``definitions`` are the stream's rollups.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
@@ -97,7 +98,7 @@ def _extend(
     services: Services,
     marked: int,
 ) -> Progress:
-    """Move the beginning of a version back to an instant, a bucket at a time."""
+    """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
     definition, edge = version.definition, version.edge
     report, count = Report(), 0
     while edge.start > start and services.remaining() > RESERVE:

@@ -1,6 +1,6 @@
-"""The refresher: seals buckets that no writer can reach without a mark any more, and reseals marked buckets.
+"""The refresher seals a bucket as soon as every new event in it must come with a mark. It reseals marked buckets.
 
-Each step can be repeated, and a run may end after any request: what it began the next run does again.
+A run may stop after any request. Each step can be repeated: the next run does an unfinished step again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from tidetable.times import to_text
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: buckets sealed and resealed, and why others were not.
+    """What a run did: how many buckets it sealed and resealed, and why it did not do others.
 
-    ``over`` are buckets that were found to have too many groups, by rollup; ``marks`` are marks that are left, ``gone``
-    marks that were cleared because their events are gone for ever. ``lag`` is for
-    how long a bucket could have been sealed already. ``finished`` says that nothing was left for want of time.
+    ``over`` are the buckets with too many groups. ``marks`` counts the marks that remain, ``gone`` the marks that were
+    cleared because their events are gone for ever. ``lag`` is the longest time for which a bucket could have been
+    sealed already. ``finished`` is False if the time was up too early.
     """
 
     sealed: int = 0
@@ -59,10 +59,10 @@ class Report:
 def refresh(
     definitions: Mapping[str, Sequence[Definition]], services: Services, owner: str, length: timedelta
 ) -> Report | None:
-    """Refresh the rollups of streams, by the names of the streams that they are made of; None while another run does it.
+    """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
-    ``length`` is how long the lease is held at the most (``bounds.choose_lease_length``). A stream that fails does not stop
-    the others.
+    Returns None while another run holds the lease. ``length`` is the longest time for which this run holds the lease
+    (``bounds.choose_lease_length``). A stream that fails does not stop the others.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
@@ -75,7 +75,7 @@ def refresh(
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
-            except Exception as error:  # such as a damaged pack of this stream, which every run meets
+            except Exception as error:  # such as a damaged pack of this stream: each run finds it
                 report.failed.append(f"{source}: {type(error).__name__}: {error}")
             with suppress(StoreUnavailable, TableThrottled):
                 _measure(services.rollups.read_state(source), some, services.clock.now(), report)
@@ -83,13 +83,13 @@ def refresh(
 
 
 def _measure(state: RollupState, definitions: Sequence[Definition], now: datetime, report: Report) -> None:
-    """Note what is left to do of one stream, also of one that failed."""
+    """Add the remaining marks and the lag of one stream to the report, also if the refresh of this stream failed."""
     report.marks += len(state.marks)
     report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in definitions)])
 
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
-    """Seal and reseal what is due of one stream. Finer rollups come first, because coarser ones are made of them."""
+    """Seal and reseal the due buckets of one stream. Finer rollups come first: coarser ones are computed from them."""
     ordered = sorted(definitions, key=lambda definition: definition.every)
     state = begin_noting(
         source, max(definition.ahead for definition in ordered), services.rollups.read_state(source), services
@@ -98,7 +98,7 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
         _begin(definition, state, services)
     _reseal(source, ordered, services, report)
     for definition in ordered:
-        # Marks and edges have moved meanwhile.
+        # Marks and edges have changed since the last reading.
         state = services.rollups.read_state(source)
         for version in reversed(list_versions(definition, state)):
             state = _seal(version, ordered, state, services, report)
@@ -106,7 +106,7 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
 
 
 def measure_lag(definition: Definition, state: RollupState, now: datetime) -> timedelta:
-    """How long the next bucket of a rollup could have been sealed already; nothing if it cannot be sealed yet."""
+    """For how long the next bucket of a rollup could have been sealed already; zero if it cannot be sealed yet."""
     versions = list_versions(definition, state)
     if not versions:
         return timedelta(0)
@@ -115,14 +115,14 @@ def measure_lag(definition: Definition, state: RollupState, now: datetime) -> ti
 
 
 def _begin(definition: Definition, state: RollupState, services: Services) -> None:
-    """Put the edge of a definition that is new; its first bucket begins when every process has the configuration."""
+    """Write the edge of a new definition. Its first bucket begins when every process has the new configuration."""
     start = services.clock.now() + DEFINED_AHEAD
     versions = list_versions(definition, state)
     if versions:
         newest = versions[0].edge
         if newest.definition == definition.text:
             return
-        # A definition that changes twice within minutes begins behind an edge that is still to come.
+        # If the definition changed twice within minutes, the former edge is still in the future: begin after it.
         start = max(start, newest.sealed + timedelta(seconds=1))
     if definition.period is not None:
         if state.noted_since is None:
@@ -135,7 +135,7 @@ def _begin(definition: Definition, state: RollupState, services: Services) -> No
 def _seal(
     version: Version, definitions: Sequence[Definition], state: RollupState, services: Services, report: Report
 ) -> RollupState:
-    """Seal the buckets of a version that are due, in order; returns the state with the edge where it is then."""
+    """Seal the due buckets of a version, the oldest first; returns the state with the moved edge."""
     definition, edge = version.definition, version.edge
     together: dict[datetime, tuple[datetime, Bucket]] = {}
     while True:
@@ -168,7 +168,7 @@ def _seal(
 def _read_together(
     version: Version, bucket: datetime, definitions: Sequence[Definition], state: RollupState, services: Services
 ) -> dict[datetime, tuple[datetime, Bucket]]:
-    """Several buckets that are due, with the instant at which reading them began, if reading them together is cheaper."""
+    """Read several due buckets in one pass if that is cheaper (else none), each with the instant when reading began."""
     definition, now = version.definition, services.clock.now()
     due = 1
     while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):
@@ -176,7 +176,7 @@ def _read_together(
     if version.limit is not None:
         due = min(due, (version.limit - bucket) // definition.every)
     end = bucket + due * definition.every
-    # What finer rollups answer costs less.
+    # It costs less to compute a bucket from the cells of finer rollups.
     if due < 2 or any(
         segment.definition for segment in _choose_segments(definition, bucket, end, definitions, state, services)
     ):
@@ -193,7 +193,10 @@ def compute_bucket(
     report: Report,
     collected: tuple[datetime, Bucket] | None = None,
 ) -> None:
-    """Read a bucket whole, unless it was ``collected`` at an instant, and write its cells, or note its too many groups."""
+    """Compute a bucket and write its cells. If it has too many groups, write a note about that instead.
+
+    ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
+    """
     definition = version.definition
     end = bucket + definition.every
     read_at = services.clock.now() if collected is None else collected[0]
@@ -221,7 +224,7 @@ def _choose_segments(
     state: RollupState,
     services: Services,
 ) -> list[Segment]:
-    """What a bucket is computed from: finer rollups where they fit, and else the events."""
+    """The segments from which a bucket is computed: cells of finer rollups where they fit, and events elsewhere."""
     usable = []
     for other in definitions:
         fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
@@ -233,15 +236,15 @@ def _choose_segments(
 
 
 def _reseal(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
-    """Compute the sealed buckets of marks anew whose writers are dead, and then clear the marks.
+    """Compute marked sealed buckets anew, and then clear their marks. A mark waits until its writer has ended.
 
-    The marks of one bucket of the coarsest rollup are done together, the newest bucket first.
+    All marks within one bucket of the coarsest rollup are handled together, the newest bucket first.
     """
     state, now = services.rollups.read_state(source), services.clock.now()
     coarsest = definitions[-1]
     groups: dict[datetime, list[Mark]] = {}
     for mark in state.marks:
-        # A young mark is of a writer that may still write.
+        # The writer of a young mark may still be writing.
         if can_reseal(mark.at, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
@@ -255,10 +258,10 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
 
 
 def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
-    """Clear the marks whose events are gone for ever, and leave their cells as they are; returns the other marks.
+    """Clear the marks whose events are gone for ever, and return the other marks. The cells are not changed.
 
-    The cells are all that is known of such events. A mark of which any event may be left stays: it covers a period that has a
-    table or an archive, or none yet.
+    Such cells are the only trace of their events. A mark stays if some of its events may still exist: if it covers a
+    period that has a table or an archive, or that has no table yet.
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
     spans = join(list_gone(source, start, end, services))
@@ -279,10 +282,10 @@ def _reseal_group(
     services: Services,
     report: Report,
 ) -> list[Mark]:
-    """Compute the buckets of some marks anew, the finest first; returns the marks of which a bucket could not be computed."""
+    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks of blocked buckets."""
     blocked: list[Mark] = []
     for definition in definitions:
-        # Of what is finer only buckets count that were computed anew, or that have no mark.
+        # A finer bucket may be used only if it has no mark, or has just been computed anew.
         current = state._replace(marks=[*other_marks, *blocked])
         for version in list_versions(definition, state):
             marks_of: dict[datetime, list[Mark]] = {}
@@ -302,5 +305,5 @@ def _reseal_group(
 
 
 def _find_sealed_buckets(version: Version, buckets: Iterable[datetime]) -> list[datetime]:
-    """Those of some buckets that are sealed under a version."""
+    """The buckets among ``buckets`` that are sealed under a version, the oldest first."""
     return sorted(bucket for bucket in buckets if version.start <= bucket < version.end)

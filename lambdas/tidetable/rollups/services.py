@@ -1,4 +1,4 @@
-"""What the refresher works with, and how it stops."""
+"""The services that the refresher needs, and the errors that stop it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidetable.query.model import Reader, Remaining
 
 
 class BucketBlocked(TidetableError):
-    """A bucket cannot be computed or written now; what is marked stays marked, and is read from the events."""
+    """A bucket cannot be computed or written now. If it is marked, it stays marked and is read from the events."""
 
 
 class Unfinished(TidetableError):
@@ -18,11 +18,11 @@ class Unfinished(TidetableError):
 
 
 class Superseded(TidetableError):
-    """Another run changed the rollups meanwhile; this one stops."""
+    """Another run changed the rollups meanwhile; this run stops."""
 
 
 class Services(msgspec.Struct, frozen=True):
-    """What the refresher works with. ``remaining`` is how many seconds this run has."""
+    """The services that the refresher needs. ``remaining`` returns how many seconds this run still has."""
 
     catalog: Catalog
     reader: Reader

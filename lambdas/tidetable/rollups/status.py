@@ -1,4 +1,4 @@
-"""What an operator sees of a stream's rollups, and of a rebuild before it is done."""
+"""What an operator sees: the state of a stream's rollups, and the size of a rebuild before it runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tidetable.rollups.definition import Definition
 from tidetable.rollups.refresh import measure_lag
 from tidetable.times import to_text
 
-# Of buckets that have too many groups, so many are named.
+# The most buckets with too many groups that are named; the count has all of them.
 _NAMED = 20
 
 
 def describe_rollups(definitions: Sequence[Definition], state: RollupState, now: datetime) -> list[dict[str, Any]]:
-    """Each rollup of a stream: how far it is sealed, and what of it is read from the events."""
+    """Describe each rollup of a stream: how far it is sealed, and which of its buckets are read from the events."""
     return [_describe(definition, state, now) for definition in definitions]
 
 
@@ -50,7 +50,7 @@ def _describe(definition: Definition, state: RollupState, now: datetime) -> dict
 
 
 def plan_rebuild(definition: Definition, state: RollupState, start: datetime, end: datetime) -> dict[str, Any]:
-    """What a rebuild of a range would do: buckets that it computes, and sealed buckets that it has computed anew."""
+    """Count the buckets that a rebuild of a range would compute, and the sealed buckets that it would mark."""
     versions = list_versions(definition, state)
     if not versions or versions[0].edge.definition != definition.text:
         return {"buckets": 0, "marked": 0, "problem": "the rollup has not begun: wait for the refresher's next run"}

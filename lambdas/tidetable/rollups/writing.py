@@ -1,4 +1,4 @@
-"""Writing the cells of a bucket: as packs of the rollup's own stream, of which the copy with the greatest ``at`` counts."""
+"""Write the cells of a bucket as packs of the rollup's own stream. A cell's copy with the greatest ``at`` counts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tidetable.times import from_text, to_text
 
 _MOMENT = timedelta(microseconds=1)
 _PAGE = 100
-# AWS: a transaction has 100 actions, of 4 MB together; a pack has 64 KB.
+# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB.
 _TRANSACTED = 25
 
 
 class Present(NamedTuple):
-    """The cells of a bucket as its table has them: by their places the event and its data as canonical text.
+    """The cells of a bucket that its table holds: by the sort key of a cell, its event and its data as canonical text.
 
-    ``at`` is the greatest instant (epoch milliseconds) at which any of their copies was made.
+    ``at`` is the instant (epoch milliseconds) at which the newest copy of these cells was made; 0 if there is none.
     """
 
     events: dict[str, tuple[Event, str]]
@@ -39,7 +39,7 @@ class Present(NamedTuple):
 
 
 def find_table(definition: Definition, bucket: datetime, services: Services) -> Entry:
-    """The period of a bucket's cells; BucketBlocked if nothing can be written to it."""
+    """The catalog's entry of the period for a bucket's cells. Raises BucketBlocked if nothing can be written to it."""
     entries = services.catalog.entries(definition.stream, bucket, bucket, consistent=True)
     entry = find_entry_at(entries, bucket)
     if entry is None:
@@ -51,7 +51,7 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
 
 
 def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
-    """The cells of a bucket that are in its table, strongly consistent."""
+    """Read the cells of a bucket from its table, with strong consistency."""
     layout, reader = entry.layout, services.reader
     low, high = layout.edge(bucket), layout.edge(bucket + _MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
@@ -96,10 +96,11 @@ def write_cells(
     read_at: datetime,
     services: Services,
 ) -> None:
-    """Replace the cells of a bucket by those computed from its events as they were read at an instant.
+    """Replace the cells of a bucket by ``cells``, which were computed from the events that were read at ``read_at``.
 
-    Only cells that differ are written, and groups that no longer exist are written as removed. TableThrottled if some cells may
-    not be written, BucketBlocked if the table accepts no writes any more, Superseded if another run wrote later cells.
+    Only cells that changed are written. A cell whose group has no events any more is replaced by an empty cell. Raises
+    TableThrottled if some cells were perhaps not written, BucketBlocked if the table accepts no writes any more, and
+    Superseded if another run wrote later cells.
     """
     layout = entry.layout
     now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
@@ -128,7 +129,7 @@ def write_cells(
 
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
-    """Write to a table that closed: it may be archived at any time, and no cell may be written after that."""
+    """Write to a closed table, in transactions: when its archiving has begun, at any time, no cell may be written."""
     for start in range(0, len(puts), _TRANSACTED):
         some = [Guarded(put, "newer") for put in puts[start : start + _TRANSACTED]]
         outcome = services.reader.store.transact(some, entry)

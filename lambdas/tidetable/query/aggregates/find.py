@@ -1,4 +1,4 @@
-"""The use cases of aggregates: a page of rows, and what reading it would take."""
+"""The use cases of aggregates: answer a page of rows, and explain what reading it would cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Aggregate(Table):
     aggregation: Aggregation
     reader: Reader
     name = "aggregates"
-    # Rows may have many statistics, of many digits.
+    # Rows may have many statistics with many digits, so a page may be too large for an answer.
     bounded = False
     kinds = {"start": "time", "end": "time", "count": "integer"}  # noqa: RUF012 - nothing changes it
 
@@ -40,7 +40,7 @@ class Aggregate(Table):
 
     @property
     def approximate(self) -> Mapping[str, Any]:
-        """The statistics that are estimates, with the relative error that they lie within."""
+        """The statistics that are estimates, each with the greatest relative error that it may have."""
         bounds = {"relative_error": self.reader.sketches.relative_error}
         return dict.fromkeys(self.aggregation.approximate, bounds)
 
@@ -52,7 +52,11 @@ class Aggregate(Table):
         return {"approximate": self.approximate}
 
     def first(self, count: int) -> Aggregate | None:
-        """The rows of the first steps; a step is never parted, and no steps are that are filled or of the first groups."""
+        """The page cut to the rows of its first steps. A step is never divided between pages.
+
+        None with ``top``, or if the first step does not fit. ProblemError if steps are filled from earlier steps: then
+        all steps must be on one page.
+        """
         step = self.rows[count]["start"]
         rows = [row for row in self.rows[:count] if row["start"] < step]
         if not rows or self.aggregation.top is not None:
@@ -64,7 +68,7 @@ class Aggregate(Table):
 def find_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
 ) -> Aggregate:
-    """A page of an aggregate; ProblemError if not one step of it fits into the time or the memory there is."""
+    """A page of an aggregate. Raises ProblemError if the time or the memory is not enough for a single step."""
     query = aggregation.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
@@ -88,7 +92,7 @@ def find_aggregate(
 def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
-    """What ``find_aggregate`` would read to the end of its range, and about how much."""
+    """Describe what ``find_aggregate`` would read to the end of its range, and about how much."""
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
     choice = choose_sections(aggregation, stream, reader, entries, consistent=False)

@@ -1,4 +1,4 @@
-"""Parsing an aggregation: steps, statistics, groups; and the windows that steps make of a range."""
+"""Parse an aggregation: its steps, statistics and groups. Also the windows into which steps divide a range."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ _WEEK, _MONDAY = timedelta(days=7), EPOCH + timedelta(days=4)
 
 
 class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="aggregate"):
-    """Statistics of a field's numbers (of events, if no field is named) in each step of a query's range, by group.
+    """Statistics of a field's numbers (without a field: of events), for each step of a query's range and each group.
 
-    ``step`` is None for one step that is the whole range. ``by`` are ``series`` and fields of data; of the groups only the first
-    ``top`` are shown, by the first statistic over the whole range, the highest first unless ``ascending``.
+    If ``step`` is None, the whole range is one step. Events are grouped by ``by``: ``series`` and fields of data. With
+    ``top`` only so many groups are shown. They are ranked by the first statistic over the whole range, the highest
+    first unless ``ascending``.
 
-    A page ends where a step would bring it beyond ``limit`` rows. One step alone may have ``limit`` rows, too.
+    A page ends before the step that would give it more than ``limit`` rows. A single step may have at most ``limit``
+    rows.
     """
 
     query: Query
@@ -61,18 +63,18 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of data that are aggregated, or grouped by."""
+        """The field of data that is aggregated, and the fields by which events are grouped."""
         named = [name for name in self.by if name != SERIES]
         return tuple(dict.fromkeys([*([self.field] if self.field else []), *named]))
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The fields of data that are looked at."""
+        """The fields of data that must be read: ``fields`` and the fields of the conditions."""
         return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.conditions)]))
 
     @property
     def projection(self) -> Projection:
-        """The data of the events that is needed."""
+        """The projection of the events on the data that is needed."""
         return Projection(tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields)), only_fields=True)
 
     @property
@@ -81,28 +83,28 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
     def window(self, at: datetime) -> tuple[datetime, datetime]:
-        """The step that holds an instant, as far as the range goes."""
+        """The start and the end of the step that holds an instant, cut to the query's range."""
         start, end = self.query.start, self.query.end
         if self.step is None:
             return start, end
         origin = _MONDAY if not self.step % _WEEK else EPOCH
-        # From the origin on: the beginning of a step of thousands of years need not be an instant.
+        # Compute with times since the origin: the beginning of a step of thousands of years may be no valid instant.
         first = (at - origin) // self.step * self.step
         following = first + self.step
         return origin + max(first, start - origin), end if end - origin <= following else origin + following
 
     @property
     def filled(self) -> bool:
-        """Whether the rows of a step may depend on the steps before it: then all steps are answered in one page."""
+        """Whether the rows of a step may depend on earlier steps. Then one page must answer all steps."""
         return self.fill == "previous" or (self.fill != "none" and bool(self.by))
 
     def cursor(self, step: datetime) -> Aggregation:
-        """The aggregation as a cursor holds it, with the start of the step that its next page begins with."""
+        """The aggregation as a cursor holds it, with the start of the first step of the next page."""
         query = msgspec.structs.replace(self.query, projection=EVERYTHING).cursor(Position(step))
         return msgspec.structs.replace(self, query=query, limit=0)
 
     def projected(self) -> Aggregation:
-        """The aggregation with a query of the data that it needs."""
+        """The aggregation, with the projection of its query set to the data that it needs."""
         return msgspec.structs.replace(self, query=msgspec.structs.replace(self.query, projection=self.projection))
 
 
@@ -116,7 +118,7 @@ def parse_aggregation(
         cursor = open_cursor(values["cursor"], Aggregation, stream.name, seal)
         refuse_changes(values, _list_repeats(stream, parameters, values, cursor, now))
         return msgspec.structs.replace(cursor, limit=limit).projected()
-    # The events come oldest first: order is that of groups.
+    # Events are read oldest first: the parameter order is the order of the groups.
     query = parse_range_query(stream, parameters, {**values, "order": "asc"}, now, limit)
     stats, by, field = _parse_stats(values), _parse_groups(values), _parse_field(values)
     if field is None and stats != ("count",):
@@ -134,7 +136,8 @@ def parse_aggregation(
     ascending = top is not None and parse_order(values)
     aggregation = Aggregation(query, stats, field, step, by, top, ascending, fill, limit, _parse_rollups(values))
     if not stream.rollup:
-        # Rollups, or the series that are noted for them, may answer instead: that is seen when the parts are chosen.
+        # If the stream has rollups, they or their noted series may answer. That is decided when the sections are
+        # chosen.
         refuse_scan(stream, query)
     refuse_long(aggregation.cursor(query.start))
     return aggregation.projected()
@@ -185,7 +188,7 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
     if "step" not in values:
         return None
     try:
-        # Of the plain type, which a cursor can hold.
+        # Convert to a plain timedelta: a cursor cannot hold a subclass.
         step = timedelta(0) + parse_length(values["step"])
     except ValueError as error:
         raise refuse_parameter(f"step: {error}") from error

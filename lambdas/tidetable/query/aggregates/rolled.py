@@ -1,4 +1,4 @@
-"""Aggregates from rollups: which sections of a range rollups answer, and why they do not answer the others."""
+"""Aggregates from rollups: which sections of a range rollups answer, and why they do not answer the other sections."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from tidetable.times import from_text
 def choose_sections(
     aggregation: Aggregation, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
 ) -> Choice:
-    """Choose what an aggregate is read from: the coarsest rollups that fit, and the events elsewhere.
+    """Choose the sources of an aggregate: the coarsest rollups that fit, and the events elsewhere.
 
-    ``entries`` are the stream's own. With ``consistent`` the catalog is read so for the rollups, too. ProblemError if events must
-    be read to which no key and no noted series leads.
+    ``entries`` are the entries of the stream itself. With ``consistent`` the entries of the rollups are read with
+    strong consistency, too. Raises ProblemError if events must be read that can be found neither by a key nor by noted
+    series.
     """
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
@@ -59,12 +60,12 @@ def choose_sections(
         refuse_unnoted(stream, choice, since)
         return choice
     try:
-        # Before anything else: what is marked later was acknowledged later.
+        # Read the state before anything else: an event with a later mark was also acknowledged later.
         state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
     except (StoreUnavailable, TableThrottled) as error:
         if stretches:
             raise
-        # The events say the same, and only cost more.
+        # The events give the same answer, and only cost more.
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
 
@@ -77,7 +78,7 @@ def choose_sections(
 
 
 def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
-    """The reason why the cells of a rollup do not say what an aggregate wants to know; None if they do."""
+    """The reason why the cells of a rollup cannot answer an aggregate; None if they can."""
     names, by = aggregation.query.names, set(definition.by)
     if aggregation.step is not None and aggregation.step % definition.every:
         return "step is not a multiple of its every"
@@ -96,7 +97,7 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
 
 
 def _find_needed(aggregation: Aggregation) -> set[str]:
-    """The statistics that a rollup must keep."""
+    """The statistics that a rollup must keep to answer an aggregation."""
     needed = set()
     for stat in aggregation.stats:
         percentile = parse_percentile(stat) is not None
@@ -107,7 +108,7 @@ def _find_needed(aggregation: Aggregation) -> set[str]:
 def read_cells(
     batch: LiveBatch | ArchiveBatch, definition: Definition, aggregation: Aggregation, reader: Reader
 ) -> Iterator[tuple[str, RolledCell]]:
-    """The cells of a batch that meet the conditions, each with the text of its time."""
+    """The cells of a batch that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
     for time, series, id, data in read_batch_events(batch, reader):
@@ -117,7 +118,7 @@ def read_cells(
 
 
 def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
-    """Take a rollup's numbers into account, which come after everything but cells of the same bucket."""
+    """Add a rollup's numbers. They are later than all numbers added before, except numbers of the same bucket."""
     cell.count += numbers.count
     cell.sum += numbers.sum
     if numbers.min is not None and (cell.min is None or numbers.min < cell.min):

@@ -1,7 +1,7 @@
-"""Statistics over steps and groups of a range, from the events of tables and archives, in the order of time.
+"""Compute statistics over the steps and groups of a range, from events and cells, in the order of time.
 
-Memory holds the groups of a step (of all steps, if only the first groups are shown), never the events. A step that is
-complete is a row for each group; where the time is up, or a page is full of rows, the answer ends with a cursor at a step.
+Memory holds the groups of one step (with ``top``: of all steps), never the events. A complete step gives one row per
+group. If the time is up or the page is full, the answer ends with a cursor at the start of a step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text
 
-# Groups times steps that may be in memory at once; some KB each, if they have sketches.
+# The most groups times steps in memory, without and with sketches. With a sketch, each takes some KB.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 
 # A series, a time as text, and the data of an event.
@@ -34,14 +34,14 @@ _Event = tuple[str, str, Any]
 
 
 def refuse_parting(aggregation: Aggregation) -> None:
-    """ProblemError for steps that cannot be parted into pages."""
+    """Raise ProblemError if the steps cannot be divided into pages."""
     if aggregation.filled:
         detail = "with fill=previous, or with fill and by, one page must hold all steps: ask for fewer steps"
         raise refuse(422, "too_much", detail)
 
 
 class Run:
-    """One pass over the sections of a range. ``stopped`` is the start of the first step that is not among the ``result``."""
+    """One pass over the sections of a range. ``stopped`` is the start of the first step that is not in ``result``."""
 
     def __init__(self, aggregation: Aggregation, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
         self._aggregation = aggregation
@@ -54,7 +54,7 @@ class Run:
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
-        # The steps that wait for the whole range, and how many groups they have together.
+        # With ``top``: the steps that wait for the end of the range, and how many groups all of them have.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
         self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def cost(self) -> Cost:
-        """What reading took."""
+        """The cost of reading."""
         return Cost.sum_of(scanner.cost for scanner in self.scanners)
 
     def rows(self, sections: Iterable[Section]) -> Run:
@@ -79,7 +79,7 @@ class Run:
         return self
 
     def _take_section(self, section: Section) -> bool:
-        """Take a section of the range into account; tells whether to go on."""
+        """Read a section and add its events or cells; returns whether to go on."""
         unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
         for batch in self._read(section):
             if isinstance(batch, TimeUp):
@@ -100,7 +100,7 @@ class Run:
         return unordered is None or self._take_cells(unordered.cells())
 
     def _read(self, section: Section) -> Iterator[Batch]:
-        """What is read of a section. An archive that is slow ends the page, unless nothing was read before it."""
+        """Read the batches of a section. A slow archive ends the page, unless nothing was read before this archive."""
         first = not self.scanners
         try:
             yield from self._scan(section)
@@ -126,7 +126,7 @@ class Run:
         return scanner.read(stretch, read_series(query, stretch, self._reader.rolled.rollups))
 
     def _stop(self, reached: Position | None) -> Run:
-        """The time is up: what is complete is the answer, if there is anything."""
+        """End the page because the time is up. The answer has the complete steps; ProblemError if there are none."""
         aggregation = self._aggregation
         if aggregation.top is None and reached is not None and not self._pass_to(reached.time):
             return self
@@ -140,7 +140,7 @@ class Run:
 
     @staticmethod
     def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
-        """The events of a batch."""
+        """Read the events of a batch."""
         if isinstance(batch, ArchiveBatch):
             yield from ((event.series, to_text(event.time), event.data) for event in batch.page.events)
             return
@@ -150,7 +150,7 @@ class Run:
             yield series, time, item.get("data", {})
 
     def _take(self, events: Iterable[_Event]) -> bool:
-        """Take events into account; tells whether to go on."""
+        """Add events to the groups of their steps; returns whether to go on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
         cells, field, by = self._cells, aggregation.field, aggregation.by
@@ -179,7 +179,7 @@ class Run:
         return True
 
     def _take_cells(self, cells: Iterable[tuple[str, RolledCell]]) -> bool:
-        """Take cells of a rollup into account; tells whether to go on."""
+        """Add cells of a rollup to the groups of their steps; returns whether to go on."""
         aggregation, field = self._aggregation, self._aggregation.field
         end = to_text(self._window[1])
         for time, rolled in cells:
@@ -211,7 +211,7 @@ class Run:
         return Cell()
 
     def _pass_to(self, time: datetime) -> bool:
-        """Complete the steps before the one that holds an instant; tells whether the page holds them."""
+        """Complete all steps before the step that holds an instant; returns whether the page holds them."""
         aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
             if aggregation.top is not None:
@@ -222,7 +222,7 @@ class Run:
                 self.stopped = self._window[0]
                 return False
             self._cells = {}
-            # Unless they are filled, empty steps need not be walked.
+            # Empty steps are skipped, unless they must be filled.
             following = time if aggregation.fill == "none" else self._window[1]
             if following >= end:
                 self._window = (end, datetime.max.replace(tzinfo=UTC))
@@ -231,7 +231,10 @@ class Run:
         return True
 
     def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
-        """The rows of a step, if the page holds them all; the first step's are shown in any case, if the caller takes so many."""
+        """Add the rows of a step if the page holds all of them; returns whether it does.
+
+        ProblemError if the step alone has more rows than ``limit``.
+        """
         groups: Sequence[Group] = list(cells)
         if self._aggregation.fill != "none":
             groups = list(self._groups) if self._aggregation.by else [()]
@@ -262,7 +265,7 @@ class Run:
         return row | values
 
     def _show_top(self) -> None:
-        """The rows of the first groups: by their first statistic over the whole range."""
+        """Make the rows of the first groups, ranked by the first statistic over the whole range."""
         aggregation = self._aggregation
         totals: dict[Group, Cell] = {}
         for _, cells in self._windows:

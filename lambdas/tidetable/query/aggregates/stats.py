@@ -1,4 +1,4 @@
-"""Statistics of events: exact ones in decimals, percentiles by a mergeable sketch."""
+"""Statistics of events: exact statistics in decimals, and percentiles estimated by a mergeable sketch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AVERAGE = Context(prec=17)
 
 
 def parse_percentile(stat: str) -> float | None:
-    """The quantile of a percentile, such as 0.95 of ``p95``; None if the statistic is not a percentile."""
+    """The quantile of a percentile, such as 0.95 for ``p95``; None if the statistic is not a percentile."""
     percentile = _PERCENTILE.fullmatch(stat)
     return float(percentile[1]) / 100 if percentile else None
 
@@ -30,7 +30,7 @@ def is_stat(stat: str) -> bool:
 
 @dataclass(slots=True)
 class Cell:
-    """What is known of the numbers of one group in one step, which come in the order of time."""
+    """The statistics of the numbers of one group in one step. The numbers must be added in the order of time."""
 
     count: int = 0
     sum: Decimal = Decimal(0)
@@ -39,12 +39,13 @@ class Cell:
     first: int | Decimal | None = None
     last: int | Decimal | None = None
     sketch: Sketch | None = None
-    # Of numbers out of rollups, which come in the order of their buckets alone: the places of the first and the last.
+    # The places of the first and the last number, for numbers from rollups: only their buckets come in the order of
+    # time.
     first_place: str = ""
     last_place: str = ""
 
     def add(self, number: int | Decimal) -> None:
-        """Take one number into account, but for the percentiles."""
+        """Add one number to all statistics except the percentiles."""
         self.count += 1
         self.sum += number
         if self.min is None or number < self.min:
@@ -56,7 +57,7 @@ class Cell:
         self.last = number
 
     def join(self, later: Cell, sketches: Sketches) -> None:
-        """Take into account what is known of later numbers."""
+        """Add the statistics of later numbers."""
         self.count += later.count
         self.sum = EXACT.add(self.sum, later.sum)
         for name, better in (("min", min), ("max", max)):
@@ -69,13 +70,14 @@ class Cell:
             self.sketch.merge(later.sketch)
 
     def stat(self, name: str) -> int | float | Decimal | None:
-        """A statistic; None where there is nothing that it could be of."""
+        """The value of a statistic; None if there are no numbers (a count is then 0)."""
         if name == "count":
             return self.count
         if not self.count:
             return None
         if name in ("sum", "avg"):
-            # Sums of rollups have no needless zeros: 1.5 + 1.5 is 3 there and 3.0 here.
+            # Sums in rollups have no trailing zeros: 1.5 + 1.5 is 3 there, but 3.0 here. Both must give the same
+            # answer.
             settled = Decimal(render_number(self.sum))
             return settled if name == "sum" else _AVERAGE.divide(settled, Decimal(self.count))
         share = parse_percentile(name)
@@ -83,13 +85,13 @@ class Cell:
             return getattr(self, name)  # type: ignore[no-any-return]
         if share in (0.0, 1.0):
             return self.max if share else self.min
-        # No percentile lies beyond the numbers themselves, though its estimate may.
+        # A percentile cannot be less than the minimum or greater than the maximum, but its estimate may be.
         estimate = self.sketch.quantile(share)
         return float(min(max(estimate, float(self.min or 0)), float(self.max or 0)))
 
 
 def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
-    """How to add a number for these statistics: sketches cost more than all the others."""
+    """The function that adds a number for these statistics. It fills a sketch, which is slow, only for percentiles."""
     if all(parse_percentile(stat) is None for stat in stats):
         return Cell.add
 

@@ -1,4 +1,4 @@
-"""Events that are read in no order of time become cells, as those of a rollup: these can be merged in any order."""
+"""Events that are not read in the order of time become cells like a rollup's. Cells can be merged in any order."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
 from tidetable.times import from_text, to_text
 
-# Groups of all steps of a part of a range that may be in memory at once; those with sketches take some KB each.
+# The most groups in memory, of all steps of a stretch together, without and with sketches. With a sketch, each takes
+# some KB.
 MAX_CELLS, MAX_SKETCHES = 100_000, 10_000
 
 
 class Unordered:
-    """The cells of a part of a range: of each step the state of each group."""
+    """The cells of a stretch of a range: for each step, the state of each group."""
 
     def __init__(self, aggregation: Aggregation, sketches: Sketches) -> None:
         sketched = any(parse_percentile(stat) is not None for stat in aggregation.stats)
         stats = tuple(stat for stat in STATS if sketched or stat != PERCENTILES)
         fields = () if aggregation.field is None else (aggregation.field,)
         self._most = MAX_SKETCHES if sketched else MAX_CELLS
-        # No bucket is over by itself: all of them are limited together.
+        # The limit does not apply to a single bucket, but to all buckets together.
         self._definition = Definition("", timedelta(0), aggregation.by, fields, stats, self._most, "", "")
         self._aggregation = aggregation
         self._sketches = sketches
@@ -36,7 +37,7 @@ class Unordered:
         self._count = 0
 
     def take(self, batch: LiveBatch | ArchiveBatch) -> None:
-        """Take a batch into account, whose events are in order among themselves; ProblemError if there are too many groups."""
+        """Add the events of a batch, which are in order within it. Raises ProblemError if there are too many groups."""
         start, end, bucket, groups = "", "", None, 0
         for time, series, id, data in _read_events(batch):
             if bucket is None or not start <= time < end:
@@ -56,7 +57,7 @@ class Unordered:
         self._count += 0 if bucket is None else len(bucket.groups) - groups
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
-        """The cells in the order of time, each with the text of its time."""
+        """The cells in the order of time, each with its time as text."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):
             text = to_text(start)
@@ -66,7 +67,7 @@ class Unordered:
 
 
 def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
-    """The text of the time, the series, the id and the data of a batch's events, as far as it was read."""
+    """The events of a batch: the time as text, the series, the id, and the data as far as it was read."""
     if isinstance(batch, ArchiveBatch):
         return ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
     names_of = batch.scan.entry.layout.names

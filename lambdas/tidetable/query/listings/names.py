@@ -1,4 +1,4 @@
-"""The names and values of one page, as they are met."""
+"""The names and values of one page, collected while events and cells are read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from tidetable.query.listings.parse import Place
 
-# So many names beyond those of the page are held before the last ones are dropped.
+# The most names that are held beyond the names of the page, before the last names are dropped.
 _SLACK = 5_000
-# How far apart the two times of an event are that was itself read.
+# The ``within`` of an event that was itself read: its time is known exactly.
 EXACT = "0s"
 
 
 class Seen(NamedTuple):
-    """When a name or value was seen: the texts of the earliest and the latest time that its event may have.
+    """When a name or value was seen: the earliest and the latest time that its event may have, as texts.
 
-    ``within`` is how far the two are apart; ``types`` are those of a field.
+    ``within`` is the length of time between the two. ``types`` are the types of a field's values.
     """
 
     first: str
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class NameRecord:
-    """What is known of a name or value. Times are texts; the event of a time lies within its ``within`` of it."""
+    """A name or value, when it was seen (as text), and how far its events may be from these times (``..._within``)."""
 
     value: Any
     first: str
@@ -39,9 +39,9 @@ class NameRecord:
 
 
 class Names:
-    """The first ``limit + 1`` of all names and values behind a place, each with all that was seen of it.
+    """The first ``limit + 1`` names and values after a place, each with the times at which it was seen.
 
-    A name is dropped if more than ``limit`` others come before it; it cannot come back.
+    A name is dropped if more than ``limit`` other names come before it. A dropped name cannot come back.
     """
 
     def __init__(self, limit: int, after: Place | None) -> None:
@@ -51,7 +51,7 @@ class Names:
         self._records: dict[Place, NameRecord] = {}
 
     def add(self, place: Place, value: Any, seen: Seen) -> None:
-        """Take something into account that was seen."""
+        """Add a sighting of a name or value."""
         if (self._after is not None and place <= self._after) or (self._bound is not None and place >= self._bound):
             return
         record = self._records.get(place)
@@ -67,15 +67,15 @@ class Names:
         record.types.update(seen.types)
 
     def holds(self, place: Place) -> bool:
-        """Whether something was seen that is held."""
+        """Whether the name or value at a place is held."""
         return place in self._records
 
     def _drop(self) -> None:
-        """Keep the first ones."""
+        """Keep only the first ``limit + 1`` names and values."""
         first = sorted(self._records)
         self._bound = first[self._count]
         self._records = {place: self._records[place] for place in first[: self._count]}
 
     def sorted(self) -> list[tuple[Place, NameRecord]]:
-        """What was found, in order."""
+        """The names and values with their places, in order."""
         return sorted(self._records.items(), key=lambda pair: pair[0])

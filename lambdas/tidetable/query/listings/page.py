@@ -28,7 +28,7 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(slots=True, kw_only=True)
 class Listed(Table):
-    """A page of names or values; ``places`` are their places."""
+    """A page of names or values. ``places`` are the places of its rows in the order of the listing."""
 
     listing: Listing
     reader: Reader
@@ -40,11 +40,11 @@ class Listed(Table):
         return None if scan.entry.stream == self.listing.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
-        """The range, whose beginning the request need not have said."""
+        """The range of the listing. Its beginning may follow from the rollups instead of the request."""
         return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
 
     def first(self, count: int) -> Listed | None:
-        """The first rows, with the cursor that goes on after them."""
+        """The page cut to its first rows, with the cursor that continues after them."""
         if not count:
             return None
         places = self.places[:count]

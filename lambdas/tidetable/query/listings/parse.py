@@ -1,4 +1,4 @@
-"""Parsing a listing: what is listed, of which range, and from which name or value on."""
+"""Parse a listing: what to list, of which range, and from which name or value on."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidetable.times import EPOCH
 
 KNOWN = ("from", "to", "prefix", "limit", "consistent", "format", "flat", "escape", "explain", "cursor")
 DEFAULT_LIMIT, MAX_LIMIT = 100, 10_000
-# A cursor has a text's beginning, and the hash of a longer text.
+# A cursor holds the first characters of a text; for a longer text, also its hash.
 _HEAD, _HASH_DIGITS = 256, 32
 Kind = Literal["series", "fields", "values"]
 
 
 class Place(NamedTuple):
-    """The place of a name or a value in a listing: numbers come first, then texts, then truth.
+    """The place of a name or a value in a listing: numbers come first, then texts, then booleans.
 
-    A text longer than 256 characters is placed by these, and then by a hash.
+    A text longer than 256 characters is sorted by its first 256 characters, and then by its hash.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 def find_place(value: Any) -> Place | None:
     """The place of a value; None if it is not a plain value."""
     if type(value) is str and len(value) <= _HEAD:
-        # Nearly all values are such, and there may be millions.
+        # Nearly all values are short texts, and there may be millions: this is the fast path.
         return Place("text", value)
     kind, value = make_group_value(value)
     match kind:
@@ -57,10 +57,11 @@ def find_place(value: Any) -> Place | None:
 
 
 class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listing"):
-    """The series of a stream, the fields of its data or the values of a ``field``, as far as events of a range have them.
+    """A list of the series, of the fields of data, or of the values of a ``field`` that the events of a range have.
 
-    ``query`` has the range; its ``start`` follows from the rollups if the listing is ``whole``. Texts begin with ``prefix``.
-    ``after`` is the place (with a number as text) where an earlier page ended.
+    ``query`` has the range. If the listing is ``whole``, the start of the range follows from the rollups. Only texts
+    that begin with ``prefix`` are listed. ``after`` is the place where an earlier page ended; a number in it is written
+    as text.
     """
 
     query: Query
@@ -73,7 +74,7 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
 
     @property
     def place(self) -> Place | None:
-        """Where an earlier page ended."""
+        """The place where an earlier page ended."""
         if self.after is None:
             return None
         kind, head, hash = self.after
@@ -84,7 +85,7 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
         return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
 
     def find_misfit(self, definition: Definition) -> str | None:
-        """The reason why a rollup does not say what is listed; None if it does."""
+        """The reason why a rollup cannot answer the listing; None if it can."""
         needed = {"series": SERIES, "values": self.field, "fields": None}[self.kind]
         return None if needed is None or needed in definition.by else f"its by lacks {needed}"
 
@@ -148,7 +149,7 @@ def _parse_prefix(values: Mapping[str, str]) -> str:
 
 
 def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
-    """400 for a listing that no rollup of the stream serves, with the rollup to add."""
+    """The answer 400 for a listing that no rollup of the stream can answer. It names the rollup to add."""
     what = f"{listing.kind} of {listing.field}" if listing.field is not None else listing.kind
     if stream.source:
         detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"

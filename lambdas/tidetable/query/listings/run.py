@@ -1,6 +1,7 @@
-"""Listings from cells of rollups, and from the events where no rollup may be used.
+"""Compute listings from cells of rollups, and from the events where no rollup may be used.
 
-A page reads its whole range: cells are in the order of time. Memory holds the names of one page, whatever the range has.
+Each page reads its whole range, because cells are in the order of time. Memory holds only the names of one page,
+however many the range has.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tidetable.times import to_text
 
 
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
-    """A page of a listing; ProblemError if no rollup can answer it, or if reading its range takes too long."""
+    """A page of a listing. Raises ProblemError if no rollup can answer it, or if reading its range takes too long."""
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
 
@@ -58,7 +59,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """What each page of a listing would read, and about how much."""
+    """Describe what each page of a listing would read, and about how much."""
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
@@ -68,9 +69,9 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
 
 
 def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
-    """The listing with the beginning of its range: without ``from`` the first bucket that a rollup answers.
+    """The listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
 
-    That is the last hour if no rollup that fits has sealed a bucket yet. ProblemError if there is no such rollup.
+    If no rollup that fits has sealed a bucket yet, the range is the last hour. Raises ProblemError if no rollup fits.
     """
     query = listing.query
     fitting = [
@@ -113,14 +114,14 @@ class _Run:
         self._remaining = remaining
         self._forgiving = forgiving
         self.names = Names(listing.limit, listing.place)
-        # Series that are noted, and the span of their periods.
+        # The noted series, and the span of the periods in which they are noted.
         self._noted: dict[str, Seen] = {}
         self.scanners: list[Scanner | NotedScanner] = []
         self._lost: list[Gap] = []
 
     @property
     def cost(self) -> Cost:
-        """What reading took."""
+        """The cost of reading."""
         return Cost.sum_of(scanner.cost for scanner in self.scanners)
 
     @property
@@ -129,7 +130,7 @@ class _Run:
         return [*(gap for scanner in self.scanners for gap in scanner.gaps), *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
-        """Read all sections; ProblemError if the time does not suffice."""
+        """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.scanners and self._remaining() < RESERVE:
                 raise _too_much()
@@ -144,7 +145,7 @@ class _Run:
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _too_much()
         for series, seen in self._noted.items():
-            # What was seen says more than that the series has an event in a period.
+            # If events or cells of the series were seen, their times are more precise than its note for a period.
             place = find_place(series)
             if place is not None and not self.names.holds(place):
                 self._take(series, seen)
@@ -163,7 +164,7 @@ class _Run:
         return scanner.read(section.plan.scans)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
-        """The noted series of a period: each has an event within it. Reading one costs a request per series and suffix."""
+        """Take a period's noted series: each has an event in it. To read them costs a request per series and suffix."""
         noted = read_series(query, stretch, self._rollups)
         scanner = NotedScanner(query, self._reader, self._remaining)
         scanner.cost.units += noted.units
@@ -190,7 +191,7 @@ class _Run:
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
             return
         if listing.kind == "fields" and value in self._cold:
-            # A rollup does not know all of them.
+            # A rollup does not know all cold fields, so none is listed.
             return
         place = find_place(value)
         if place is not None:

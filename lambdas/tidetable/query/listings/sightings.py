@@ -1,4 +1,4 @@
-"""What batches of events and of cells say of names and values, and when they saw them."""
+"""Sightings: the names and values in batches of events and of cells, and the times at which they were seen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidetable.rollups.definition import Definition
 from tidetable.times import from_text, to_text
 
 _Batch = LiveBatch | ArchiveBatch
-# Text of a cell that may say that its group has no events any more. A name of `by` may also be `count`.
+# Finds the text of a cell whose group may have no events any more. It also matches a `count` that is a name of `by`.
 _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 
 
 def list_of_events(
     listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
 ) -> Iterator[tuple[Any, Seen]]:
-    """What events say, at their own times; ``note_lost`` is called with the gap of each event whose data is needed and lost."""
+    """The sightings in events, at their own times. ``note_lost`` gets the gap of each event with lost needed data."""
     if listing.kind == "series":
         for time, series in _list_series(batch):
             yield series, Seen(time, time, EXACT)
@@ -44,7 +44,7 @@ def list_of_events(
 def list_of_cells(
     listing: Listing, batch: _Batch, definition: Definition, reader: Reader
 ) -> Iterator[tuple[Any, Seen]]:
-    """What cells say, from the beginning of their buckets to the end."""
+    """The sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
     start, seen = "", Seen("", "", within)
     for time, series, id, content in _list_cells(batch, reader):
@@ -65,7 +65,7 @@ def list_of_cells(
 
 
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
-    """The text of the time, the series, the id and the content of cells: what is text in packs stays so."""
+    """The time as text, the series, the id and the content of each cell. Content that is text in a pack stays text."""
     if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
         yield from read_batch_events(batch, reader)
         return
@@ -75,7 +75,7 @@ def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, 
 
 
 def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
-    """The texts of the times and the series of events."""
+    """The time as text and the series of each event."""
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series) for event in batch.page.events)
         return
@@ -84,7 +84,7 @@ def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
 
 
 def _list_data(batch: _Batch) -> Iterator[tuple[str, JsonObject]]:
-    """The texts of the times and the data of events, as far as it was read."""
+    """The time as text and the data of each event, as far as the data was read."""
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.data) for event in batch.page.events)
         return
@@ -98,7 +98,7 @@ def _decode(content: str | JsonObject) -> JsonObject:
 
 
 def _has_events(content: str | JsonObject) -> bool:
-    """Whether a cell's group has events. Decoding each cell would take ten times as long."""
+    """Whether a cell's group has events. Most cells are not decoded for this, as that would take ten times longer."""
     if isinstance(content, str) and not _MAYBE_EMPTY(content):
         return True
     return bool(_decode(content).get("count"))

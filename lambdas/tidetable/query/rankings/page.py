@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Top(Table):
-    """The first events of a ranking, with their rank in the page and the number that they are ranked by.
+    """The first events of a ranking, each with its rank in the page and the number by which it is ranked.
 
-    ``tied`` says that other events have the last event's number, and not all of them were compared: then there is no cursor.
-    ``keys`` are the positions of the events; ``unread`` is the number whose ties
-    were left unread, or None.
+    ``tied`` says that other events have the same number as the last event, and that not all of them were compared. Then
+    there is no cursor. ``keys`` are the positions of the events. ``unread`` is the number of which some events were not
+    read, or None.
     """
 
     ranking: Ranking
@@ -36,7 +36,7 @@ class Top(Table):
         return ["rank", "value", "series", "time", "id", "ref"]
 
     def typed(self) -> TypedTable:
-        from tidetable.query.typed import type_events  # only its callers wait for it
+        from tidetable.query.typed import type_events  # imported only when it is needed
 
         return type_events(self.joined(), self.declared, self.ranking.projection, ranked=True)
 
@@ -44,16 +44,17 @@ class Top(Table):
         return {"tied": self.tied}
 
     def first(self, count: int) -> Top | None:
-        """The first events, with the cursor that goes on after them."""
+        """The page cut to its first events, with the cursor that continues after them."""
         if not count:
             return None
         keys = self.keys[:count]
         return replace(self, rows=self.rows[:count], keys=keys).ended(keys[-1], more=True)
 
     def ended(self, last: RankKey | None, *, more: bool) -> Top:
-        """The page as it ends after a position (of an event that may have gone since); ``more`` may follow.
+        """The page that ends at the position ``last`` (its event may be gone by now). With ``more``, events may follow.
 
-        Events that are tied with the last one may be unread, anywhere before it, so a cursor here could skip some.
+        If events with the last event's number were not read, they may belong before the last event. A cursor would skip
+        them, so there is none.
         """
         tied = bool(self.rows) and last is not None and last.number == self.unread
         following = last is not None and more and not tied

@@ -1,4 +1,4 @@
-"""Parsing and planning a ranking: the index that answers it, and a scan of each period."""
+"""Parse and plan a ranking: choose the index that answers it, and make a scan of each period."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 
 class RankKey(NamedTuple):
-    """A position in a ranking: the number, and of events of one number the newest first when the highest comes first."""
+    """A position in a ranking. Of events with equal numbers, the newest comes first if the highest number does."""
 
     number: Decimal
     time: datetime
@@ -51,9 +51,9 @@ class RankKey(NamedTuple):
 
 
 class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
-    """The first ``limit`` events by an index's number, of one value of what it is partitioned by.
+    """The first ``limit`` events by the number that an index is sorted by, with one ``value`` of its partition key.
 
-    ``conditions`` narrow it down further. Times are those of events.
+    Events must also meet ``conditions`` and have a time in ``[start, end)``.
     """
 
     stream: str
@@ -71,7 +71,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
     @property
     def names(self) -> Names:
-        """A ranking is of a value of its index, of whatever series."""
+        """No condition on names: a ranking has events of all series with the value of its index."""
         return ANY
 
     def cursor(self, position: RankKey) -> Ranking:
@@ -80,7 +80,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
-        """How an archive is to rank its events."""
+        """The ranking as an archive's reader needs it."""
         after = self.after
         start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
         return Rank(self.index.sort_by, start)
@@ -91,7 +91,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return self.value if self.index.local and self.value else None
 
     def list_all_conditions(self) -> tuple[Condition, ...]:
-        """All that an event must meet where no index implies it: in an archive."""
+        """All conditions that an event must meet in an archive, where no index implies any of them."""
         if self.index.local:
             return self.conditions
         kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind else ()
@@ -101,12 +101,12 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
 
 def _order_of(index: Index) -> Index:
-    """An index by its name and all that its order depends on."""
+    """The index without the settings that do not affect its order."""
     return replace(index, shards=1, project=None)
 
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
-    """Read the query string. Without edges it is all that the stream's retention keeps; ProblemError says what to change."""
+    """Read the query string; ProblemError says what to change. The default range is all that the retention keeps."""
     values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
@@ -163,7 +163,7 @@ def _list_repeats(
 
 
 def _find_same_index(stream: Stream, former: Index) -> Index:
-    """The stream's index of a cursor."""
+    """The stream's index that a cursor's ranking used. Raises ProblemError if the order of the index has changed."""
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
     if index is None or _order_of(index) != former:
         raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
@@ -197,7 +197,7 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
 
 
 def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
-    """What to do with an index that has no numbers: one of ``levels`` has the order of text, any other that of time."""
+    """The answer for an index without numbers. An index with ``levels`` has the order of text; others, of time."""
     fields = ", ".join(index.levels)
     order = f"the text of {fields}" if index.levels else "time"
     instead = "query events, which are in the order of time"
@@ -212,7 +212,7 @@ def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
 
 
 def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
-    """A scan of each period: a range of each suffix of its index, or its archive."""
+    """Plan a scan of each period: of each suffix of its index, or of its archive."""
     scans: list[Scan] = []
     gaps: list[Gap] = []
     for entry, start, end in cover_range(ranking.start, ranking.end, entries, gaps):
@@ -235,7 +235,7 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
 
 
 def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
-    """The index of a period that ranks the same events in the same order, whatever its suffixes and what it holds."""
+    """A period's index that ranks the same events in the same order. Its shards and its fields may be different."""
 
     def order(index: Index) -> tuple[object, ...]:
         return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by, index.local
@@ -248,7 +248,7 @@ def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
 def _scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
 ) -> IndexScan:
-    """A range of each suffix of the value; none, if no event can have it, or no number lies within the conditions."""
+    """One range per suffix of the value; none if no event can have the value, or no number meets the conditions."""
     low, high = _find_bounds(ranking)
     conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
     layout = entry.layout
@@ -259,7 +259,7 @@ def _scan(
         equal = Condition(dict(index.kinds).get(ranking.kind, index.partition_by), "eq", (ranking.value,))
         partitions = name_partitions(index, equal.texts(), ranking.kind)
         if len(partitions) > 1:
-            # A number in another form than its usual one is also looked for where text of that form is.
+            # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1.
             conditions = (*conditions, equal)
     if low is not None and high is not None and low > high:
         partitions = []
@@ -277,7 +277,7 @@ def _scan(
 
 
 def _find_bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
-    """Between which numbers to read, by the conditions on the number itself and by where a page before ended."""
+    """The lowest and the highest number to read, from conditions on the number and from the end of an earlier page."""
     lows, highs = [], []
     for condition in ranking.conditions:
         if condition.field == ranking.index.sort_by:

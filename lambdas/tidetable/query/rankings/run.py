@@ -1,8 +1,9 @@
-"""The first events of a ranking, exact across suffixes, periods and archives.
+"""Find the first events of a ranking, exactly, across suffixes, periods and archives.
 
-Every suffix of every period is read from its best number on, all at once and a few items each; more is read only of a range
-that may still be better than the last event found. Of events of one number the newest come first (the oldest, in ascending
-order), as far as ties at the end of a page are few enough to be read; if they are not, the answer says so.
+First a few items of every suffix of every period are read in parallel, from the best number on. Then more is read only
+of ranges that may hold a better event than the last one found. Of events with the same number, the newest comes first
+(in ascending order: the oldest). If too many events tie with the last event of a page, not all are read, and the answer
+says so.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
 from tidetable.times import from_text, to_text
 
-# So many items more than wanted are read for the sake of ties, for each item wanted, and at least.
+# Ties are read until so many items were read: four for each wanted item, plus a thousand.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """An event that may be among the first: an item of an index (or of its table, if ``whole``), or the row of an archive's."""
+    """An event that may be among the first: an item of an index (if ``whole``: of its table), or an archive's row."""
 
     key: RankKey
     scan: Scan
@@ -55,7 +56,7 @@ class _Candidate:
 
 @dataclass(slots=True)
 class _Range:
-    """A range that is being read: where it goes on, and the number that it has come to."""
+    """A range that is being read: ``keys`` where reading continues, and ``edge``, the number reached so far."""
 
     scan: IndexScan
     keys: KeyRange
@@ -65,7 +66,7 @@ class _Range:
 
 
 def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Top:
-    """The first events of a ranking; ProblemError, with what to change, if the time does not suffice."""
+    """Find the first events of a ranking. Raises ProblemError, with what to change, if the time is not enough."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
         return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
@@ -74,7 +75,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
 
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """What ``find_top`` would read, and about how much."""
+    """Describe what ``find_top`` would read, and about how much."""
     entries = reader.catalog.entries(stream.name, ranking.start, None)
     plan = plan_ranking(ranking, entries)
     described = describe_tables(plan, tables, reader.pools)
@@ -94,7 +95,7 @@ def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables
 
 
 def _too_much(what: str) -> ProblemError:
-    """422 for a ranking that takes longer than an answer may, however often it is queried."""
+    """The answer 422 for a ranking that takes longer than an answer may: to repeat the query does not help."""
     narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
     return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
@@ -110,10 +111,10 @@ class _Run:
         self._forgiving = forgiving
         self._candidates: list[_Candidate] = []
         self._cost = Cost()
-        # Of tables that are missing, by name, and of events whose data is, by table and key.
+        # The gaps of missing tables, by the table's name, and of events with missing data, by table and key.
         self._gaps: dict[tuple[str, ...], Gap] = {}
         self._losses: list[str] = []
-        # The last events of pages of archives that had no room for all that were wanted.
+        # The position of the last event of each archive's page that had no room for all wanted events.
         self._floors: list[RankKey] = []
 
     def top(self, plan: Plan, now: datetime) -> Top:
@@ -141,21 +142,21 @@ class _Run:
         return top.ended(first[count - 1].key if count else None, more=more)
 
     def _find_certain(self, first: list[_Candidate]) -> list[_Candidate]:
-        """The candidates that nothing can come before that an archive's page had no room for."""
+        """The candidates with a certain rank: no event that an archive's page left out can come before them."""
         if not self._floors:
             return first
         floor = min(self._floors) if self._ranking.ascending else max(self._floors)
         return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _order_candidates(self) -> list[_Candidate]:
-        """The candidates, the first first."""
+        """The candidates in the order of the ranking."""
         return sorted(self._candidates, key=attrgetter("key"), reverse=not self._ranking.ascending)
 
     def _is_better(self, number: Decimal, other: Decimal) -> bool:
         return number < other if self._ranking.ascending else number > other
 
     def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
-        """Read ranges as far as they may matter; the number of which ties were left unread, if there is one."""
+        """Read ranges as far as they can change the answer; returns the number whose ties were left unread, or None."""
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
@@ -202,7 +203,7 @@ class _Run:
     def _take(self, reading: _Range, page: Page) -> None:
         scan, index = reading.scan, reading.scan.index
         items = page.items
-        # Conditions on fields that the index does not hold: every event must be fetched.
+        # If the index lacks a field of the conditions, every event must be fetched from the table.
         whole = not index.holds(condition.top for condition in scan.conditions)
         if whole:
             items = self._read_base(items, scan)
@@ -228,14 +229,14 @@ class _Run:
         return RankKey(Decimal(item[scan.index.sk]), from_text(time), series, id)
 
     def _is_ahead(self, key: RankKey) -> bool:
-        """Whether a position lies after the cursor's."""
+        """Whether a position lies after the cursor's position."""
         return self._ranking.after is None or self._is_after(key, self._ranking.after)
 
     def _is_after(self, key: RankKey, other: RankKey) -> bool:
         return key > other if self._ranking.ascending else key < other
 
     def _read_archives(self, scans: Sequence[ArchiveScan]) -> None:
-        """The first of each archived period, a few side by side."""
+        """Read the first events of each archived period, a few periods in parallel."""
         pool = self._reader.pools(ARCHIVES)
         try:
             for reading in [pool.submit(self._read_archive, scan) for scan in scans]:
@@ -246,7 +247,7 @@ class _Run:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_archive(self, scan: ArchiveScan) -> None:
-        """The first of a period's archive, whose reader ranks them itself, some of its events at a time."""
+        """Read the first events of a period's archive. The archive's reader ranks its events, some at a time."""
         ranking, entry = self._ranking, scan.entry
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
@@ -272,9 +273,9 @@ class _Run:
                 self._floors.append(keys[-1])
 
     def _make_rows(self, first: Sequence[_Candidate]) -> tuple[list[tuple[RankKey, dict[str, Any]]], int]:
-        """The first events as the API shows them, as many as an answer holds, and how many candidates they are.
+        """The first events as the API shows them, as many as an answer holds, and how many candidates they took.
 
-        Events that have gone, or have another number, since the index saw them, are left out.
+        An event is left out if it was deleted, or got another number, after the index was read.
         """
         projection, room = self._ranking.projection, Room()
         rows: list[tuple[RankKey, Row]] = []
@@ -293,7 +294,7 @@ class _Run:
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
-        """The items with all that is shown of them, from the tables where the indexes lack some; None for one that is gone."""
+        """The items with all shown data, from the table if the index lacks some; None for an item that is gone."""
         lacking: dict[int, tuple[IndexScan, list[Item]]] = {}
         for candidate in first:
             scan = candidate.scan
