@@ -1,4 +1,4 @@
-"""The rules for copies in other Regions: when to make and delete them, and when a table's other changes wait for them."""
+"""The rules for copies in other Regions: when to make or delete them, and when a table's other changes must wait."""
 
 from __future__ import annotations
 

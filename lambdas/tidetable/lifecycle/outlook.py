@@ -99,7 +99,7 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
 
 
 def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
-    """Say from when the stream's configuration holds, if it does not hold yet: a period keeps the layout of its table."""
+    """Say from when the stream's configuration holds, if not yet: a period keeps the layout that its table has."""
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = find_entry_at(entries, now)
     if current is None:
