@@ -64,9 +64,10 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Swept:
-    """The report of a sweep: objects seen, and objects removed with their bytes; the periods of ``unknown`` are unknown.
+    """The report of a sweep: the numbers of objects that were seen and removed, and the bytes of the removed objects.
 
-    ``lapsed`` counts archives that the bucket's rules deleted; ``failures`` names objects that could not be checked.
+    ``unknown`` counts objects whose period is not in the catalog, ``lapsed`` archives that the bucket's rules deleted.
+    ``failures`` names objects that could not be checked.
     """
 
     dry_run: bool
@@ -88,10 +89,10 @@ class Swept:
 
 
 def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
-    """Remove the objects of every stream to which no item refers, as far as the time allows. Safe at any time, and twice.
+    """Remove the objects of every stream to which no item refers, as far as the time allows.
 
-    A run goes on where the previous run ended; a dry run starts at the beginning, and notes no position. Objects that
-    cannot be checked are reported, and the sweep of the others goes on.
+    It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run starts at the
+    beginning, and notes no position. Objects that cannot be checked are reported, and the sweep of the others goes on.
     """
     run = _Run(sweeper, remaining, Swept(dry_run))
     with sweeper.pools(CONCURRENCY) as run.pool:
@@ -201,7 +202,10 @@ class _Run:
         return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """True if the items show which objects are needed: not while a table awaits deletion or is being restored."""
+        """True if the items show which objects are needed.
+
+        While a table awaits deletion or is restored, they do not.
+        """
         entry = self._read_entry(stream, label)
         return entry is not None and entry.live
 
