@@ -64,7 +64,7 @@ class Segment:
         return after, False
 
     def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
-        """Fetch the next page when the pacer allows it; None if too little time is left, or if a wait costs too much."""
+        """Fetch the next page when the pacer allows it; None if too little time is left, or a wait costs too much."""
         backoff = 1.0
         pause = self.pacer.pause()
         while True:
