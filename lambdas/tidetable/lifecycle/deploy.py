@@ -22,7 +22,7 @@ from tidetable.periods import Period
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
 PAUSE_SECONDS = 5.0
-# A refusal is final after so many runs, and not earlier: the rights of a new role take seconds to hold everywhere.
+# A refusal is final after this number of runs, not earlier: the rights of a new role take seconds to hold everywhere.
 REFUSED_MOST = 4
 _NAMED = 5
 

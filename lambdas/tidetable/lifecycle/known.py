@@ -76,10 +76,11 @@ def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
 
 
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
-    """Record new policies. Call it before tables are made: no table may exist without a record of its policy.
+    """Record new policies.
 
-    If a rollup has left the configuration, its state is forgotten before its removal is recorded. Nobody marks its
-    buckets any more, so its sealed buckets may become wrong, and must not be read if the rollup comes back.
+    Call it before tables are made: they need the record if their stream leaves the configuration. If a rollup has left
+    the configuration, its state is forgotten before its removal is recorded. Nobody marks its buckets any more, so its
+    sealed buckets may become wrong, and must not be read if the rollup comes back.
     """
     for record in known.news:
         try:

@@ -15,7 +15,7 @@ from tidetable.periods import Period, find_containing
 from tidetable.ports import Table, find_index_units
 from tidetable.times import to_text
 
-# Units are raised so long before they are needed: a raise takes seconds to minutes, and runs are five minutes apart.
+# Units are raised 15 minutes before they are needed: a raise takes seconds to minutes, and runs are 5 minutes apart.
 RAISE_AHEAD = timedelta(minutes=15)
 # The units of a table that waits for its period: the fewest that DynamoDB provisions, for about $0.57 per month.
 STANDBY_UNITS = 1
@@ -44,7 +44,7 @@ class Level:
         return self._fit_units((self.write, self.read), current)
 
     def choose_index_units(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
-        """The units that an index with the ``current`` units should get. Only a provisioned level has them."""
+        """The units that an index with the ``current`` units should get. Only for a provisioned level."""
         write, read = self._fit_units(find_index_units(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 

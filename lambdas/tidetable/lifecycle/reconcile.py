@@ -1,7 +1,4 @@
-"""One run: observe, plan, apply, report.
-
-Observing changes nothing; a table's failure does not stop the other tables.
-"""
+"""One run: observe, plan, apply, report. Observing changes nothing; one table's failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -36,14 +33,13 @@ from tidetable.ports.feeds import Mappings
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
-# No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks one other run at the
-# most.
+# No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
 LEASE_MOST = timedelta(minutes=5)
 # The time that a run keeps for its records after the last action, which may be an archive that took all the other time.
 _ENDING = timedelta(seconds=10)
 ARCHIVES_AT_ONCE = 4
-# The actions of one rank wait for tables so long in total. The rest are begun without a wait, and a later run finishes
-# them: 40 tables that do not settle must leave time for the archives of other tables.
+# The seconds that the actions of one rank wait for tables, in total. The rest are begun without a wait, and a later run
+# finishes them: 40 tables that do not settle must leave time for the archives of other tables.
 RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
@@ -96,7 +92,7 @@ class Report:
 
     @property
     def healthy(self) -> bool | None:
-        """True if the run did all that it planned; None if it was skipped, as it then knows nothing."""
+        """True if the run did all that it planned; None if it was skipped, because then nothing is known."""
         if self.skipped is not None:
             return None
         failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
@@ -229,9 +225,9 @@ def _run(
 
 
 def _stands(reconciler: Reconciler) -> bool:
-    """True if the stage was deployed completely.
+    """True if a deployment of the stage was completed.
 
-    If the first deployment fails, it deletes its tables: copies delay this.
+    A first deployment that fails deletes its tables, without copies.
     """
     try:
         return reconciler.catalog.stands()
@@ -312,7 +308,7 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return Done(action, "deferred" if error.transient else "failed", str(error), error.crowded)
     except TidetableError as error:
         return Done(action, "failed", str(error))
-    except Exception as error:  # whatever one table's trouble is, the others' work must go on
+    except Exception as error:  # an error of one table must not stop the work on the others
         return Done(action, "failed", describe_error(error))
     return Done(action, "done")
 

@@ -16,7 +16,7 @@ from tidetable.lifecycle.known import describe_error, find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
-# A deletion takes 5 to 8 s (measured), nearly all of it waiting.
+# A deletion takes 5 to 8 s (measured). Nearly all of this time is waiting, so many deletions run in parallel.
 _AT_ONCE = 32
 _WAIT_SECONDS = 5.0
 _NAMED = 5
