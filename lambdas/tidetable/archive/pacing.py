@@ -12,12 +12,12 @@ from tidetable.ports import Clock, Table
 ON_DEMAND_UNITS = 12_000
 # AWS: a page has 1 MB at the most, which is 256 units if it is read consistently.
 PAGE_UNITS = 256.0
-# AWS: a table keeps the unused provisioned capacity of so many seconds, which may be read at once.
+# AWS: a table keeps the unused provisioned capacity of 300 seconds, which may be read at once.
 BURST_SECONDS = 300.0
 # Below this rate a waiting function costs more than the units: 3 GB at $0.0000133 per GB-second are $0.04 per 1,000
 # seconds, in which 600 units per second are worth $0.075 on demand.
 WORTH_WAITING = 600.0
-# A run does not end because of a wait of up to so many seconds.
+# A run does not end because of a wait of up to half a second.
 _SHORT = 0.5
 # A table on demand has no burst: a page should not cost more than the rate grants in this time.
 SMOOTH_SECONDS = 1.0

@@ -21,8 +21,8 @@ from tidetable.times import EPOCH, to_text
 
 # Half of the largest answer of a Lambda function: wrapping and escaping make the events larger on their way.
 MAX_PAGE_BYTES = 3_000_000
-# A page ends after so many events were read, even if the conditions exclude most of them: reading them takes a few
-# seconds, which is far less than the function's time limit.
+# A page ends after this number of events was read, even if the conditions exclude most of the events: to read them
+# takes a few seconds, which is far less than the function's time limit.
 MAX_READ = 250_000
 
 _SORT_KEY = attrgetter("sort_key")

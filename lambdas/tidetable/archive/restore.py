@@ -49,7 +49,7 @@ _POLL_SECONDS = 1.0
 # A part, or a page of the comparison, is begun only with this much time left.
 _PART_SECONDS = 60.0
 _PUTS = 400
-# For a table with packs, at most so many events, or so many bytes, are packed together.
+# For a table with packs: the events, and the bytes, after which a list of events that are packed together ends.
 _PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 
 
