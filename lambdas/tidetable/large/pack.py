@@ -18,7 +18,7 @@ from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _UNIT = 1024
-# A kept version may still grow by so many bytes: its number, and the digests of the versions before it.
+# A kept version may still grow by this number of bytes: for its number, and the digests of the versions before it.
 _GROWTH = 1_024
 # A second version of N KB is written by one transaction, which writes both items under one partition key: 4 N units.
 # Before that, the condition that failed took N units. A partition takes 1,000 units per second, so a version of more
@@ -57,7 +57,7 @@ class Packer(msgspec.Struct):
 
     @property
     def plain(self) -> int:
-        """An item of at most so many bytes stays as it is, and need not be packed."""
+        """The bytes up to which an item stays as it is, and need not be packed."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:

@@ -36,7 +36,7 @@ POSITION_KEY = "large/_sweep.json"
 _BATCH = 100
 # S3 answers a HeadObject in 20 to 30 ms, so many requests run side by side.
 CONCURRENCY = 16
-# The position is noted after so many batches: a run that is killed loses no more.
+# The position is noted after every 10 batches: a run that is killed loses at most the work on these.
 _NOTE_EVERY = 10
 # The sweep ends with less time left than this; the next sweep goes on.
 _RESERVE = 20.0
@@ -193,7 +193,7 @@ class _Run:
         return [name.removeprefix("period=") for name in names]
 
     def _read_entry(self, stream: str, label: str) -> Entry | None:
-        """The period's entry as it is now: it may have been archived or restored meanwhile."""
+        """The period's present entry, read anew: the period may have been archived or restored meanwhile."""
         try:
             start = from_label(label).start
         except ValueError:
