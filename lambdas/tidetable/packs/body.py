@@ -20,7 +20,7 @@ from tidetable.packs.numbers import encode_lines, encode_sent_lines
 FORMAT = 1
 # If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
-# At least one of the first so many ids must follow from its event's content; otherwise the others are not checked.
+# At least one of the first 8 ids must follow from its event's content; otherwise the other ids are not checked.
 _SAMPLE = 8
 _TIME = 27
 _ENDS = ("000000Z", "000Z", "Z")
@@ -170,9 +170,9 @@ def _find_common_start(first: str, last: str) -> str:
 
 
 def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
-    """The shapes of events: their field names, sorted.
+    """The shapes of events (field names, sorted; None: kept as rows), and the number of each event's shape.
 
-    And the number of each event's shape; empty if all have one shape.
+    There are no numbers if all events have one shape.
     """
     orders = {names: sorted(names) for names in set(map(tuple, datas))}
     shapes: list[list[str] | None] = []

@@ -59,8 +59,7 @@ class Rows(NamedTuple):
 def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> PackSet:
     """Make packs of events that are given as the plain items of the layout, all of one period.
 
-    ``at`` may differ from item to item, as it does in an archive. If several items have the same key, the last one
-    counts.
+    ``at`` may differ from item to item, as it does in an archive. Of several items with the same key, the last counts.
     """
     owners = [item["pk"].rpartition("#")[0] for item in items] if layout.partition_by == "series" else ()
     ats = [int(item.get("at", 0)) for item in items]

@@ -20,7 +20,7 @@ _UNUSUAL = re.compile(rb"[0-9][eE][+-]?[0-9]|\.[0-9]*0(?![0-9])|-0(?![0-9.])").s
 _ENCODE_LINES = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
 # The zeros at the end of a fraction, where a line is a number.
 _ZEROS = re.compile(rb"(\.[0-9]*?)0+$", re.MULTILINE).sub
-# A number of at most so many characters, without an exponent, is within DynamoDB's limit of 38 digits.
+# A number of at most 30 characters, without an exponent, is within DynamoDB's limit of 38 digits.
 _SHORT = 30
 _FLAT = frozenset({str, int, bool, type(None)})
 _PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
