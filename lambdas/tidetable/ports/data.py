@@ -262,7 +262,7 @@ class Sketch(Protocol):
 
 
 class Sketches(Protocol):
-    """Makes sketches, whose answers lie within ``relative_error`` of the exact ones."""
+    """Makes sketches, whose answers lie within ``relative_error`` of the exact answers."""
 
     @property
     def relative_error(self) -> float: ...

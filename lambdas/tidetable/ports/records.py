@@ -9,12 +9,12 @@ from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 
-# Makes a pool that runs at most so many tasks at once. The caller closes the pool.
+# Makes a pool that runs at most the given number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
 
 
 class Clock(Protocol):
-    """Tells the time, and lets some of it pass."""
+    """Tells the time, and waits."""
 
     def now(self) -> datetime: ...
     def sleep(self, seconds: float) -> None: ...
@@ -42,7 +42,7 @@ class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
-        """Record a new period; False if the catalog already has it, which then stays as it is."""
+        """Record a new period; False if the catalog already has the period: then its record stays as it is."""
 
     def move(
         self,
@@ -55,7 +55,10 @@ class Catalog(CatalogReader, Protocol):
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
+        """Change an entry's state if it is one of the ``expected`` states; StaleEntry otherwise.
+
+        Return the new entry.
+        """
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.

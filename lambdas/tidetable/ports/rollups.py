@@ -102,7 +102,7 @@ class Rollups(Protocol):
         """
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
-        """Note that a bucket of a rollup has so many groups that it is not sealed."""
+        """Note that a bucket of a rollup has too many groups to be sealed, and how many."""
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
         """Remove the note that a bucket of a rollup has too many groups."""
