@@ -32,7 +32,7 @@ class State(StrEnum):
 NO_COPY = "no copy"
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
-# States in which a write may still land in the table. Archiving is not among them: no write may overtake the scan.
+# States in which a write may still land in the table. In ARCHIVING no write may land, because the scan could miss it.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 

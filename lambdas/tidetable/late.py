@@ -13,7 +13,7 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.periods import Period
 
-# A table keeps its units for so long after its period's end. Until then events of the busy period still come: from
+# A table keeps its units for 15 minutes after its period's end. Until then events of the busy period still come: from
 # senders whose clocks are slow (5 minutes; for fast clocks ``ahead`` allows the same by default), from requests under
 # way (half a minute), and from the overflow, whose drain tries a message again after 6 and after 12 minutes. The table
 # does not wait for a longer backlog: the drain writes it with the units of the late step. A backfill of the period

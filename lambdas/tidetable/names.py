@@ -30,7 +30,7 @@ def name_table(stage: str, stream: str, period: Period) -> str:
 
 
 def name_parts_table(table: str) -> str:
-    """The name of the table beside a period table, which holds what does not go into an event's item."""
+    """The name of the table beside a period table, which holds data that is not in an event's item."""
     return table + _PARTS
 
 

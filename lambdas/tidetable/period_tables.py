@@ -19,8 +19,8 @@ from tidetable.ports import Clock, Table, Tables, TableSpec
 POLL_SECONDS = 1.0
 # Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
 RECOVERY_POLL_SECONDS = 2.0
-# A run waits so long for one change of one table. A plain table takes 2 to 6 s, a table with indexes 14 to 22 s. A
-# later run finishes a change that takes longer, so that it does not delay other tables.
+# The seconds that a run waits for one change of one table. A plain table takes 2 to 6 s, a table with indexes 14 to 22
+# s. A later run finishes a change that takes longer, so that it does not delay other tables.
 WAIT_SECONDS = 60.0
 # AWS: "DescribeTable uses an eventually consistent query", so that a new table may not be found for "a few seconds", and its
 # tags come later still (hashicorp/terraform-provider-aws#39326). So a new table without its tags may still be ours.

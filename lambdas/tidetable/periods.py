@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MONTH = "month"
 
 
-# The greatest length of each kind: the period that holds an instant begins at most so long before it.
+# The greatest length of each kind: the period that holds an instant begins at most this time before the instant.
 LONGEST: dict[Kind, timedelta] = {
     Kind.HOUR: _HOUR,
     Kind.DAY: _DAY,

@@ -121,7 +121,7 @@ def to_micros(instant: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant that lies so many microseconds after the beginning of 1970."""
+    """The instant that lies ``micros`` microseconds after the beginning of 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 
