@@ -8,7 +8,7 @@ from tidetable.catalog import ArchiveFacts, Entry
 from tidetable.config import LifecyclePolicy, Stream
 from tidetable.periods import Period
 
-# This time after a table has closed, every write that began before has ended: Lambda's longest run is 15 minutes.
+# 15 minutes after a table has closed, every write that began before has ended: Lambda's longest run is 15 minutes.
 SETTLE = timedelta(minutes=15)
 
 

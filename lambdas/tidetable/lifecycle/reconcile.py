@@ -225,10 +225,7 @@ def _run(
 
 
 def _stands(reconciler: Reconciler) -> bool:
-    """True if a deployment of the stage was completed.
-
-    A first deployment that fails deletes its tables, without copies.
-    """
+    """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
         return reconciler.catalog.stands()
     except Exception:  # a later run makes the copies
