@@ -41,7 +41,7 @@ class Condition(NamedTuple):
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
-        """The values in the forms that an index's key may have: as they are and, for a number, in its usual form, too."""
+        """The values in the forms that an index's key may have: as they are and, for a number, also in its usual form."""
         texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 
