@@ -54,7 +54,7 @@ def open_backfill(
     with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
-        # The horizon comes first: a run makes the tables of a recorded request, and runs must look at them afterwards.
+        # The horizon comes first: runs make the tables of a recorded request, and must see them after its end, too.
         for request in requests:
             horizon = reconciler.catalog.horizon(request.stream)
             if horizon is not None and horizon > request.start:

@@ -43,7 +43,7 @@ def follow_catalog(
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
     A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the stage
-    stands, that is, before its first deployment has ended.
+    stands, that is, before a deployment was completed.
     """
     if not config.replicas or not catalog.stands():
         return []

@@ -102,7 +102,7 @@ def is_urgent(action: Action) -> bool:
     Scheduled runs do the other actions.
     """
     if isinstance(action, SetCapacity):
-        # To raise a table for its export is left to the scheduled run that archives the table.
+        # The raise of a table's capacity for its export is left to the scheduled run that archives the table.
         return not action.lowers and action.level.reason != RAISED
     return isinstance(action, Create | Open | Reopen | Finding)
 

@@ -46,7 +46,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
     """Say in which Regions tables have copies that the functions could no longer delete.
 
-    AWS deletes no table that has copies, so such tables would stay, and be paid for, in all of their Regions.
+    AWS does not delete a table that has copies. So such tables would stay, and cost money, in all of their Regions.
     """
     if config.has_had_copies:
         return
