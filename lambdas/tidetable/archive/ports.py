@@ -16,8 +16,8 @@ class RawPage:
     """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
     end).
 
-    To read it took ``count`` items and ``units`` read units. If its items are events of packs, ``packs`` counts the
-    packs that end with this page.
+    The scan read ``count`` items for it, with ``units`` read units. If its items are events of packs, ``packs`` counts
+    the packs that end with this page.
     """
 
     items: bytes
