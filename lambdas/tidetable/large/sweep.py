@@ -173,7 +173,7 @@ class _Run:
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
         try:
             act()
-        except Exception as error:  # the other objects are swept whatever the error
+        except Exception as error:  # whatever the error is, the other objects are swept
             self.swept.failures.append(f"{what}: {type(error).__name__}: {error}")
 
     def _read_position(self) -> Position:

@@ -15,7 +15,7 @@ from tidetable.names import name_parts_table
 from tidetable.ports import Compressor, EventStore, Values
 from tidetable.values import count_item_bytes
 
-# At most so many bytes of data are fetched at a time, because they are in memory together.
+# At most this number of bytes is fetched at a time, because they are in memory together.
 _AT_ONCE_BYTES = 16_000_000
 
 
