@@ -41,7 +41,7 @@ class Condition(NamedTuple):
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
-        """The values in the forms that an index's key may have: as they are and, for a number, also in its usual form."""
+        """The values in the forms that an index's key may have: as they are, and a number also in its usual form."""
         texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 
@@ -75,7 +75,7 @@ NAMES = ("series", "id", "series:prefix", "id:prefix")
 class Names(NamedTuple):
     """Conditions on an event's series and id: each name must be in its list, and begin with its prefix.
 
-    An empty list or prefix is no condition.
+    An empty list or prefix does not restrict anything.
     """
 
     series: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ TAGGED = timedelta(minutes=1)
 # States in which a run that ended a moment ago may have made a table that nobody can see yet.
 _BEGUN = frozenset({State.CREATING, State.RESTORING})
 # DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
-# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (that lasted seven days).
+# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (that lasted 7 days).
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
 
 
@@ -161,7 +161,7 @@ class PeriodTables:
                 return
 
     def delete_copy(self, entry: Entry) -> None:
-        """Begin the deletion of one of the entry's copies; NotReady while another one is being made or deleted."""
+        """Begin the deletion of one of the entry's copies; NotReady while another copy is being made or deleted."""
         for name in list_names(entry):
             table = self.tables.describe(name)
             if table is not None and list_own_copies(entry, table):

@@ -91,7 +91,7 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """The canonical texts of instants that have one usual form; empty if forms differ, or if a value is no instant."""
+    """The canonical texts of instants that have one usual form; empty if forms differ, or a value is not an instant."""
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]
