@@ -1,4 +1,4 @@
-"""What the caller of a request may do: the streams, the scopes and the series of its key.
+"""The rights of a request's caller: the streams, the scopes and the series of its key.
 
 The authorizer hands this to the functions as the context of the request. A request that has no such context is signed, and
 IAM has decided about it.
@@ -25,8 +25,8 @@ _READING = frozenset({"GET", "HEAD"})
 class Access(msgspec.Struct, frozen=True):
     """The rights of a key.
 
-    ``streams`` is None for all streams, those of later deployments too. ``series_prefix`` is empty, or the beginning of the
-    name of every series that the key may write and read.
+    ``streams`` is None for all streams, also for streams that are configured later. ``series_prefix`` is empty, or the
+    beginning of the name of every series that the key may write and read.
     """
 
     key_id: str = ""
@@ -36,7 +36,7 @@ class Access(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, context: Mapping[str, Any] | None) -> Access:
-        """The rights in an authorizer's context (``context()``); every right where there is no context of a key."""
+        """The rights in an authorizer's context (``context()``); every right if the context names no key."""
         if not context or not context.get("key_id"):
             return FULL
         names = str(context.get("streams", ""))
@@ -49,7 +49,10 @@ class Access(msgspec.Struct, frozen=True):
         )
 
     def context(self) -> dict[str, str]:
-        """The rights as an authorizer's context, whose values are texts: lists have commas, and the prefix is percent-encoded."""
+        """The rights as an authorizer's context.
+
+        Its values are texts: lists with commas, the prefix percent-encoded.
+        """
         return {
             "key_id": self.key_id,
             "streams": ALL_STREAMS if self.streams is None else ",".join(sorted(self.streams)),
@@ -66,33 +69,36 @@ class Access(msgspec.Struct, frozen=True):
         return series.startswith(self.series_prefix)
 
     def require_one(self, stream: str, scopes: frozenset[Scope]) -> None:
-        """ProblemError, 403, unless the key may do one of these with the stream."""
+        """Raise ProblemError 403, unless the key has one of the scopes for the stream."""
         if not self.sees(stream) or self.can.isdisjoint(scopes):
             what = " or ".join(sorted(scopes))
             raise refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
 
     def require(self, stream: str, scope: Scope) -> None:
-        """ProblemError, 403, unless the key may do this with the stream."""
+        """Raise ProblemError 403, unless the key has the scope for the stream."""
         self.require_one(stream, frozenset({scope}))
 
     def require_known(self, stream: str, known: Collection[str]) -> None:
-        """ProblemError, 404, unless the stream is configured; it names the configured streams that the key may see."""
+        """Raise ProblemError 404, unless the stream is configured.
+
+        It names the configured streams that the key may see.
+        """
         if stream not in known:
             raise refuse_unknown_stream(stream, {name: None for name in known if self.sees(name)})
 
 
-# Every right: of a signed request, about which IAM has decided.
+# Every right: for a signed request, which IAM has allowed.
 FULL = Access()
 
 
 def forbid_series(access: Access, why: str) -> ProblemError:
-    """403 for what a key with a series prefix cannot have; ``why`` says what was outside."""
+    """The error 403 for a request beyond a key's series prefix; ``why`` says what lies outside of the prefix."""
     detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
     return refuse(403, "forbidden_series", detail)
 
 
 def find_scopes(method: str, resource: str, access: Access) -> frozenset[Scope]:
-    """The scopes of which a key needs one for a route."""
+    """The scopes for a route: a key needs one of them."""
     if method not in _READING:
         return frozenset({"write"})
     if resource == _STREAMS:
@@ -100,6 +106,6 @@ def find_scopes(method: str, resource: str, access: Access) -> frozenset[Scope]:
     if resource in _OPERATIONS:
         return frozenset({"operate"})
     if resource == _PERIODS:
-        # Sizes and states of whole tables: no business of a key for some of their series.
+        # The route shows sizes and states of whole tables, which a key for some of their series must not see.
         return frozenset({"operate"} if access.series_prefix else {"operate", "read"})
     return frozenset({"read"})

@@ -30,16 +30,16 @@ class State(StrEnum):
 
 # Why a reader of another Region cannot read a period.
 NO_COPY = "no copy"
-# States in which the table itself holds the events; in the others they are in the archive, or gone by policy.
+# States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
-# States in which a write may still land in the table. Archiving is not among them: no write may overtake the scan.
+# States in which a write may still land in the table. In ARCHIVING no write may land, because the scan could miss it.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
 class ArchiveFacts(msgspec.Struct, frozen=True):
     """The catalog's record of a verified archive: its manifest, its size, and the time of its verification.
 
-    ``expired_at`` says since when its files may be gone by the bucket's rules.
+    ``expired_at`` is the instant since which the bucket's rules may have deleted its files.
     """
 
     manifest: str
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """Until when a past period takes events all the same, and with how many units (None: on demand)."""
+    """The opening of a past period for a backfill: until when it takes events, and its units (None: on demand)."""
 
     until: datetime
     write: int | None
@@ -87,7 +87,7 @@ class RecordedPolicy(NamedTuple):
 
 
 class Backfill(msgspec.Struct, frozen=True):
-    """A request to open the periods of a stream that meet ``[start, end)`` for importing history."""
+    """A request to open the periods of a stream that overlap ``[start, end)``, for an import of history."""
 
     stream: str
     start: datetime
@@ -110,12 +110,12 @@ class Backfill(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """One period table of one stream.
 
-    ``seen`` spares the lifecycle a look at a table that needs no change; ``keep_until`` keeps a restored one so long; ``scaled``
-    says that Application Auto Scaling may tend it, ``scaling`` by which policy it surely does; ``opened`` that it is or was open
-    for a backfill; ``copies`` in which other Regions the lifecycle last saw an ACTIVE copy, by name;
-    ``replicas`` in which it is to have copies, which is decided when the period is recorded; ``copying`` which of these was last
-    begun, and when. ``here`` is False where the reader of another Region looks at a table that has no copy there; no catalog
-    holds it.
+    ``seen`` is the table's last known state: with it the lifecycle need not look at a table that needs no change.
+    ``keep_until`` says how long a restored table is kept. ``scaled`` says that Application Auto Scaling may change the
+    table's units, ``scaling`` is the policy that it has confirmed. ``opened`` is set if the table is or was open for a
+    backfill. ``copies`` are the other Regions in which the lifecycle last saw an ACTIVE copy. ``replicas`` are the
+    Regions that are to have copies, decided when the period is recorded; ``copying`` is the Region whose copy was begun
+    last, and when. ``here`` is False if a reader in another Region has no copy of the table; it is not stored.
     """
 
     stream: str
@@ -143,7 +143,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def archived(self) -> ArchiveFacts | None:
-        """The archive that reads may go to; None if there is none, or it has expired."""
+        """The archive that reads may go to; None if there is no archive, or if it has expired."""
         return self.archive if self.archive is not None and self.archive.expired_at is None else None
 
     @property
@@ -160,7 +160,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the period table and of the table beside it, if the layout has that."""
+        """The names of the period table and, if the layout has one, of the table beside it."""
         return (self.table, name_parts_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:

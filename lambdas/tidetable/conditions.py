@@ -21,8 +21,9 @@ _NUMBER = re.compile(r"[+-]?(\d{1,130}(\.\d{0,130})?|\.\d{1,130})([eE][+-]?\d{1,
 class Condition(NamedTuple):
     """A field, an operator, and the values to compare with, as text.
 
-    A field's own type decides: text is compared as text, a number with what the value is as a number, truth with ``true`` and
-    ``false``. An absent value, null, a list or an object meets no condition, not even ``ne``.
+    The type of the field's value decides how it is compared: text with the condition's values as text, a number with
+    these values as numbers, a boolean with ``true`` and ``false``. An absent value, null, a list or an object meets no
+    condition, not even ``ne``.
     """
 
     field: str
@@ -31,16 +32,16 @@ class Condition(NamedTuple):
 
     @property
     def top(self) -> str:
-        """The field of data that it looks into."""
+        """The field of data, at its top level, that the condition reads."""
         return self.field.partition(".")[0]
 
     @property
     def equals(self) -> bool:
-        """True if it names the values that a field may have."""
+        """True if the condition lists the values that a field may have."""
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
-        """The values as they may stand in the key of an index: a number in its usual form, too."""
+        """The values in the forms that an index's key may have: as they are, and a number also in its usual form."""
         texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 
@@ -72,9 +73,9 @@ NAMES = ("series", "id", "series:prefix", "id:prefix")
 
 
 class Names(NamedTuple):
-    """Conditions on an event's series and id: each is among those that are listed, and begins with the prefix.
+    """Conditions on an event's series and id: each name must be in its list, and begin with its prefix.
 
-    What is empty says nothing.
+    An empty list or prefix does not restrict anything.
     """
 
     series: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ ANY = Names()
 
 
 def read_numbers(text: str) -> list[Decimal]:
-    """The number in a text, if an event may have this number."""
+    """The number in a text as a list of one; an empty list if no event may have this number."""
     if not _NUMBER.fullmatch(text):
         return []
     number = Decimal(text)

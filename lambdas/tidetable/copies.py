@@ -1,6 +1,6 @@
-"""What a reader may answer: a stage in another Region, whose tables are copies of its origin's.
+"""The rules for a reader: a stage in another Region, whose tables are copies of the origin's tables.
 
-A copy is as the origin was some seconds ago, item by item and in no order across tables. Nothing here writes.
+A copy is some seconds behind the origin. Items arrive one by one, and in no order across tables. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from tidetable.problems import ProblemError, refuse
 
 
 class Copies(NamedTuple):
-    """The copies that a reader reads: those in its own Region, of tables whose Region is the origin."""
+    """The copies that a reader reads: they are in its own ``region``; their tables are in the Region ``origin``."""
 
     region: str
     origin: str
 
     def has(self, stream: Stream) -> bool:
-        """Whether a stream is configured to have copies here."""
+        """True if a stream is configured to have copies in this Region."""
         return self.region in stream.replicas
 
     def entry(self, entry: Entry) -> Entry:
-        """An entry as a reader may use it: a table without a copy here cannot be read.
+        """An entry as a reader may use it: a table without a copy in this Region cannot be read.
 
-        Nor can its archive, if it has one: a restored table may hold what its archive does not.
+        Its archive, if it has one, is not read either: a restored table may hold events that are not in its archive.
         """
         if not entry.live or self.region in entry.copies:
             return entry
         return replace(entry, here=False, archive=None)
 
     def refuse_unknown(self, stream: Stream) -> None:
-        """ProblemError for a stream that has no copies here."""
+        """Raise ProblemError for a stream that has no copies in this Region."""
         if not self.has(stream):
             source = stream.source or stream.name
             detail = (
@@ -48,7 +48,7 @@ class Copies(NamedTuple):
             raise refuse(404, "stream_not_copied", detail)
 
     def refuse_consistent(self, consistent: bool) -> None:
-        """ProblemError for a query that wants to see everything that was acknowledged."""
+        """Raise ProblemError for a query that must see every acknowledged event."""
         if consistent:
             detail = (
                 f"consistent=true is answered by {self.origin} alone, where events are acknowledged: a reader is some seconds"
@@ -65,7 +65,7 @@ class Copies(NamedTuple):
         return refuse(400, "only_at_origin", detail)
 
     def show_streams(self, document: Mapping[str, Any], config: Config) -> dict[str, Any]:
-        """The list of streams as a reader shows it: those with copies here, and where the others are."""
+        """The list of streams as a reader shows it: the streams with copies here, and where the others are."""
         streams = [shown for shown in document["streams"] if self.has(config.streams[shown["stream"]])]
         return {**document, "streams": streams, "reader": {"region": self.region, "origin": self.origin}}
 
@@ -90,7 +90,7 @@ class CopiedCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        # Consistent with what has arrived here.
+        # A consistent read sees only what has arrived in this Region.
         return [self.copies.entry(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:

@@ -1,4 +1,4 @@
-"""The errors of the core, a small family: each is named for its event and carries its facts."""
+"""The errors of the core. Each error is named after what happened, and carries the facts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class StoreUnavailable(TidetableError):
 
 
 class TableThrottled(TidetableError):
-    """DynamoDB would not serve a read of this table now; it may a moment later."""
+    """DynamoDB refused to serve a read of this table now; a moment later it may serve the same read."""
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -99,7 +99,7 @@ class TableThrottled(TidetableError):
 class TableRefused(TidetableError):
     """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
 
-    ``crowded``: it was refused only as too many others were under way at once, or in one second.
+    ``crowded``: it was refused only because too many other changes were under way at once, or in one second.
     """
 
     def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
@@ -117,7 +117,7 @@ class NotOurs(TidetableError):
 
 
 class CopyRefused(TidetableError):
-    """A Region cannot have a copy of a table, as it has another table of its name."""
+    """A Region cannot have a copy of a table, because it has another table of the same name."""
 
     def __init__(self, table: str, region: str) -> None:
         self.table = table
@@ -128,7 +128,7 @@ class CopyRefused(TidetableError):
 
 
 class TableUnusable(TidetableError):
-    """A table is in a state that does not pass by itself."""
+    """A table is in a state that does not end by itself."""
 
     def __init__(self, table: str, status: str) -> None:
         self.table = table
@@ -163,11 +163,14 @@ class ValueMissing(TidetableError):
 
 
 class NotDrained(TidetableError):
-    """Some events of a message are not written yet; the queue will deliver it again, and in the end keep it as dead."""
+    """Some events of a message are not written yet.
+
+    The queue delivers the message again, and at last keeps it as dead.
+    """
 
 
 class Undrainable(NotDrained):
-    """Some events of a message cannot be written however often it comes: somebody must do something first."""
+    """Some events of a message cannot be written, even if the message comes again: somebody must act first."""
 
 
 class BadInvocation(TidetableError):

@@ -1,4 +1,4 @@
-"""JSON whose numbers are exact: whole ones are int, the others Decimal, never float."""
+"""JSON whose numbers are exact: whole numbers are int, other numbers are Decimal, never float."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-# AWS: numbers have 38 digits; a sum of as many as there may be loses none of them to rounding.
+# AWS: numbers have 38 digits. With this precision no sum loses a digit to rounding, however many numbers it has.
 EXACT = Context(prec=420)
 
 
@@ -21,7 +21,7 @@ def parse_exact_number(text: str) -> Decimal:
 
 _DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
-# The same for the same content, whatever the order of its fields.
+# The same text for the same content, whatever the order of its fields.
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 
 

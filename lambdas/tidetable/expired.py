@@ -1,4 +1,4 @@
-"""Archives that have had their time: the bucket deletes their files by its own rules, and readers must not look for them."""
+"""Expired archives: the bucket deletes their files by its own rules, and readers must not look for them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from tidetable.ports import CatalogReader, Clock
 def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
     """The instant from which S3 may have deleted an entry's archive; None if it has no archive, or keeps it for ever.
 
-    AWS: a lifecycle rule deletes an object at the first midnight (UTC) that lies so many days after it was written, or later.
+    AWS: a lifecycle rule deletes an object at the first midnight (UTC) after the rule's number of days, or later.
     """
     lifetime = config.find_keeping(entry.stream).expire_after
     return entry.archive.at + lifetime if lifetime and entry.archive is not None else None
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
-    """The entry at an instant: an archive that has expired by then is marked so. A mark of the catalog stands."""
+    """The entry at an instant: an archive that has expired by then is marked as expired.
+
+    The catalog's own mark stays.
+    """
     expires = find_archive_expiry(entry, config)
     if entry.archive is None or entry.archive.expired_at is not None or expires is None or now < expires:
         return entry

@@ -1,7 +1,7 @@
-"""When a table is lowered for late events: its period is over, and it still takes what comes late.
+"""The rule that lowers a table for late events: its period is over, and it still takes events that come late.
 
-Such a table takes a trickle, so the ladder may have a step for it, ``age = "late"``. What the step throttles is queued, and the
-drain writes it: nothing is lost by a step that is too low, it only takes longer.
+Such a table takes few events, so the ladder may have a step for it, ``age = "late"``. Events that are throttled at this
+step are queued, and the drain writes them: if the step is too low, no event is lost, but it is written later.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.periods import Period
 
-# How long after its period's end a table keeps its units. Until then events of the busy period still come: from senders whose
-# clocks are slow (5 minutes, as much as ``ahead`` allows the others by default), from requests under way (half a minute), and
-# from the overflow, whose drain tries a message again after 6 and after 12 minutes. A longer backlog is not waited for: the
-# drain carries it at the units of the late step, and a backfill of the period raises the table meanwhile.
+# A table keeps its units for 15 minutes after its period's end. Until then events of the busy period still come: from
+# senders whose clocks are slow (5 minutes; for fast clocks ``ahead`` allows the same by default), from requests under
+# way (half a minute), and from the overflow, whose drain tries a message again after 6 and after 12 minutes. The table
+# does not wait for a longer backlog: the drain writes it with the units of the late step. A backfill of the period
+# raises the table meanwhile.
 LATE_SETTLE = timedelta(minutes=15)
 
 
 def find_lowering(period: Period, stream: Stream) -> datetime | None:
-    """When the period's table is lowered for late events; None if its stream's ladder has no step for them."""
+    """The instant at which the period's table is lowered for late events; None if the ladder has no step for them."""
     return period.end + LATE_SETTLE if stream.capacity.late_step is not None else None
 
 
 def is_lowered(period: Period, stream: Stream, now: datetime) -> bool:
-    """True if the period's table has been lowered for late events; also true of a table that has closed since."""
+    """True if the period's table has been lowered for late events; also if the table has closed since then."""
     instant = find_lowering(period, stream)
     return instant is not None and now > instant
 
 
 def find_lowered_tables(stream: Stream, entries: Iterable[Entry], now: datetime) -> frozenset[str]:
-    """The names of the tables that are lowered for late events; a table that is open for a backfill has the backfill's units."""
+    """The names of the tables that are lowered for late events, without tables that have the units of a backfill."""
     if stream.capacity.late_step is None:
         return frozenset()
     return frozenset(

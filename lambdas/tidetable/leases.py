@@ -13,20 +13,20 @@ _FOR_EVER = timedelta(days=36_500)
 
 @contextmanager
 def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
-    """Hold a lease for the block, and return it afterwards; yields False if another run has it."""
+    """Hold a lease during the block, and give it back afterwards; yield False if another run has it."""
     if not catalog.acquire(lease, owner, now, length):
         yield False
         return
     try:
         yield True
     finally:
-        # What was done stands; a lease that could not be given back runs out by itself.
+        # The work of the block is done; a lease that could not be given back runs out by itself.
         with suppress(Exception):
             catalog.release(lease, owner)
 
 
 def mark(catalog: Catalog, name: str, now: datetime) -> None:
-    """Note a fact for ever, as a lease that its own name holds."""
+    """Note a fact for ever, as a lease whose owner has the lease's own name."""
     catalog.acquire(name, name, now, _FOR_EVER)
 
 

@@ -30,17 +30,17 @@ def name_table(stage: str, stream: str, period: Period) -> str:
 
 
 def name_parts_table(table: str) -> str:
-    """The table beside a period table, of what does not go into an event's item."""
+    """The name of the table beside a period table, which holds data that is not in an event's item."""
     return table + _PARTS
 
 
 def name_lake_table(stream: str) -> str:
-    """The Glue table of a stream's archive; Athena's names have no hyphens."""
+    """The name of the Glue table of a stream's archive; Athena's names have no hyphens."""
     return stream.replace("-", "_")
 
 
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
-    """The stream and period of a table's name; InvalidName unless ``name_table`` would make this very name."""
+    """The stream and period of a table's name; InvalidName if ``name_table`` would not make exactly this name."""
     prefix = make_table_prefix(stage)
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):

@@ -1,6 +1,6 @@
 """A period's tables: proof that they are ours, and the waits that their changes need.
 
-The lifecycle, the removal of a stage and a restore all go by these rules. Every step may be repeated.
+The lifecycle, the removal of a stage and a restore follow these rules. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tidetable.ports import Clock, Table, Tables, TableSpec
 POLL_SECONDS = 1.0
 # Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
 RECOVERY_POLL_SECONDS = 2.0
-# How long one change of one table is waited for. A plain table takes 2 to 6 s, one with indexes 14 to 22 s; what takes
-# longer is finished by a later run, and keeps no other table waiting meanwhile.
+# The seconds that a run waits for one change of one table. A plain table takes 2 to 6 s, a table with indexes 14 to 22
+# s. A later run finishes a change that takes longer, so that it does not delay other tables.
 WAIT_SECONDS = 60.0
 # AWS: "DescribeTable uses an eventually consistent query", so that a new table may not be found for "a few seconds", and its
-# tags come later still (hashicorp/terraform-provider-aws#39326). A new table without its tags is not yet a stranger's.
+# tags come later still (hashicorp/terraform-provider-aws#39326). So a new table without its tags may still be ours.
 SEEN_SECONDS = 10.0
 TAGGED = timedelta(minutes=1)
 # States in which a run that ended a moment ago may have made a table that nobody can see yet.
 _BEGUN = frozenset({State.CREATING, State.RESTORING})
 # DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
-# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (it was for seven days).
+# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (that lasted 7 days).
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
 
 
@@ -39,7 +39,7 @@ def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
 
 
 def make_parts_spec(spec: TableSpec) -> TableSpec:
-    """The table of parts beside a period table: on demand, so that it costs what it takes and needs no ladder."""
+    """The table of parts beside a period table. It is on demand, so it costs only what is used, and needs no ladder."""
     return replace(
         spec,
         name=name_parts_table(spec.name),
@@ -55,11 +55,11 @@ def make_parts_spec(spec: TableSpec) -> TableSpec:
 
 
 def list_names(entry: Entry) -> list[str]:
-    """The names of an entry's tables, the period table last: as long as it is there, a deletion is seen to be unfinished."""
+    """The names of an entry's tables, the period table last: while it exists, a deletion is seen to be unfinished."""
     return [name_parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
-# AWS: while a copy is in one of these states every change of its table is refused, though that is ACTIVE.
+# AWS: while a copy is in one of these states, every change of its table is refused, although the table is ACTIVE.
 COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
@@ -69,7 +69,7 @@ def describe_changing_copies(table: Table) -> str:
 
 
 def list_own_copies(entry: Entry, table: Table) -> list[str]:
-    """The Regions with a copy of the table that the lifecycle has made. A copy that somebody else has made is theirs."""
+    """The Regions with a copy of the table that the lifecycle has made, without copies that somebody else has made."""
     return [region for region in entry.replicas if region in table.copies]
 
 
@@ -79,14 +79,14 @@ def passes(status: str) -> bool:
 
 
 def limit_time(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
-    """The seconds that are left of so many from now on, and of the run."""
+    """A function that returns how many of the ``seconds`` from now on are left, but no more than ``remaining()``."""
     began = clock.now()
     return lambda: min(seconds - (clock.now() - began).total_seconds(), remaining())
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodTables:
-    """The control plane for the tables of periods. ``remaining`` tells the seconds that may still be waited."""
+    """The control plane for the tables of periods. ``remaining`` returns the seconds for which it may still wait."""
 
     stage: str
     tables: Tables
@@ -94,18 +94,18 @@ class PeriodTables:
     remaining: Callable[[], float]
 
     def find_owned(self, entry: Entry, name: str = "") -> Table:
-        """The table, active and proven ours; ``name`` is the entry's own table, or the table of parts beside it.
+        """The table, once it is active and proven ours; ``name`` is the period table, or the table of parts beside it.
 
-        NotOurs if it is somebody else's, NotReady and TableUnusable as in ``settled``.
+        NotOurs if the table is somebody else's, NotReady and TableUnusable as in ``settled``.
         """
         table = self.settled(name or entry.table)
         self.prove(entry, table)
         return table
 
     def prove(self, entry: Entry, table: Table) -> None:
-        """Prove a table ours by its name, by the catalog (which holds the entry) and by every tag; NotOurs otherwise.
+        """Prove that a table is ours by its name, by the catalog's entry and by every tag; NotOurs otherwise.
 
-        The tags of a new table are waited for: NotReady if the time is up before.
+        It waits for the tags of a new table: NotReady if the time is up before.
         """
         name = table.name
         parse_table_name(self.stage, entry.table)
@@ -123,7 +123,7 @@ class PeriodTables:
             self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
 
     def _read_tags(self, table: Table) -> Mapping[str, str]:
-        """The table's tags; none of a new table that cannot be found yet."""
+        """The table's tags; no tags if the table is new and cannot be found yet."""
         try:
             return self.tables.tags(table.name)
         except TableMissing:
@@ -132,13 +132,13 @@ class PeriodTables:
             return {}
 
     def _is_new(self, table: Table) -> bool:
-        """True if the service may not show all of it yet."""
+        """True if the table is so new that DynamoDB may not show all of it yet."""
         return table.created is not None and self.clock.now() < table.created + TAGGED
 
     def settled(self, name: str) -> Table:
         """The table once it is ACTIVE: a table that is changing refuses the next change.
 
-        NotReady if the time is up before, TableUnusable at once if its state does not pass.
+        NotReady if the time is up before, TableUnusable at once if its state does not end by itself.
         """
         while True:
             table = self.tables.describe(name)
@@ -149,7 +149,7 @@ class PeriodTables:
             self._pause(POLL_SECONDS, f"table {name} is {table.status if table is not None else 'not there yet'}")
 
     def make_recoverable(self, name: str) -> None:
-        """Turn point-in-time recovery on, as soon as the service lets a new table have it."""
+        """Turn point-in-time recovery on, as soon as DynamoDB allows it for a new table."""
         while True:
             try:
                 self.tables.enable_recovery(name)
@@ -161,7 +161,7 @@ class PeriodTables:
                 return
 
     def delete_copy(self, entry: Entry) -> None:
-        """Begin the deletion of one of the entry's copies; NotReady while another one is being made or deleted."""
+        """Begin the deletion of one of the entry's copies; NotReady while another copy is being made or deleted."""
         for name in list_names(entry):
             table = self.tables.describe(name)
             if table is not None and list_own_copies(entry, table):
@@ -173,12 +173,12 @@ class PeriodTables:
                 return
 
     def delete(self, entry: Entry) -> bool:
-        """Delete the entry's tables that exist and are ours, and wait until they are gone; whether there were any.
+        """Delete the entry's tables that exist and are ours, and wait until they are gone.
 
-        The copies of each go first, one after another.
+        Return False if none existed. The copies of each table are deleted first, one after another.
 
-        A table whose key is lost can be deleted, too. Protection is lifted first: the configuration that turned it on
-        has also decided on the deletion.
+        A table whose key is lost can be deleted, too. Deletion protection is turned off first: the configuration that
+        turned it on has also decided on the deletion.
         """
         existed = [self._delete(entry, name) for name in list_names(entry)]
         return any(existed)

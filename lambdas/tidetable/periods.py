@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MONTH = "month"
 
 
-# The longest period of each kind: how far before an instant the period that holds it may begin.
+# The greatest length of each kind: the period that holds an instant begins at most this time before the instant.
 LONGEST: dict[Kind, timedelta] = {
     Kind.HOUR: _HOUR,
     Kind.DAY: _DAY,
@@ -103,7 +103,7 @@ _LABELS: dict[Kind, re.Pattern[str]] = {
 
 
 def from_label(label: str) -> Period:
-    """The period of a label; its form tells the kind. InvalidName if no period is called so."""
+    """The period of a label; the label's form tells the kind. InvalidName if no period has this label."""
     for kind, pattern in _LABELS.items():
         match = pattern.fullmatch(label)
         if match is None:

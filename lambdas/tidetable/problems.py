@@ -59,9 +59,9 @@ def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemEr
 
 
 def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:
-    """The answer to a request in whose ``task`` an error was raised: the error's own problem, or 503.
+    """The answer to a request whose ``task`` raised an error: the error's own problem, or 503.
 
-    The detail of a 503 never quotes the error, as that may name tables and hold data.
+    The detail of a 503 never quotes the error, because an error may name tables and hold data.
     """
     if isinstance(error, ProblemError):
         return error.problem

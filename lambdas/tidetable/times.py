@@ -1,6 +1,6 @@
 """Instants: what the API accepts, and the fixed-width text that sorts in keys.
 
-Every instant inside is an aware ``datetime`` in UTC with microseconds; naive ones are refused at the boundary.
+Inside, every instant is an aware ``datetime`` in UTC with microseconds. Times without an offset are refused on input.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tidetable.durations import parse_length
 from tidetable.errors import InvalidTime
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The last year is left out, so that a period's end and a window's edge never leave what datetime can hold.
+# The year 9999 is not allowed, so that a period's end and a window's edge never exceed what datetime can hold.
 LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
-# Times are whole microseconds: the next instant is so much later.
+# Times are whole microseconds: the next instant is one microsecond later.
 MOMENT = timedelta(microseconds=1)
 _EPOCH_TEXT, _LATEST_TEXT = "1970-01-01T00:00:00.000000Z", "9998-12-31T00:00:00.000000Z"
-# Usual forms of a time by their length: how they end, how many characters stay, and what fills them up.
+# Usual forms of a time, by length: the end of the text, the number of characters to keep, and the text to append.
 _FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 32: ("+00:00", 26, "Z")}
 _SIGNS = ((4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."))
 _MOST_DIGITS = 32
@@ -45,7 +45,7 @@ def parse_instant(value: object) -> datetime:
 def parse_point(text: str, now: datetime) -> datetime:
     """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``.
 
-    ``today`` and ``yesterday`` are where those days begin in UTC.
+    ``today`` and ``yesterday`` are the instants at which these days begin in UTC.
     """
     if text == "now":
         return now
@@ -58,19 +58,19 @@ def parse_point(text: str, now: datetime) -> datetime:
             raise InvalidTime(f"{text!r} is not an age: write such as -15m, -6h, -7d or -2w") from error
         return now - age if age < now - EPOCH else EPOCH
     if text.isascii() and text.isdigit():
-        # Python reads no number of thousands of digits; no instant has more than these.
+        # Python refuses to read numbers of thousands of digits, and no instant has this many.
         return parse_instant(int(text) if len(text) < _MOST_DIGITS else text)
     # An unescaped "+" in a URL arrives as a space: "…T00:00:00 02:00" is an offset, not a typo worth an error.
     return parse_instant(re.sub(r" (?=\d\d:\d\d$)", "+", text))
 
 
 def to_text(instant: datetime) -> str:
-    """The instant as 27 characters of UTC ISO 8601 with microseconds, which sort as the instants do."""
+    """The instant as 27 characters of UTC ISO 8601 with microseconds. The texts sort in the order of the instants."""
     return instant.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_stamp(value: object) -> tuple[datetime, str]:
-    """Parse an instant; return it with its canonical text, which most texts have already."""
+    """Parse an instant; return it with its canonical text. Most texts are canonical already."""
     if type(value) is str and len(value) in (27, 32) and value[4:20:3] == "--T::." and value[26:] in ("Z", "+00:00"):
         try:
             instant = datetime.fromisoformat(value)
@@ -91,7 +91,7 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """The canonical texts of instants in one usual form; an empty answer if the forms differ, or if any is not an instant."""
+    """The canonical texts of instants that have one usual form; empty if forms differ, or a value is not an instant."""
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]
@@ -121,7 +121,7 @@ def to_micros(instant: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant so many microseconds after 1970."""
+    """The instant that lies ``micros`` microseconds after the beginning of 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 

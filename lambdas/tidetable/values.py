@@ -27,7 +27,7 @@ def count_item_bytes(item: Item) -> int:
 def is_plain(data: JsonObject) -> bool:
     """True if data is flat and has only text and small numbers, which DynamoDB never refuses.
 
-    Decimals must be known to be small; False only means that it must be looked at more closely.
+    The caller must know that Decimals are small. False only means that the data must be checked more closely.
     """
     for name, value in data.items():
         kind = type(value)
@@ -100,7 +100,7 @@ def _list_size(value: list[Any], depth: int) -> int:
 
 
 def _explain_error(item: Item, error: _Refused) -> str:
-    """The message with the whole path; what is outside ``data`` is ours and never refused."""
+    """The message with the whole path. Attributes outside of ``data`` are made by us, and never refused."""
     path = "data" if "data" in item else ""
     for step in reversed(error.place):
         path += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -133,7 +133,7 @@ def _count_int_digits(value: int) -> tuple[int, int]:
     if value < 10**MAX_DIGITS:
         return len(str(value)), 0
     if value >= _BEYOND:
-        # Python writes no number of thousands of digits out.
+        # Python refuses to write numbers of thousands of digits.
         return MAX_DIGITS + 1, 0
     text = str(value)
     return len(text.rstrip("0")), len(text) - 1

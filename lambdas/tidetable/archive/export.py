@@ -43,7 +43,7 @@ _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 class Archived:
     """The result of a run: ``events`` counts the events that are archived and verified so far.
 
-    ``wait`` is the number of seconds until another run finds as much unused capacity as a run can use.
+    ``wait`` is the number of seconds after which another run finds as much unused capacity as one run can use.
     """
 
     entry: Entry
@@ -58,8 +58,8 @@ class Archived:
 def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Callable[[], float]) -> Archived:
     """Archive a period's table as far as the time allows; mark the period as archived when the archive is complete.
 
-    ``remaining`` returns the seconds that this run may still take. The run holds a lease for as long, so that no second
-    run works on the same period. ArchiveFailed and ArchiveMismatch leave the table as it is.
+    ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
+    second run works on the same period. ArchiveFailed and ArchiveMismatch leave the table as it is.
     """
     entry = find_entry(stream, label, exporter.catalog)
     if entry.state in _DONE:
@@ -103,7 +103,8 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
     """Raise ArchiveBusy while a request that began before the table closed may still write into it.
 
-    Ingest writes without reading the state. An event that landed behind the scan would be acknowledged, but not archived.
+    Ingest writes without reading the state. An event that is written behind the position of the scan would be
+    acknowledged, but not archived.
     """
     late, now = exporter.late(entry.stream), exporter.clock.now()
     if exporter.time_travel and now <= entry.period.end + late:
@@ -117,7 +118,7 @@ def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
 
 
 def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
-    """Return the table; ArchiveBusy while it changes. It is usually becoming faster, and its speed decides the plan."""
+    """Return the table; ArchiveBusy while it changes. Usually its units are being raised, and they decide the plan."""
     table = exporter.tables.describe(entry.table)
     if table is None:
         raise ArchiveFailed(f"table {entry.table} does not exist, so there is nothing to archive")

@@ -14,10 +14,11 @@ from tidetable.ports import Catalog, Clock, Pools, Tables
 
 @dataclass(slots=True)
 class Exporter:
-    """The ports that archiving needs. ``part_bytes`` of scanned pages bound a part, and with it the memory of a segment.
+    """The ports that archiving needs.
 
-    ``time_travel`` is for the local stage alone. Its lifecycle can run as at a later time, and then it archives a table that
-    was closed early. On AWS a period may look so, too, after its stream's ``late`` was raised, and such a period takes events.
+    A part ends after ``part_bytes`` of scanned pages: this limits a segment's memory. ``time_travel`` is for the local
+    stage alone. Its lifecycle can run as if it were later, and then it archives a table that was closed early. On AWS a
+    closed period may lie in the window, too, after its stream's ``late`` was raised; but such a period takes events.
     """
 
     config: Config
@@ -33,7 +34,7 @@ class Exporter:
     time_travel: bool = False
 
     def policy(self, stream: str) -> ArchivePolicy:
-        """The stream's policy, also that of a removed stream; the default without a record of it."""
+        """The archive policy of a stream, also of a removed stream; the default policy if none is recorded."""
         settings = self.stream(stream)
         return settings.archive if settings is not None else ArchivePolicy()
 

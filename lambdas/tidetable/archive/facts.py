@@ -13,7 +13,7 @@ _MODULUS = 2 ** (8 * _BYTES)
 
 @dataclass(slots=True)
 class Facts:
-    """Counts of items, in all and by partition key, their digest, and the least and the greatest sort key.
+    """Counts of items, in total and by partition key, their digest, and the least and the greatest sort key.
 
     The digest is the sum, modulo 2**128, of the BLAKE2b-128 of each item's canonical text: DynamoDB JSON without white space,
     names and sets in order. A sum does not depend on the order and, unlike an exclusive or, detects a duplicate item.
@@ -27,7 +27,7 @@ class Facts:
 
     @property
     def identity(self) -> tuple[int, int, Counter[str]]:
-        """Equal for two sets of the same items, and only for them."""
+        """A value that is equal for two sets if they hold the same items, and differs otherwise."""
         return self.items, self.digest, self.partitions
 
     @property
@@ -36,7 +36,7 @@ class Facts:
         return digest_text(self.digest)
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
-        """Take items into account: their canonical texts, how many each partition has, and the edges of their sort keys."""
+        """Take items into account: their canonical texts, their count per partition, their first and last sort key."""
         self.digest = (self.digest + sum(_parse_number(text) for text in texts)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()

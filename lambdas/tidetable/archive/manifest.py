@@ -16,7 +16,7 @@ _READABLE = (2, 3)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """One Parquet file, sorted by sort key; ``first`` and ``last`` are its edges, ``sha256`` is over its ``size`` bytes.
+    """One Parquet file, sorted by sort key from ``first`` to ``last``; ``sha256`` is over its ``size`` bytes.
 
     ``digest`` is the digest of its items (see Facts), ``partitions`` the number of their partition keys, ``packs`` the
     number of packs that held them.
@@ -69,7 +69,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which an export began; later runs of the same export follow them.
 
-    ``free`` is the instant at which the export's pace has granted all units that were read (see Pacer), as last noted.
+    ``free`` is the last noted instant at which the export's pace has granted all units that were read (see Pacer).
     """
 
     segments: int

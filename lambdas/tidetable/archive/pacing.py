@@ -12,12 +12,12 @@ from tidetable.ports import Clock, Table
 ON_DEMAND_UNITS = 12_000
 # AWS: a page has 1 MB at the most, which is 256 units if it is read consistently.
 PAGE_UNITS = 256.0
-# AWS: a table keeps the unused provisioned capacity of so many seconds, which may be read at once.
+# AWS: a table keeps the unused provisioned capacity of 300 seconds, which may be read at once.
 BURST_SECONDS = 300.0
 # Below this rate a waiting function costs more than the units: 3 GB at $0.0000133 per GB-second are $0.04 per 1,000
 # seconds, in which 600 units per second are worth $0.075 on demand.
 WORTH_WAITING = 600.0
-# A run does not end for a wait as short as this.
+# A run does not end because of a wait of up to half a second.
 _SHORT = 0.5
 # A table on demand has no burst: a page should not cost more than the rate grants in this time.
 SMOOTH_SECONDS = 1.0
@@ -55,14 +55,12 @@ class Pacer:
         self.free = free if free is not None else clock.now() - self._burst
 
     def pause(self) -> float | None:
-        """Seconds to wait before the next page; None if they are not worth waiting for."""
+        """Seconds to wait before the next page; None if the run should end instead of waiting."""
         pause = max(0.0, (self.free - self._clock.now()).total_seconds())
         return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
 
     def limit(self) -> int | None:
-        """The number of items to request, None for a whole page: no more than the rate has granted by now,
-        and at least one.
-        """
+        """The number of items to request: as many as the rate has granted, at least one; None for a whole page."""
         with self._lock:
             self._forget_lapsed_units()
             granted = self._rate * max((self._clock.now() - self.free).total_seconds(), SMOOTH_SECONDS)

@@ -13,9 +13,11 @@ from tidetable.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the end).
+    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
+    end).
 
-    It took ``count`` items and ``units``. If its items are the events of packs, ``packs`` packs end with it.
+    The scan read ``count`` items for it, with ``units`` read units. If its items are events of packs, ``packs`` counts
+    the packs that end with this page.
     """
 
     items: bytes
@@ -26,7 +28,7 @@ class RawPage:
 
 
 class Source(Protocol):
-    """A table as it is archived, in pages."""
+    """Reads a table for its archive, page by page."""
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
@@ -36,18 +38,21 @@ class Source(Protocol):
 
 
 class TableSource(Source, Protocol):
-    """The items of a table, and what a table with packs is read by."""
+    """Reads the items of a table, and offers what a source for tables with packs needs."""
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """The next page of the items of one partition key, in order, from a sort key on; consistent, and with the same errors."""
+        """The next page of one partition key's items, in order, from the sort key ``low`` on. Strongly consistent.
+
+        The errors are those of ``page``.
+        """
         ...
 
     def settled(self, layout: Layout) -> Source:
-        """The table by the events of its packs: each once, in the form of the layout's plain items. A segment is one pass.
+        """A source of the events in the table's packs: each event once, as a plain item of the layout.
 
-        Its pages raise ArchiveFailed for a damaged pack.
+        A segment is read in one pass. Its pages raise ArchiveFailed for a damaged pack.
         """
         ...
 
@@ -85,7 +90,7 @@ class PartWriter(Protocol):
     size: int
 
     def add(self, items: bytes) -> None:
-        """Add a page's items; ArchiveFailed names an item that is not an event's."""
+        """Add a page's items; ArchiveFailed if an item is not an event."""
         ...
 
     def finish(self) -> bytes:

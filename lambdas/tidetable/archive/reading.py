@@ -19,10 +19,10 @@ from tidetable.keys import Layout, find_number
 from tidetable.ports import ArchivePage, ArchiveRange, Rank, Version
 from tidetable.times import EPOCH, to_text
 
-# Half of a function's largest answer: the events are wrapped and escaped on their way.
+# Half of the largest answer of a Lambda function: wrapping and escaping make the events larger on their way.
 MAX_PAGE_BYTES = 3_000_000
-# A page ends after so many events were read, even if the conditions exclude most of them: reading them takes a few
-# seconds, which is far less than the function's time limit.
+# A page ends after this number of events was read, even if the conditions exclude most of the events: to read them
+# takes a few seconds, which is far less than the function's time limit.
 MAX_READ = 250_000
 
 _SORT_KEY = attrgetter("sort_key")
@@ -47,7 +47,10 @@ class PartReader(Protocol):
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first, then backwards."""
+    """An event with its sort key.
+
+    ``version_rank`` orders the versions of one event: the newest first, the oldest last.
+    """
 
     sort_key: str
     version_rank: int
@@ -89,7 +92,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         if earlier and size > MAX_PAGE_BYTES:
             if page[0].sort_key != sort_key:
                 return _page([row for row in page if row.sort_key != sort_key], keys, read, more=True)
-            # All versions of this event do not fit one page. The page omits the oldest; their numbers still find them.
+            # This event has too many versions for one page. The page omits the oldest; requests by number find them.
             skipped = sort_key
             continue
         page.append(candidate._replace(event=event))
@@ -97,7 +100,10 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Rank the events of a range by a number and return the first. ``reached`` says where reading ended before its end."""
+    """Rank the events of a range by a number and return the first events.
+
+    ``reached`` is the last sort key that was read, if reading ended before the end of the range.
+    """
     after = None if rank.after is None else (Decimal(rank.after[0]), *rank.after[1:])
     reached: list[str] = []
     read = 0
@@ -133,7 +139,7 @@ def _estimate_size(event: Event) -> int:
 
 
 def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterator[_SortedEvent]:
-    """Read the events between a range's keys and after those of earlier pages, of every series, in their order."""
+    """Read the events between a range's keys, of every series, in order, without the events of earlier pages."""
     for row in _read_parts(keys, reader, ascending=ascending):
         if _is_within(row.sort_key, keys, ascending=ascending):
             yield row
@@ -162,7 +168,7 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
             for _, simultaneous in groupby(events, key=lambda row: row.event.time):
                 yield from sorted(simultaneous, key=_SORT_KEY, reverse=not ascending)
 
-    # In every layout a sort key begins with the time, in so many characters.
+    # In every layout a sort key begins with the time, as a text of this length.
     size = len(layout.edge(EPOCH))
     first, last = keys.low[:size], keys.high[:size]
     parts = [

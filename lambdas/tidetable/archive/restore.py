@@ -49,7 +49,7 @@ _POLL_SECONDS = 1.0
 # A part, or a page of the comparison, is begun only with this much time left.
 _PART_SECONDS = 60.0
 _PUTS = 400
-# Of a table with packs so many events are packed together, or so many bytes.
+# For a table with packs: the events, and the bytes, after which a list of events that are packed together ends.
 _PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 
 
@@ -153,7 +153,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
 
 
 def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
-    """The specification of the period's table; without a recorded policy of its stream, the layout alone."""
+    """The specification of the period's table; if no policy of its stream is recorded, it follows from the layout."""
     stream = exporter.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
@@ -211,7 +211,7 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
 
 
 def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
-    """Yield items in order, as many as one write takes. Packs take many: with more events at once packs become larger."""
+    """Yield items in order, in lists for one write each. Lists for packs are longer: more events make larger packs."""
     most = _PACKED_EVENTS if packed else _PUTS
     size, portion = 0, list[Item]()
     for item in items:
@@ -240,7 +240,7 @@ def _make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]
 def _compare(
     manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
 ) -> Position | None:
-    """Compare the table with the manifest by a scan; returns where to go on if the time is up before its end."""
+    """Compare the table with the manifest by a scan. Return where to go on if the time is up; None at the end."""
     after, items, digest = start.after, start.items, start.digest
     source = open_source(entry, exporter)
     while True:
@@ -269,7 +269,7 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
         with hold_lease(exporter.catalog, LEASE, owner, exporter.clock.now(), length) as is_owner:
             if is_owner:
-                # A run that had read that the period is archived, before this restore began, may have deleted its table.
+                # A run of the lifecycle that read the state before this restore began may have deleted the table.
                 table = exporter.tables.describe(entry.table)
                 if table is None or table.status == "DELETING":
                     raise ArchiveBusy(f"table {entry.table} was deleted meanwhile; restore again")

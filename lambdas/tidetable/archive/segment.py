@@ -64,7 +64,7 @@ class Segment:
         return after, False
 
     def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
-        """Fetch the next page when the pacer allows it; None if the time is too short, or a later run should wait instead."""
+        """Fetch the next page when the pacer allows it; None if too little time is left, or a wait costs too much."""
         backoff = 1.0
         pause = self.pacer.pause()
         while True:
@@ -77,7 +77,7 @@ class Segment:
                     self.entry.table, segment=self.number, segments=segments, after=after, limit=limit
                 )
             except TableThrottled:
-                # A table that refuses so often has no units for this run: others read it, or it has no burst.
+                # A table that refuses so often has no units for this run: others read it, or its burst is used up.
                 pause = backoff if backoff <= _LONGEST_PAUSE else None
                 backoff *= 2
                 continue

@@ -13,7 +13,7 @@ from tidetable.times import from_text, to_text
 
 
 class PageRequest(NamedTuple):
-    """The range of one archived period that a page is read from, and how much of it."""
+    """A request for a page: the range of one archived period, the greatest number of events, and the direction."""
 
     range: ArchiveRange
     limit: int

@@ -1,12 +1,12 @@
-"""Joined sort keys: the values of several fields as one text, in the order of the values, each as its own level.
+"""Joined sort keys: the values of several fields in one text, which sorts by these values. Each value is one level.
 
-A level ends with ``END``, the second character of Unicode, and the characters up to ``_MARK`` are written in two. So the end of a
-level sorts before every character of a longer one, and no level can be taken for the beginning of another: "Cal" ends where
-"California" goes on. A visible separator such as ``#`` has neither property: a space and "!" sort before it. The first character
-(NUL) is not used, because not every engine keeps it.
+A level ends with ``END``, the second character of Unicode. Characters up to ``_MARK`` are written as two characters. So
+the end of a level sorts before every character of a longer level, and no level looks like the beginning of another
+level: "Cal" ends where "California" goes on. A visible separator such as ``#`` has neither property: a space and "!"
+sort before it. The first character (NUL) is not used, because not every engine keeps it.
 
-A missing value is the empty level, and sorts first; the empty text, numbers and booleans have marks of their own, so that a key
-tells the number 5 from the text "5", as conditions do.
+A missing value is the empty level, and sorts first; the empty text, numbers and booleans have marks of their own, so
+that a key tells the number 5 from the text "5", as conditions do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def join_levels(levels: Sequence[str]) -> str:
 
 
 def make_text_level(text: str) -> str:
-    """A text as a level. What begins with the level of a text that is not empty is a text that begins with that text."""
+    """A text as a level. If a level begins with the level of a non-empty text, its text begins with that text."""
     if not text:
         return _EMPTY
     return text.translate(_WRITTEN) if min(text) <= _MARK else text
@@ -46,7 +46,7 @@ def make_level(value: Any) -> str:
 
 
 def skip_levels(key: str, count: int) -> str:
-    """What follows so many levels in a key."""
+    """The rest of a key after its first ``count`` levels."""
     return key.split(END, count)[count]
 
 

@@ -1,4 +1,4 @@
-"""Indexes: the key of an event by its attributes, from the event alone like every key."""
+"""Indexes: the key of an event by its attributes. Like every key, it follows from the event alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidetable.times import to_text
 
 # AWS: an index's partition key has at most 2,048 bytes; the suffix and its separator take a few.
 MAX_VALUE_BYTES = 2_000
-# AWS: a sort key has at most 1,024 bytes, that of an index, too.
+# AWS: a sort key has at most 1,024 bytes, also the sort key of an index.
 MAX_SORT_BYTES = 1_024
 # The value of `partition_by` for an index over all events, and of `sort_by` for an index in the order of time.
 WHOLE, TIME = "*", "time"
@@ -28,18 +28,19 @@ class Index(msgspec.Struct, frozen=True):
     """A sparse secondary index of a period table, over a field of ``data`` such as ``status`` or ``place.state``.
 
     An event is not in the index if the field is missing, or is a list, an object or null. Its keys are the attributes
-    ``pk_<name> = <value>#<suffix>`` and ``sk_<name> = <time>#<series>#<id>`` or, sorted by a field, that field's number: without
-    it an event is not in the index, either. ``partition_by`` is ``*`` if all events are one logical partition.
+    ``pk_<name> = <value>#<suffix>`` and ``sk_<name> = <time>#<series>#<id>``. If the index is sorted by a field, its
+    sort key is that field's number, and an event without this number is not in the index. ``partition_by`` is ``*`` if
+    all events are one logical partition.
 
     With ``kind``, several kinds of events share the index: ``kinds`` are pairs of a value of the field ``kind`` and the
     field by which events of this kind are indexed; keys begin with the kind. ``project`` is None if the index holds
     everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the table's own
     keys, and needs no attributes.
 
-    With ``levels`` the index is sorted by the values of these fields, joined (``tidetable.keys.hierarchy``), and then as by time:
-    ``sk_<name> = <level>…<time>#<series>#<id>``. Without the first field an event is not in the index; without another it is, as
-    a query by the first field alone must find it. A ``local`` index has the table's partitions in another order: it has no
-    partition key of its own.
+    With ``levels`` the index is sorted by the joined values of these fields (``tidetable.keys.hierarchy``), then by
+    time: ``sk_<name> = <level>…<time>#<series>#<id>``. An event without the first field is not in the index. An event
+    without another of the fields is in the index, because a query by the first field alone must find it. A ``local``
+    index has the table's partitions in another order: it has no partition key of its own.
     """
 
     name: str

@@ -29,9 +29,9 @@ class Key(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The packing of a period's events: an item has less than ``span`` seconds and at most ``max_bytes`` of them.
+    """The packing of a period's events. One item's events span less than ``span`` seconds, in at most ``max_bytes``.
 
-    ``max_bytes`` counts what is stored, which is compressed.
+    ``max_bytes`` counts the stored bytes, which are compressed.
     """
 
     span: int
@@ -41,11 +41,12 @@ class Packing(NamedTuple):
 class Layout(msgspec.Struct, frozen=True):
     """A period table's key schema, frozen when the table is created.
 
-    ``bucket`` (whole seconds, dividing the period) is the slice that forms the logical partition when partitioned by time, and
-    0 when partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned`` keeps every
-    version of an event, the newest under a sort key that begins with ``v0#``; ``parts`` says that the table has a second table
-    beside it, for the chunks of large values. With ``pack`` an item holds many events. An event that is too large for a pack
-    is an item with the keys that follow here, and every suffix may hold any event of its logical partition.
+    ``bucket`` is the slice of time that forms a logical partition, in whole seconds that divide the period; it is 0 if
+    the layout is partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned``
+    keeps every version of an event, the newest under a sort key that begins with ``v0#``. ``parts`` says that the table
+    has a second table beside it, for the chunks of large values. With ``pack`` an item holds many events, and every
+    suffix may hold any event of its logical partition; an event that is too large for a pack is an item with the keys
+    of this layout.
     """
 
     partition_by: PartitionBy
@@ -92,7 +93,10 @@ class Layout(msgspec.Struct, frozen=True):
         return f"{self.edge(time)}#{escape(id)}"
 
     def across(self, series: str | None) -> Layout:
-        """The layout whose sort keys order the events of a series; for None of all series, which the keys then name."""
+        """The layout whose sort keys order the events of a series.
+
+        For None they order all series, and name the series.
+        """
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
@@ -102,14 +106,14 @@ class Layout(msgspec.Struct, frozen=True):
     def bucket_start(self, time: datetime) -> datetime:
         """The start of the bucket that holds the time.
 
-        Buckets divide an hour or a whole number of them into a day, and every period starts on such an edge counted
-        from midnight UTC, so a bucket never straddles two periods.
+        Buckets are counted from midnight UTC, and a bucket divides a day; in periods of an hour it divides an hour. So
+        a bucket never belongs to two periods.
         """
         midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
 
     def buckets(self, start: datetime, end: datetime) -> list[str]:
-        """The logical partitions of a table partitioned by time that ``[start, end)`` meets, the oldest first."""
+        """The logical partitions that overlap ``[start, end)``, in a table partitioned by time, the oldest first."""
         size, first = timedelta(seconds=self.bucket), self.bucket_start(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
@@ -153,7 +157,7 @@ class Layout(msgspec.Struct, frozen=True):
             time, series, id = names
         else:
             time, id = names
-            # What follows may also name a pack, in the ref of an event in it.
+            # In the ref of an event in a pack, the pack's name follows after the suffix.
             series = pk.partition("#")[0]
         if "%" in series or "%" in id:
             return time, unescape(series), unescape(id)

@@ -1,7 +1,7 @@
-"""The keys of packs: of a pack itself, the address of an event in it, and the keys between which packs may hold a time.
+"""The keys of packs: a pack's key, the address of an event in a pack, and the range of the packs that may hold a time.
 
-A pack's sort key is ``<time of its newest event>##<hash>``. A plain item's has a name between the first two separators, or
-none between two at all, so the two never meet, and both are in the order of time in one partition.
+A pack's sort key is ``<time of its newest event>##<hash>``. The sort key of a plain item has a name after its first
+separator, so it never equals the key of a pack. In a partition, packs and plain items are in one order of time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class PackName(NamedTuple):
-    """A pack's key, as far as the pack itself says it."""
+    """The part of a pack's key that follows from the pack itself."""
 
     newest: str
     hash: str
@@ -51,7 +51,7 @@ def hash_of(body: bytes) -> str:
 
 
 def pack_key(logical: str, name: PackName, shards: int) -> Key:
-    """Where a pack is: its suffix is calculated from its hash, by the rule that holds for every suffix."""
+    """The key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
     return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
 
@@ -63,15 +63,15 @@ def parse_sort_key(sk: str) -> PackName | None:
 
 
 def address(pk: str, name: PackName) -> str:
-    """What stands for the partition key in the ref of an event in a pack: the pack's own, and the pack.
+    """The text that replaces the partition key in the ref of an event in a pack: the pack's partition key and its name.
 
-    With the event's place for a sort key a ref says the pack, which one GetItem answers, and the event in it.
+    The ref's sort key is the event's place. So the ref names the pack, which one GetItem reads, and the event in it.
     """
     return f"{pk}#{_encode_base36(to_micros(from_text(name.newest)))}#{name.hash}"
 
 
 def is_address(pk: str) -> bool:
-    """Whether what stands for the partition key in a ref names a pack; a partition key has one separator."""
+    """True if the partition key of a ref is an address, which names a pack. A plain partition key has one separator."""
     return pk.count("#") == _SEPARATORS
 
 
@@ -90,13 +90,13 @@ def parse_address(text: str) -> Key:
 def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:
     """The sort keys ``low <= sk < high`` of every pack and plain item that may hold an event of ``[start, end)``.
 
-    The newest event of a pack that holds a time is less than ``span`` seconds newer.
+    If a pack holds an event of a time, the newest event of the pack is less than ``span`` seconds newer than this time.
     """
     return to_text(max(start, EPOCH)), shift_time(to_text(end), span)
 
 
 def shift_time(time: str, seconds: int) -> str:
-    """The text of a time so many seconds later, or earlier."""
+    """The text of the time that is ``seconds`` later (earlier, if negative)."""
     moved = from_text(time).astimezone(UTC) + timedelta(seconds=seconds)
     return to_text(min(max(moved, EPOCH), LATEST))
 

@@ -1,4 +1,4 @@
-"""Refs: the opaque text that names one event for ever, from which table and key are calculated without a look-up."""
+"""Refs: a ref is an opaque text that names one event for ever. Its table and key are calculated without a look-up."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LONGEST_KEY = 1024
 _PLAIN_ASCII = bytes(code for code in range(ord(" "), ord("~") + 1) if chr(code) not in '"\\')
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
-# The end of a key of each length, filled up, and the beginning of the next. Two quotes and a bracket are a group, so
-# the key alone decides how much is missing.
+# By the length of a key: the text after the key, padded to a whole group of Base64, and the beginning of the next key.
+# Two quotes and a bracket are a whole group of three bytes, so the length of the key alone decides the padding.
 _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGEST_KEY + 1)]
 
 
@@ -59,7 +59,7 @@ def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         return [encode_ref_tail(sk) for sk in sks]
     if not sks:
         return []
-    # Three bytes of ones become four times the last digit. ASCII never becomes that: the first bit of its bytes is zero.
+    # Three bytes 0xFF become four times Base64's last digit. ASCII never becomes that: the first bit of its bytes is 0.
     if plain:
         # The text between two keys depends on the length of the first key alone, so slices insert it without a loop in Python.
         pieces = [""] * (2 * len(sks))
@@ -75,7 +75,7 @@ def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
 def is_plain(text: str) -> bool:
     """True if text certainly needs no escape in JSON; False for some texts that need none, too."""
     if text.isascii():
-        # In a fifth of the time.
+        # This takes a fifth of the time of the check below.
         return not text.encode().translate(None, _PLAIN_ASCII)
     return text.isprintable() and '"' not in text and "\\" not in text
 

@@ -1,4 +1,4 @@
-"""The calculated suffix: which of a logical partition's N partition keys holds an event."""
+"""The calculated suffix: it decides which of a logical partition's N partition keys holds an event."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Large values: packing an event that does not fit its item, or should not, and completing it again."""
+"""Large values: an event whose data is too large or costly for an item is packed, and completed when it is read."""

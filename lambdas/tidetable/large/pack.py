@@ -1,4 +1,4 @@
-"""Packing: making an event's item small enough, or cheaper, by AWS's three remedies for large items."""
+"""Packing makes an event's item small enough, or cheaper, by AWS's three remedies: compression, chunks and S3."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _UNIT = 1024
-# A kept version may still gain so much: its number, and the digests of the versions before it.
+# A kept version may still grow by this number of bytes: for its number, and the digests of the versions before it.
 _GROWTH = 1_024
-# A second version of N KB is one transaction that writes both items under one partition key: 4 N units, after the N of
-# the condition that failed. A partition takes 1,000 units per second, so beyond 200 KB it would never be written.
+# A second version of N KB is written by one transaction, which writes both items under one partition key: 4 N units.
+# Before that, the condition that failed took N units. A partition takes 1,000 units per second, so a version of more
+# than 200 KB would never be written.
 _VERSION_BYTES = 100_000
 # The limit of an item whose data is outside: it keeps its keys, and the copies of fields for indexes.
 _VERSION_BARE_BYTES = 160_000
@@ -56,7 +57,7 @@ class Packer(msgspec.Struct):
 
     @property
     def plain(self) -> int:
-        """An item of at most so many bytes stays as it is, and need not be packed."""
+        """The bytes up to which an item stays as it is, and need not be packed."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:
@@ -78,7 +79,7 @@ class Packer(msgspec.Struct):
         payload = self.compressor.compress(text)
         smaller = {**_remove_data(packed), "z": payload}
         after = count_item_bytes(smaller)
-        # Every index that the event is in pays for the same bytes.
+        # Every index that holds the event costs units for the same bytes.
         if -(-after // _UNIT) < -(-size // _UNIT) and after <= limit:
             return Put(place.table, smaller, chunks)
         if size <= limit:
@@ -96,7 +97,10 @@ class Packer(msgspec.Struct):
         return self._put_outside(packed, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """Pack a whole item of an archive as it was packed before. In S3 if the table has no table of chunks beside it."""
+        """Pack a whole item of an archive as it was packed before.
+
+        Chunks go to S3 if the table has no table for them.
+        """
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
         packed, chunks = self._split_cold(bare, place, how.get("cold", ()))

@@ -36,7 +36,7 @@ POSITION_KEY = "large/_sweep.json"
 _BATCH = 100
 # S3 answers a HeadObject in 20 to 30 ms, so many requests run side by side.
 CONCURRENCY = 16
-# The position is noted after so many batches: a run that is killed loses no more.
+# The position is noted after every 10 batches: a run that is killed loses at most the work on these.
 _NOTE_EVERY = 10
 # The sweep ends with less time left than this; the next sweep goes on.
 _RESERVE = 20.0
@@ -64,9 +64,10 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Swept:
-    """The report of a sweep: objects seen, and objects removed with their bytes; the periods of ``unknown`` are unknown.
+    """The report of a sweep: the numbers of objects that were seen and removed, and the bytes of the removed objects.
 
-    ``lapsed`` counts archives that the bucket's rules deleted; ``failures`` names objects that could not be checked.
+    ``unknown`` counts objects whose period is not in the catalog, ``lapsed`` archives that the bucket's rules deleted.
+    ``failures`` names objects that could not be checked.
     """
 
     dry_run: bool
@@ -88,10 +89,10 @@ class Swept:
 
 
 def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
-    """Remove the objects of every stream to which no item refers, as far as the time allows. Safe at any time, and twice.
+    """Remove the objects of every stream to which no item refers, as far as the time allows.
 
-    A run goes on where the previous run ended; a dry run starts at the beginning, and notes no position. Objects that
-    cannot be checked are reported, and the sweep of the others goes on.
+    It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run starts at the
+    beginning, and notes no position. Objects that cannot be checked are reported, and the sweep of the others goes on.
     """
     run = _Run(sweeper, remaining, Swept(dry_run))
     with sweeper.pools(CONCURRENCY) as run.pool:
@@ -172,7 +173,7 @@ class _Run:
     def _attempt(self, what: str, act: Callable[[], None]) -> None:
         try:
             act()
-        except Exception as error:  # the other objects are swept whatever the error
+        except Exception as error:  # whatever the error is, the other objects are swept
             self.swept.failures.append(f"{what}: {type(error).__name__}: {error}")
 
     def _read_position(self) -> Position:
@@ -192,7 +193,7 @@ class _Run:
         return [name.removeprefix("period=") for name in names]
 
     def _read_entry(self, stream: str, label: str) -> Entry | None:
-        """The period's entry as it is now: it may have been archived or restored meanwhile."""
+        """The period's present entry, read anew: the period may have been archived or restored meanwhile."""
         try:
             start = from_label(label).start
         except ValueError:
@@ -201,7 +202,10 @@ class _Run:
         return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """True if the items show which objects are needed: not while a table awaits deletion or is being restored."""
+        """True if the items show which objects are needed.
+
+        While a table awaits deletion or is restored, they do not.
+        """
         entry = self._read_entry(stream, label)
         return entry is not None and entry.live
 

@@ -15,12 +15,12 @@ from tidetable.names import name_parts_table
 from tidetable.ports import Compressor, EventStore, Values
 from tidetable.values import count_item_bytes
 
-# The data of so many bytes is fetched at a time, as it is in memory together.
+# At most this number of bytes is fetched at a time, because they are in memory together.
 _AT_ONCE_BYTES = 16_000_000
 
 
 class Wholes(NamedTuple):
-    """Items as they were sent; ``missing`` says by an item's number why its data could not be read.
+    """Items as they were sent. ``missing`` maps an item's number to the reason why its data could not be read.
 
     ``chunks`` are the sizes of the chunks that were fetched, 0 for a chunk that was not there.
     """

@@ -1,7 +1,7 @@
-"""The lifecycle: what should exist, what does exist, what to change, and a report of what was done.
+"""The lifecycle makes, changes, archives and deletes the tables of periods, and reports what it did.
 
-``premake`` says which periods need a table, ``ladder`` what capacity an age deserves, ``expiry`` when a table closes and
-ends; ``plan`` turns these and an observation into actions, ``apply`` carries them out.
+``premake`` decides which periods need a table, ``ladder`` which capacity a table gets at an age, ``expiry`` when a
+table closes and expires. ``plan`` turns these rules and an observation into actions; ``apply`` carries the actions out.
 """
 
 from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile

@@ -14,9 +14,9 @@ from tidetable.ports import TableSpec
 
 @dataclass(frozen=True)
 class Action:
-    """A change of the table that ``entry`` records. ``name`` is its kind's name in reports.
+    """A change of the table that ``entry`` records. ``name`` names this kind of action in reports.
 
-    Kinds run in the order of their ``rank``: the table that the next event needs comes before everything else.
+    Actions run in the order of their ``rank``: the creation of the table that the next event needs comes first.
     """
 
     name: ClassVar[str]
@@ -38,13 +38,13 @@ class Create(Action, name="create", rank=0):
 
     @property
     def specs(self) -> list[TableSpec]:
-        """The table, and the one beside it if the layout has it."""
+        """The specifications of the period table and, if the layout has one, of the table beside it."""
         return [self.spec, make_parts_spec(self.spec)] if self.entry.layout.parts else [self.spec]
 
 
 @dataclass(frozen=True)
 class Open(Action, name="open", rank=1):
-    """Mark a table that has become active."""
+    """Mark a table as open, because it has become active."""
 
     recoverable: bool = False
 
@@ -57,12 +57,15 @@ class Reopen(Action, name="reopen", rank=2):
 
     @property
     def state(self) -> State:
-        """Open, so that nobody archives it meanwhile; a table that is still being made is opened by what makes it."""
+        """The period's new state. A closed period becomes open, so that nobody archives it meanwhile.
+
+        A period whose table is still being made keeps its state: the action that makes the table opens it.
+        """
         return State.OPEN if self.entry.state is State.CLOSED else self.entry.state
 
 
 class Unscale(Action, name="unscale", rank=3):
-    """Take the table from Application Auto Scaling, before its capacity is the ladder's again."""
+    """Take the table from Application Auto Scaling, before the ladder decides its capacity again."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class SetCapacity(Action, name="capacity", rank=4):
     """Change the units of the table and its indexes, or the billing mode, to what the level says."""
 
     level: Level
-    # Whether a unit of the table or of an index is lowered: such a change can wait, and is counted by AWS.
+    # True if units of the table or an index are lowered. Such a change can wait, and AWS limits its number per day.
     lowers: bool = False
 
 
@@ -83,20 +86,20 @@ class SetClass(Action, name="class", rank=5):
 
 @dataclass(frozen=True)
 class Scale(Action, name="scale", rank=6):
-    """Let the table's units follow its traffic; repeated at every run until it was confirmed."""
+    """Let the table's units follow its traffic. Every run repeats this until the catalog records that it was done."""
 
     policy: Autoscaling
 
 
 @dataclass(frozen=True)
 class Copy(Action, name="copy", rank=7):
-    """Begin the making of a copy in another Region, of the table beside the period table first."""
+    """Begin a copy in another Region. The table beside the period table is copied first."""
 
     region: str
 
 
 class Close(Action, name="close", rank=8):
-    """Mark a table that has left the writable window."""
+    """Mark a table as closed, because its period has left the writable window."""
 
 
 class Archive(Action, name="archive", rank=9):
@@ -105,20 +108,23 @@ class Archive(Action, name="archive", rank=9):
 
 @dataclass(frozen=True)
 class Delete(Action, name="delete", rank=10):
-    """Delete a table: one whose archive is verified or, if ``unarchived``, one that its stream's policy gives up."""
+    """Delete a table whose archive is verified.
+
+    If ``unarchived``, its stream's policy says to delete it without an archive.
+    """
 
     unarchived: bool
 
 
 @dataclass(frozen=True)
 class DeleteCopy(Action, name="delete-copy", rank=11):
-    """Begin the deletion of one of the copies of a table that is to be deleted, under the conditions of ``Delete``."""
+    """Begin the deletion of one copy of a table that is to be deleted. The conditions of ``Delete`` apply."""
 
     unarchived: bool
 
 
 class Finding(Action, name="finding", rank=12):
-    """A report about a table, with the outcome of its kind; nothing is done."""
+    """A report about a table; nothing is changed. ``outcome`` is what the run's report says for this kind."""
 
     outcome: ClassVar[str]
 
@@ -128,20 +134,23 @@ class Finding(Action, name="finding", rank=12):
 
 
 class Deferred(Finding, name="deferred", rank=12, outcome="deferred"):
-    """A change that AWS would refuse now; ``reason`` says until when."""
+    """A change that must wait, for example because AWS would refuse it now; ``reason`` says why, or until when."""
 
 
 class Lost(Finding, name="lost", rank=13, outcome="lost"):
-    """A table that the catalog says lives is not there. It may have held events, so it is never made anew, but reported."""
+    """The catalog says that a table exists, but it does not.
+
+    It may have held events: it is reported, and never made anew.
+    """
 
 
 class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
-    """A table that could not be described: it is left alone until a later run can."""
+    """A table could not be described. It is left alone until a later run can describe it."""
 
 
 class Stuck(Finding, name="stuck", rank=15, outcome="failed"):
-    """A table is in a state that does not pass: nothing is begun that would only wait for it."""
+    """A table is in a state that does not end by itself. No action is begun that would only wait for the table."""
 
 
 class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):
-    """A copy in another Region is missing or of no use: somebody must act, and other tables go on."""
+    """A copy in another Region is missing or unusable. Somebody must act; the work on other tables goes on."""

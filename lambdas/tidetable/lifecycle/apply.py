@@ -1,4 +1,4 @@
-"""Carrying out one action at a time; every step may be repeated, so a run cut short is finished by the next."""
+"""Carry out one action. Every step may be repeated, so the next run finishes what an interrupted run has begun."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidetable.period_tables import (
 )
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
 
-# With less time left than this, an archive is left to a later run.
+# With fewer seconds left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
 _CHANGE_POLLS = 30
 _USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
@@ -28,7 +28,10 @@ _USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
 
 @dataclass(slots=True)
 class World:
-    """The ports that actions use. ``remaining`` returns the seconds left to the run, ``patience`` the seconds it may wait."""
+    """The ports that actions use.
+
+    ``remaining`` returns the seconds that the run has left, ``patience`` the seconds that it may still wait for tables.
+    """
 
     stage: str
     catalog: Catalog
@@ -41,13 +44,19 @@ class World:
     patience: Callable[[], float] | None = None
 
     def period_tables(self) -> PeriodTables:
-        """The tables for one action, which waits a minute for them: a table that does not settle keeps no other waiting."""
+        """The tables for one action.
+
+        The action waits at most a minute for them, so that one slow table does not delay the others.
+        """
         remaining = limit_time(WAIT_SECONDS, self.clock, self.patience or self.remaining)
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 
 
 def apply(action: actions.Action, world: World, now: datetime) -> None:
-    """Carry out an action, waiting for what it needs; errors rise to the caller, which reports them."""
+    """Carry out an action, and wait for the tables that it needs.
+
+    Errors are raised to the caller, which reports them.
+    """
     entry = action.entry
     match action:
         case actions.Create():
@@ -71,7 +80,7 @@ def apply(action: actions.Action, world: World, now: datetime) -> None:
 
 
 def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actions.Unscale, world: World) -> None:
-    """Change what the table can do, if it is ours."""
+    """Change the capacity, the class or the scaling of the entry's table, if the table is ours."""
     entry = action.entry
     if isinstance(action, actions.Unscale):
         _unscale(entry, world)
@@ -83,27 +92,28 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             _set_capacity(action, table, world)
         case actions.SetClass():
             if entry.layout.parts:
-                # First, as what is still to be done is seen by the period table's class.
+                # The table beside it comes first: while the period table has the old class, runs repeat this.
                 beside = tables.find_owned(entry, name_parts_table(entry.table))
                 if beside.table_class is not action.table_class:
                     world.tables.set_class(beside.name, action.table_class)
             if table.table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
         case actions.Scale():
-            # Noted first: what is noted is taken back some day, whether it was done or not.
+            # Noted before the registration: a noted registration is taken back some day, even if it was never made.
             world.catalog.mark_scaled(entry, scaled=True)
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
-                # What the new policy does not name must go. So must what the service has mirrored to the Regions of copies: it
-                # stays as it was there, and two policies would change the units that all of them share.
+                # Targets that the new policy does not name must go. So must the targets that the service has mirrored
+                # to the Regions of copies: they keep the old policy, and two policies would change the units that all
+                # copies share.
                 world.scaling.deregister(entry.table, indexes, entry.replicas)
             world.scaling.register(entry.table, indexes, action.policy)
-            # And confirmed last: until then every run registers again, which changes nothing that is right.
+            # Confirmed last: until then every run registers again, which changes nothing if that was done before.
             world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
 def _create(action: actions.Create, world: World) -> None:
-    """Record the period before its table is made: without an entry nobody would know whose table it is."""
+    """Record the period, then make its tables and open it: without an entry nobody would know whose table it is."""
     entry, tables = action.entry, world.period_tables()
     if not world.catalog.add(entry):
         entry = _read_recorded(entry, world)
@@ -118,7 +128,7 @@ def _create(action: actions.Create, world: World) -> None:
 
 
 def _set_capacity(action: actions.SetCapacity, table: Table, world: World) -> None:
-    """Change the units that differ: an earlier run's change may have ended only now, and AWS refuses the same units."""
+    """Change only units that differ: an earlier run's change may have ended by now, and AWS refuses unchanged units."""
     level, current = action.level, (table.write, table.read)
     target = level.units(current)
     indexes: dict[str, tuple[int, int]] = {}
@@ -143,7 +153,7 @@ def _change_copies(action: actions.Copy | actions.DeleteCopy, world: World) -> N
 
 
 def _begin_copy(action: actions.Copy, world: World) -> None:
-    """Begin the next copy that is missing in the Region: once the period table has one, so has the table beside it."""
+    """Begin the next copy that is missing in the Region. The table beside the period table is copied first."""
     entry, region, tables = action.entry, action.region, world.period_tables()
     for name in list_names(entry):
         table = tables.find_owned(entry, name)
@@ -161,7 +171,10 @@ def _begin_copy(action: actions.Copy, world: World) -> None:
 
 
 def _delete_copy(action: actions.DeleteCopy, world: World) -> None:
-    """Delete a copy if the catalog, read anew, says that its table may go. From then on nobody is to read any of the copies."""
+    """Delete a copy if the catalog, read anew, says that its table may be deleted.
+
+    The catalog forgets all copies of the table first, so that nobody reads them any more.
+    """
     entry = _find_deletable(action.entry, world, unarchived=action.unarchived)
     _forget_copies(entry, world)
     if entry.scaled:
@@ -180,7 +193,10 @@ def _unscale(entry: Entry, world: World) -> None:
 
 
 def _await_units(entry: Entry, world: World) -> None:
-    """A table that was made faster for its export in this run is so in seconds; the archiver's time costs more than this wait."""
+    """Wait for a table that this run has made faster for its export.
+
+    That takes seconds, and to wait here costs less than to wait in the archiver.
+    """
     for _ in range(_CHANGE_POLLS):
         table = world.tables.describe(entry.table)
         if table is None or table.status == "ACTIVE":
@@ -200,7 +216,7 @@ def _archive(entry: Entry, world: World) -> None:
 
 
 def _delete(action: actions.Delete, world: World, now: datetime) -> None:
-    """Delete what the catalog, read anew, says may go; then leave the tombstone."""
+    """Delete the entry's tables if the catalog, read anew, says that they may be deleted. Then record the tombstone."""
     entry = _find_deletable(action.entry, world, unarchived=action.unarchived)
     remove_table(entry, world)
     world.catalog.move(entry, State.DELETED, expected=(entry.state,), deleted_at=now)
@@ -215,7 +231,10 @@ def _find_deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
 
 
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are ours, and wait until they are gone, by default as any action; False without any."""
+    """Delete the entry's tables if they are ours, and wait until they are gone. Return False if there was no table.
+
+    ``tables`` limits the wait; by default it is the same as for any action.
+    """
     _forget_copies(entry, world)
     if entry.scaled:
         _unscale(entry, world)

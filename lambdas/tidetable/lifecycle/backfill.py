@@ -1,4 +1,4 @@
-"""The use case of a backfill: past periods opened for importing history, and closed again by themselves."""
+"""The use case of a backfill: past periods are opened for the import of history. They close again by themselves."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def open_backfill(
     dry_run: bool = False,
     rebuilt: bool = False,
 ) -> Report:
-    """Record the request and make the tables that it needs, in a run for its stream alone; BadBackfill says why not.
+    """Record the request and make the tables that it needs, in a run for its stream alone.
 
-    It stands beside the stream's other backfills. The same request again, with a later end, prolongs it. What one run cannot
-    finish the next ones do. The rollups of the stream are opened with it; their tables are made by the next run. A rollup is
-    opened by itself only to be ``rebuilt``.
+    BadBackfill says why it is refused. A stream may have several backfills. The same span again, with a later
+    ``until``, prolongs its backfill. If one run cannot make all tables, the next runs go on. The stream's rollups are
+    opened, too; the next run makes their tables. A rollup is opened without its stream only to be ``rebuilt``.
     """
     policy = reconciler.config.streams.get(backfill.stream)
     if policy is not None and policy.source and not rebuilt:
@@ -50,16 +50,16 @@ def open_backfill(
         raise BadBackfill("; ".join(problems))
     if dry_run:
         return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
-    # Between two runs of the lifecycle: one under way would not know of it, and move the horizon beyond it.
+    # Not during a run of the lifecycle: it would not know the request, and might move the horizon beyond its periods.
     with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
-        # The horizon first: a run makes the tables of a recorded request, and must still look at them when the request has ended.
+        # The horizon comes first: runs make the tables of a recorded request, and must see them after its end, too.
         for request in requests:
             horizon = reconciler.catalog.horizon(request.stream)
             if horizon is not None and horizon > request.start:
                 reconciler.catalog.set_horizon(request.stream, request.start)
-        # The rollups first: once the stream takes events, their marks can be cleared.
+        # The rollups' requests come first: once the stream takes events, the marks of its rollups can be cleared.
         for request in reversed(requests):
             reconciler.catalog.put_backfill(request)
     return reconcile(reconciler, owner, remaining, only=backfill.stream)
@@ -74,18 +74,17 @@ def end_backfills(
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,
 ) -> list[Backfill]:
-    """Take back the backfill of a ``span`` of time, or every backfill of a stream, and return the backfills that were open.
+    """Take back the backfill of a ``span`` of time, or every backfill of a stream. Return the backfills that were open.
 
-    Those of the stream's rollups are taken back with them.
-
-    Their periods close now, unless another backfill holds them open. BadBackfill if no backfill of that span is open.
+    The backfills of the stream's rollups are taken back with them. The periods close now, unless another backfill holds
+    them open. BadBackfill if no backfill of that span is open.
     """
     if stream not in reconciler.config.streams:
         raise BadBackfill(_describe_unknown(stream, reconciler.config))
     now = reconciler.clock.now()
     if dry_run:
         return _find_ending(stream, reconciler.catalog, span, now)
-    # A run under way may be making tables for what is taken back here.
+    # Not during a run of the lifecycle: it may be making tables for the backfills that are taken back here.
     with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
@@ -93,7 +92,7 @@ def end_backfills(
         if not ending:
             return []
         spans = {(backfill.start, backfill.end) for backfill in ending}
-        # The stream's own last: if this stops in between, doing it again finishes it.
+        # The stream's own backfills come last: if this is interrupted, the next call finds them and finishes.
         for name in reversed(_with_rollups(stream, reconciler.config)):
             requests = reconciler.catalog.backfills(name)
             _take_back(
@@ -107,7 +106,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
         return
     other_backfills = [backfill for backfill in _open(stream, reconciler.catalog, now) if backfill not in ending]
     start, end = min(backfill.start for backfill in ending), max(backfill.end for backfill in ending)
-    # The requests last: if this stops in between, doing it again finishes it.
+    # The requests are dropped last: if this is interrupted, the next call finds them and finishes.
     for entry in reconciler.catalog.entries(stream, start, end, consistent=True):
         if entry.is_open(now) and entry.opened is not None:
             opened = find_opening(entry.period, other_backfills) or entry.opened._replace(until=now)
@@ -118,7 +117,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
 
 
 def _with_rollups(stream: str, config: Config) -> list[str]:
-    """A stream and its rollups."""
+    """The names of a stream and of its rollups."""
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 
@@ -160,7 +159,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
     for units in (opened.write, opened.read):
         if units is not None and not 1 <= units <= MAX_UNITS:
             yield f"{units} is not within 1 to {MAX_UNITS} units per second"
-    # Data never makes tables, and neither does a slip of the pen.
+    # Events never make tables, and a typing error in a date must not make many.
     if (backfill.end - backfill.start) / LONGEST[policy.period] > MAX_OPEN_TABLES:
         yield f"that would open more than {MAX_OPEN_TABLES} tables; import the history in pieces"
         return
@@ -177,7 +176,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
 
 
 def _find_quota_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
-    """At the quota the next period's table cannot be made, so that imports must leave room for it."""
+    """Check that backfills leave room in the quota of tables: at the quota, the next period's table cannot be made."""
     now, config = reconciler.clock.now(), reconciler.config
     spans = {(backfill.stream, backfill.start, backfill.end)}
     for name in config.streams:

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 
 from tidetable.ports import Table
 
-# AWS: per UTC day 4 decreases at once, then at most one an hour after the last, 27 at the most.
+# AWS: in a UTC day, 4 decreases at any time, then one per hour after the last decrease, and 27 per day at the most.
 AT_ONCE = 4
 PER_DAY = 27
 SPACING = timedelta(hours=1)
 
 
 def find_next_decrease(table: Table, now: datetime) -> datetime | None:
-    """When the table's capacity may be lowered next; None if now."""
+    """The instant at which the table's capacity may be lowered next; None if it may be lowered now."""
     if table.decreases_today < AT_ONCE or table.last_decrease is None or table.last_decrease.date() < now.date():
         return None
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)

@@ -1,4 +1,7 @@
-"""The copies of the catalog itself: a reader in another Region finds the periods, and the secret of cursors, by its copy."""
+"""The copies of the catalog itself.
+
+A reader in another Region finds the periods and the secret of cursors in its copy.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _SHOWS = "new-and-old-images"
 
 
 class CatalogCopy(NamedTuple):
-    """A change for a copy of the catalog, and what became of it: planned, done, deferred or failed."""
+    """A change for a copy of the catalog, and its outcome: planned, done, deferred or failed."""
 
     action: str
     region: str
@@ -30,16 +33,17 @@ class CatalogCopy(NamedTuple):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        """The line of a report."""
+        """The change as a line of a report."""
         return self._asdict()
 
 
 def follow_catalog(
     config: Config, catalog_table: str, catalog: Catalog, tables: Tables, now: datetime, *, dry_run: bool = False
 ) -> list[CatalogCopy]:
-    """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report what is wrong with others.
+    """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
-    One change per run. No copy is removed: other streams or a reader may use it. Nothing happens before the stage stands.
+    A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the stage
+    stands, that is, before a deployment was completed.
     """
     if not config.replicas or not catalog.stands():
         return []
@@ -61,7 +65,7 @@ def _find_next_step(config: Config, table: Table, now: datetime) -> CatalogCopy 
     missing = [region for region in config.replicas if region not in table.copies]
     if not missing or table.status != "ACTIVE" or describe_changing_copies(table):
         return None
-    # Another Region in each run: one that refuses its copy keeps no other waiting.
+    # Each run takes another Region, so that a Region that refuses its copy does not delay the others.
     region = missing[int(now.timestamp()) // RUN_SECONDS % len(missing)]
     return CatalogCopy("copy" if table.stream_arn else "stream", region)
 
@@ -79,16 +83,16 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
         return step._replace(outcome="deferred" if error.transient else "failed", detail=str(error))
     except TidetableError as error:
         return step._replace(outcome="failed", detail=str(error))
-    except Exception as error:  # the tables of events go on
+    except Exception as error:  # the work on the tables of events must go on
         return step._replace(outcome="failed", detail=describe_error(error))
     return step._replace(outcome="done")
 
 
 def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
-    """Delete every copy of a catalog that is to be deleted, one after another, and wait until they are gone; their Regions.
+    """Delete the copies of a catalog that is to be deleted, one after another, and wait until they are gone.
 
-    NotReady if the time is up before; may be repeated. DynamoDB would refuse to delete the catalog before a copy of the last day,
-    and would leave an older copy as a table of its own.
+    Return their Regions; NotReady if the time is up before. May be repeated. DynamoDB would refuse to delete the
+    catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
     """
     removed = list[str]()
     for table in _wait_until_alone(world, catalog_table):
@@ -106,7 +110,7 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
 
 
 def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
-    """The catalog's table again and again, until it has no copies; then NotReady if the time is up."""
+    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is up before."""
     while True:
         table = world.tables.describe(catalog_table)
         if table is None or not table.copies:

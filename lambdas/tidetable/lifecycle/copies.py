@@ -1,4 +1,4 @@
-"""The rule for copies in other Regions: when they are made, when their table's other changes wait, and when they are deleted."""
+"""The rules for copies in other Regions: when to make or delete them, and when a table's other changes must wait."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tidetable.period_tables import describe_changing_copies, list_own_copies
 from tidetable.ports import Table
 from tidetable.times import to_text
 
-# A copy that was begun is listed about 7 s later, in one case 149 s; one that was deleted keeps its name for about 35 s after it
-# is no longer listed (measured). Only then does "not listed" mean "not made". The next scheduled run comes after five minutes.
+# Measured: a copy that was begun is listed about 7 s later, in one case 149 s later. A deleted copy keeps its name for
+# about 35 s after it is no longer listed. After this time "not listed" means "not made". Runs are five minutes apart.
 LISTED = timedelta(minutes=4)
-# A copy of an empty table takes a minute, of a table with items 11 minutes and more. One that was begun and is still not listed
-# after this time was given up again and again.
+# A copy of an empty table takes a minute, a copy of a table with items takes 11 minutes or more. If a copy was begun
+# and is not listed after this time, DynamoDB has given it up again and again.
 COPIED_MOST = timedelta(hours=2)
 ACTIVE = "ACTIVE"
-# DynamoDB's words for the states that pass by themselves. Any other stays until somebody acts.
+# DynamoDB's words for the good state and the states that end by themselves. Any other state stays until somebody acts.
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 
@@ -43,7 +43,10 @@ def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
 
 
 def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
-    """The Regions that the catalog should name: those with an ACTIVE copy; of a table that goes, none that it did not name."""
+    """The Regions with an ACTIVE copy, which the catalog should name.
+
+    For a table that is to be deleted, no Region is added.
+    """
     active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
     ending = is_ending(entry, stream, now)
     return tuple(region for region in active if not ending or region in entry.copies)
@@ -58,7 +61,7 @@ def fit_copies(
     *,
     makes: bool,
 ) -> Iterator[actions.Action]:
-    """Fit a table's actions to its copies, and add those of the copies themselves; without ``makes`` no copy is begun."""
+    """Fit a table's actions to its copies, and add the actions for the copies. Without ``makes`` no copy is begun."""
     planned = list(planned)
     if table is None or not (entry.replicas or table.copies):
         yield from planned
@@ -79,14 +82,14 @@ def fit_copies(
 
 
 def _make(entry: Entry, stream: Stream, table: Table, now: datetime) -> Iterator[actions.Action]:
-    """The next copy: after those of other Regions that are missing, if it was the last to be begun."""
+    """Plan the next missing copy. The Region whose copy was begun last comes after the other Regions."""
     missing = _find_missing(entry, stream, table)
     if not missing or table.status != ACTIVE or entry.state is State.CREATING:
         return
     if not table.on_demand:
         scaling = choose_level(entry, stream, now).scaling
         if scaling is None or entry.scaling != scaling.text:
-            # AWS: the writes must be scaled first, which this run does.
+            # AWS: the table's writes must be scaled before it gets a copy. This run begins the scaling.
             return
     if entry.copying is not None:
         last, begun_at = entry.copying
@@ -118,5 +121,5 @@ def _find_troubles(
 
 
 def _find_missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
-    """The Regions without their copy; one that the configuration no longer names gets none."""
+    """The Regions where a copy is missing, without Regions that the configuration no longer names."""
     return [region for region in entry.replicas if region in stream.replicas and region not in table.copies]

@@ -20,21 +20,24 @@ from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
 from tidetable.names import name_table
 from tidetable.periods import Period
 
-# Between two runs of one deploy; a scheduled run that is under way ends within minutes, a table in seconds.
+# The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
 PAUSE_SECONDS = 5.0
-# A refusal is final if it stands so often: the rights of a role that was made a moment ago take seconds to hold everywhere.
+# A refusal is final after this number of runs, not earlier: the rights of a new role take seconds to hold everywhere.
 REFUSED_MOST = 4
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Unmade:
-    """A table that does not exist yet: whether present events need it, and why it is missing, if that is known."""
+    """A table that does not exist yet. ``needed``: present events need it.
+
+    ``why`` says why it is missing, if that is known.
+    """
 
     stream: str
     table: str
     needed: bool
-    # When it was recorded, None if no run came so far.
+    # The instant at which the catalog recorded its period; None if no run has recorded it yet.
     since: datetime | None
     why: str = ""
 
@@ -52,10 +55,11 @@ class Deployed:
 def deploy(
     reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
 ) -> Deployed:
-    """Make the tables that the configuration needs, run after run, until all are there or the time is up.
+    """Make the tables that the configuration needs, in one run after another, until all tables exist or the time is up.
 
-    ``configuration`` names the deployed one, by its digest; ``first`` tells that the stack is being made. Only what the next
-    events need is done, so that no deploy waits for an archive. See docs/decisions/0027 for what fails it.
+    ``configuration`` is the digest of the deployed configuration. ``first`` says that the stack is being created. Only
+    actions that the next events need are done, so that no deploy waits for an archive. docs/decisions/0027 says when a
+    deploy fails.
     """
     began = reconciler.clock.now()
     deployed = Deployed()
@@ -85,17 +89,20 @@ def deploy(
 
 
 def _find_misuse(reconciler: Reconciler) -> str | None:
-    """What the configuration would do wrong with tables that exist; None if nothing is known."""
+    """The errors that the configuration would make with tables that exist, as one text; None if no error is known."""
     try:
         return "; ".join(islice(find_misuses(reconciler.config, reconciler.catalog), _NAMED)) or None
-    except Exception:  # a catalog that does not answer is a trouble of the first run
+    except Exception:  # the first run reports a catalog that does not answer
         return None
 
 
 def is_urgent(action: Action) -> bool:
-    """True if an action makes, opens or raises a table, or only reports. The schedule does the others."""
+    """True if an action makes a table, opens it, raises its capacity, or only reports.
+
+    Scheduled runs do the other actions.
+    """
     if isinstance(action, SetCapacity):
-        # What is raised for its export is left to the run that archives it.
+        # The raise of a table's capacity for its export is left to the scheduled run that archives the table.
         return not action.lowers and action.level.reason != RAISED
     return isinstance(action, Create | Open | Reopen | Finding)
 
@@ -107,7 +114,7 @@ def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
     for stream in reconciler.config.streams.values():
         try:
             deployed.unmade += _find_unmade(reconciler, stream, details)
-        except Exception as error:  # what cannot be looked at is a trouble, and hides no other stream
+        except Exception as error:  # one stream that cannot be looked at must not hide the others
             deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
 
 
@@ -124,7 +131,7 @@ def _find_unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]
 
 
 def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
-    """True if events of the writable window need the period's table, or will within its lead time."""
+    """True if events of the writable window need the period's table now, or will need it within its lead time."""
     return now - stream.late < period.end and period.start <= now + stream.ahead + measure_lead(period)
 
 
@@ -142,7 +149,7 @@ def _find_failure(
 ) -> str | None:
     """The reason why the deploy has failed; None if it has not."""
     if not first and _has_stood(reconciler, configuration):
-        # A rollback: to refuse it would leave the stack in UPDATE_ROLLBACK_FAILED. The alarms speak for what is missing.
+        # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
     if deployed.troubles:
         return f"the tables could not all be looked at: {'; '.join(deployed.troubles[:_NAMED])}"
@@ -157,7 +164,10 @@ def _find_failure(
 
 
 def _was_missing(table: Unmade, reconciler: Reconciler, began: datetime) -> bool:
-    """True if the stage lacked this table before the deploy, which may be the remedy, such as a shorter retention."""
+    """True if the stage lacked this table before the deploy.
+
+    The deploy may be the remedy, such as a shorter retention.
+    """
     stands = any(
         entry.state is not State.CREATING for entry in reconciler.catalog.entries(table.stream, consistent=True)
     )
@@ -168,7 +178,7 @@ def _has_stood(reconciler: Reconciler, configuration: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
         return is_marked(reconciler.catalog, _mark(configuration), reconciler.clock.now())
-    except Exception:  # a catalog that does not answer is a trouble of the deploy already
+    except Exception:  # the deploy's runs report a catalog that does not answer
         return False
 
 
@@ -177,5 +187,5 @@ def _mark(configuration: str) -> str:
 
 
 def name_entries(unmade: list[Unmade]) -> list[str]:
-    """The tables that are left to scheduled runs, by name."""
+    """The names of the tables that are left to scheduled runs, in order."""
     return sorted(table.table for table in unmade)

@@ -1,4 +1,4 @@
-"""When a table closes, and when it has had its time."""
+"""The rules for the instants at which a table closes, and at which it expires."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tidetable.catalog import ArchiveFacts, Entry
 from tidetable.config import LifecyclePolicy, Stream
 from tidetable.periods import Period
 
-# No write begun while a table was open can still be under way this long after: Lambda's longest run is 15 minutes.
+# 15 minutes after a table has closed, every write that began before has ended: Lambda's longest run is 15 minutes.
 SETTLE = timedelta(minutes=15)
 
 
 def closes_at(period: Period, stream: Stream) -> datetime:
-    """When the period's latest event can no longer come: a table is open until its end plus ``late``."""
+    """The instant at which the period's table closes, ``late`` after its end: later, no event is accepted."""
     return period.end + stream.late
 
 
@@ -23,18 +23,20 @@ def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def compute_expiry(period: Period, stream: Stream) -> datetime:
-    """When the period has been kept for ``retention`` whole periods and every write has settled."""
+    """The instant at which the period has been kept for ``retention`` whole periods, and every write has ended."""
     return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
 
 
 def compute_settling(entry: Entry, late: timedelta) -> datetime:
-    """The instant from which no write into the entry's table can be under way: its last event was taken long before."""
+    """The instant from which no write into the entry's table can be under way: ``SETTLE`` after its last event."""
     closed = entry.period.end + late
     return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
 
 
 def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
-    """When the entry's table expires: its period has expired, and it is neither kept nor open for a backfill any longer."""
+    """The instant at which the entry's table expires: its period has expired, and neither ``keep_until`` nor a backfill
+    keeps the table any longer.
+    """
     ends = [compute_expiry(entry.period, stream), compute_settling(entry, stream.late)]
     if entry.keep_until is not None:
         ends.append(entry.keep_until)

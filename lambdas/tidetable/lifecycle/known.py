@@ -25,8 +25,9 @@ DRAINED = timedelta(days=1)
 
 @dataclass(slots=True)
 class Known:
-    """``config`` with the policies of removed streams; ``removed``: since when a stream is removed; ``news``: what to record.
+    """The streams of a run. ``config`` is the configuration with the policies of removed streams.
 
+    ``removed`` holds the instant since which a stream is removed, ``news`` the policies that are to be recorded.
     ``troubles`` says which policies could not be read: the tables of these streams are left as they are.
     """
 
@@ -37,7 +38,7 @@ class Known:
 
 
 def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
-    """Compare the configuration with what is recorded; nothing is written."""
+    """Compare the configuration with the recorded policies; nothing is written."""
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
     except Exception as error:  # the configured streams' next tables must be made all the same
@@ -75,9 +76,10 @@ def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
 
 
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
-    """Record new policies. Call it before tables are made: a table must not outlive the only record of its policy.
+    """Record new policies.
 
-    A rollup that has left the configuration is forgotten before that is recorded. Nobody marks its buckets any more, so its
+    Call it before tables are made: they need the record if their stream leaves the configuration. If a rollup has left
+    the configuration, its state is forgotten before its removal is recorded. Nobody marks its buckets any more, so its
     sealed buckets may become wrong, and must not be read if the rollup comes back.
     """
     for record in known.news:
@@ -107,7 +109,7 @@ def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rol
 
 
 def lower_fully(stream: Stream) -> Stream:
-    """The policy with the lowest units of its ladder at every age, as nobody writes or reads any more."""
+    """The stream's policy, with the lowest units of its ladder at every age: nobody writes or reads it any more."""
     capacity = stream.capacity
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
     if not provisioned:

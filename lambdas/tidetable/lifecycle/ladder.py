@@ -15,19 +15,20 @@ from tidetable.periods import Period, find_containing
 from tidetable.ports import Table, find_index_units
 from tidetable.times import to_text
 
-# A raise takes effect in seconds to minutes, and a run every five minutes must not miss the moment.
+# Units are raised 15 minutes before they are needed: a raise takes seconds to minutes, and runs are 5 minutes apart.
 RAISE_AHEAD = timedelta(minutes=15)
-# The least that DynamoDB provisions: about $0.57 a month, while the table waits for its period.
+# The units of a table that waits for its period: the fewest that DynamoDB provisions, for about $0.57 per month.
 STANDBY_UNITS = 1
 RAISED = "raised for its export"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The target of a table: units per second (None for on-demand) and class, and why.
+    """The target of a table: units per second (None for on-demand), class, and the reason.
 
-    ``index_units`` are those of indexes that have others than the table. With ``scaling``, units within its ranges stand.
-    ``most`` are the write and read units that an on-demand table may take at the most, and each of its indexes.
+    ``index_units`` are the units of indexes that have other units than the table. With ``scaling``, units within its
+    ranges are not changed. ``most``: the maximum write and read units of an on-demand table, and of each of its
+    indexes.
     """
 
     write: int | None
@@ -39,19 +40,19 @@ class Level:
     most: tuple[int, int] | None = None
 
     def units(self, current: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
-        """The units that a table which has these should get: the same ones, if it needs no change."""
+        """The units that a table with the ``current`` units should get: the same units, if it needs no change."""
         return self._fit_units((self.write, self.read), current)
 
     def choose_index_units(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
-        """The units that an index which has these should get; of a provisioned level only."""
+        """The units that an index with the ``current`` units should get. Only for a provisioned level."""
         write, read = self._fit_units(find_index_units(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
         """True if a table in this last known state needs no change.
 
-        A table once put into the class infrequent-access stays there, though a longer window may have made it young again: AWS
-        allows two changes of class in 30 days, and the class costs a quarter more per unit, not per table.
+        A table in the class infrequent-access stays there, even if a longer window has made it young again: AWS allows
+        two changes of class in 30 days, and in this class a unit costs a quarter more, but the table itself does not.
         """
         current = seen.write, seen.read
         stays = seen.table_class is TableClass.INFREQUENT
@@ -61,9 +62,9 @@ class Level:
         return self.units(current) == current and indexes and (stays or seen.table_class is self.table_class)
 
     def caps(self, table: Table) -> bool:
-        """True if an on-demand table needs other maxima, or an index of it does, as far as that is known.
+        """True if an on-demand table, or one of its indexes, needs other maxima, as far as its maxima are known.
 
-        A billing switch drops them, and back in on-demand mode the switch itself can set only those of the table.
+        A switch of the billing mode drops all maxima. The switch back to on-demand can set only the table's maxima.
         """
         if self.write is not None or not table.on_demand or not table.shows_maxima:
             return False
@@ -83,24 +84,24 @@ class Level:
 
 
 def compute_age(period: Period, stream: Stream, now: datetime) -> int:
-    """The age in whole periods since the table closed: 0 while it is open or ahead, 1 in the first period after."""
+    """The age in whole periods since the table closed: 0 before it closes, 1 in the first period after."""
     if now <= closes_at(period, stream):
         return 0
-    # A period has closed if its end lies before this instant; the one that holds the instant has not.
+    # A period has closed if its end lies before this instant. The period that holds the instant has not closed.
     edge = now - stream.late
     holding = find_containing(edge, period.kind)
     return period.until(holding) - (holding.start == edge)
 
 
 def is_past(period: Period, stream: Stream, now: datetime) -> bool:
-    """True if the period's table has no longer the units of an open table: it is lowered for late events, or closed."""
+    """True if the period's table no longer has the units of an open table: it is lowered for late events, or closed."""
     return is_closed(period, stream, now) or is_lowered(period, stream, now)
 
 
 def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
-    """The level that the entry's table should have: that of its age or of a backfill, or what an export may read.
+    """The level that the entry's table should have: for its age, for a backfill, or for an export.
 
-    AWS: the write units of a table with copies are on demand or scaled, whatever the configuration says by now.
+    AWS: the write units of a table with copies must be on demand or scaled, whatever the configuration says now.
     """
     level = _choose_level(entry, stream, now, stagger)
     scaled = level.scaling is not None and level.scaling.write is not None
@@ -120,7 +121,7 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
     if level.read is None or not is_exported(entry, stream, now):
         return level
     if units is None:
-        # A table that is read once, and then no more, costs what is read of it and its storage; decision 31.
+        # On demand, a table that is read only once costs its storage and the units of that reading; decision 31.
         return Level(None, None, level.table_class, RAISED)
     if units <= level.read or not entry.live:
         return level
@@ -128,12 +129,15 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
 
 
 def stagger_of(table: str, stagger: timedelta) -> timedelta:
-    """The delay of a table's steps within the stagger: 0 up to all of it, by its name, the same at every run."""
+    """The delay of a table's steps, from 0 to ``stagger``.
+
+    A hash of the table's name, so every run has the same delay.
+    """
     return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32 * stagger
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if the entry's table is being archived, is to be, or was and is still there."""
+    """True if the entry's table is to be archived, is being archived, or was archived and still exists."""
     if entry.state in (State.ARCHIVING, State.ARCHIVED):
         return True
     return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
@@ -142,10 +146,11 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
 def compute_level(
     period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0), *, copied: bool | None = None
 ) -> Level:
-    """The level that a period table should have at an instant, stepping down by ``delay`` later and up so much earlier.
+    """The level that a period table should have at an instant.
 
-    A table that is ``copied`` into other Regions does not stand by: its copies are made while it is empty, and before them its
-    writes must be scaled. By default it is what the configuration says.
+    It steps down later by ``delay``, and rises earlier by it. A table that is ``copied`` into other Regions does not
+    stand by: its copies are made while it is empty, and its writes must be scaled before that. By default the
+    configuration says whether it is copied.
     """
     capacity = stream.capacity
     age = compute_age(period, stream, now - delay)

@@ -1,5 +1,7 @@
-"""What a configuration must not do with tables that exist: use them for something else, leave copies to nobody, or forget the
-key with which they are encrypted.
+"""The checks of a configuration against the tables that exist.
+
+It must not use tables for something else, take away the rights to delete their copies, or forget the key with which
+they are encrypted.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tidetable.ports import Catalog
 
 
 def find_misuses(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say what a deploy must not do, and what to write instead."""
+    """Say what the configuration would do wrong, and what to write instead."""
     yield from find_changed_natures(config, catalog)
     yield from find_lost_copies(config, catalog)
     yield from find_lost_keys(config, catalog)
@@ -30,7 +32,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
         stream = config.streams.get(record.stream)
         if stream is None:
             continue
-        # A policy that this version cannot read is a trouble of the runs.
+        # A policy that this version cannot read is reported by the runs of the lifecycle.
         with suppress(ConfigError):
             former = parse_policy(record.stream, record.policy)
             if former.source != stream.source and _holds_anything(record.stream, catalog):
@@ -42,9 +44,9 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 
 
 def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say which Regions have copies of tables that the functions could not delete any more.
+    """Say in which Regions tables have copies that the functions could no longer delete.
 
-    AWS deletes no table that has copies, so such tables would stay, and be paid for, in all of their Regions.
+    AWS does not delete a table that has copies. So such tables would stay, and cost money, in all of their Regions.
     """
     if config.has_had_copies:
         return
@@ -65,12 +67,12 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
 def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
     """Say which KMS keys the functions would lose their rights on, while tables are encrypted with them.
 
-    A table keeps its key until it is deleted: without rights on it, every read and write of the table is refused. Found are the
-    keys of the last deploy; whoever takes a key out of ``former_keys`` too early learns it from the refusals.
+    A table keeps its key until it is deleted. Without rights on the key, every read and write of the table is refused.
+    Only keys of the last recorded policies are found. If a key leaves ``former_keys`` too early, requests are refused.
     """
     streams: dict[str, list[str]] = {}
     for record in catalog.policies():
-        # A policy that this version cannot read is a trouble of the runs.
+        # A policy that this version cannot read is reported by the runs of the lifecycle.
         with suppress(ConfigError):
             key = parse_policy(record.stream, record.policy).table.encryption
             if key.startswith("arn:") and key not in config.table_keys and _has_tables(record.stream, catalog):

@@ -1,4 +1,4 @@
-"""Observing: the catalog's entries and their tables. An entry or a table that cannot be read is reported, and hides no other."""
+"""Observe the catalog's entries and their tables. What cannot be read is reported, and does not hide the others."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
 
 CONCURRENCY = 8
-# The schedule's pace, and in how many runs every table is looked at once.
+# The seconds from one scheduled run to the next, and the number of runs in which every table is looked at once.
 RUN_SECONDS = 300
 LOOK_EVERY = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A stream as it is: the catalog's entries, oldest first, and the tables that there are, by name.
+    """The observed state of a stream: the catalog's entries, oldest first, and the tables that exist, by name.
 
-    A table that needs no change stands as it was last seen. ``unseen`` holds those that could not be described, with
-    the reason, ``backfills`` the backfills under way. ``removed`` is the time since which the stream is no longer configured.
+    A table that needs no change is listed as it was last seen. ``unseen`` holds the tables that could not be described,
+    with the reason, ``backfills`` the backfills under way. ``removed`` is the time since which the stream is no longer
+    configured.
     """
 
     entries: Sequence[Entry]
@@ -40,14 +41,20 @@ class Observed:
 
     @property
     def table_names(self) -> set[str]:
-        """The names of all tables that exist, those beside period tables included. What could not be described counts."""
+        """The names of all tables that exist, also of tables beside period tables.
+
+        A table in ``unseen`` exists, too.
+        """
         there = {**self.tables, **self.unseen}
         return {name for entry in self.entries if entry.table in there for name in entry.tables}
 
 
 @dataclass(slots=True)
 class Observation:
-    """All streams that could be observed, the ``known`` configuration, and as ``troubles`` what could not be observed and why."""
+    """The streams that could be observed, and the ``known`` configuration.
+
+    ``troubles`` says what was not observed, and why.
+    """
 
     known: Known
     streams: dict[str, Observed] = field(default_factory=dict)
@@ -68,9 +75,9 @@ def observe(
     planned: Sequence[Backfill] = (),
     only: str | None = None,
 ) -> Observation:
-    """Look at every stream (or at ``only`` one), from the oldest period whose table is not gone.
+    """Look at every stream, or at the stream ``only``, from the oldest period whose table is not deleted.
 
-    ``planned`` are backfills that are not requested yet; each takes the place of the backfill of the same range.
+    ``planned`` are backfills that are not requested yet. They replace requested backfills of the same range.
     """
     known = find_known_streams(config, catalog, now)
     config = known.config
@@ -84,7 +91,7 @@ def observe(
             backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
             oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
-        except Exception as error:  # one stream's trouble must not keep the next table of another from being made
+        except Exception as error:  # the next tables of the other streams must be made all the same
             observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
     with pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
@@ -110,7 +117,7 @@ def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Seque
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
-    """Note what the tables have that were looked at, where that is news."""
+    """Record the units and the class of each table that was looked at, if the catalog has other ones."""
     for name, observed in observation.streams.items():
         for entry in observed.entries:
             table = observed.tables.get(entry.table)
@@ -118,15 +125,15 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
                 continue
             try:
                 catalog.note(entry, table.seen)
-            except Exception as error:  # the table is looked at again
+            except Exception as error:  # a later run looks at the table again
                 trouble = f"what {entry.table} has could not be noted for {name}: {describe_error(error)}"
                 observation.troubles.append(trouble)
 
 
 def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
-    """Mark which copies are ACTIVE, where that is news; a new one gets the tags of its table first.
+    """Mark in the catalog which copies are ACTIVE, if that has changed. A new copy gets the tags of its table first.
 
-    Call it before the actions: what they remove must not be marked again.
+    Call it before the actions: a copy that an action removes must not be marked again.
     """
     for name, observed in observation.streams.items():
         for entry in observed.entries:
@@ -140,7 +147,7 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
                 catalog.mark_copies(entry, copies)
             except NotReady:
                 continue  # a new copy or its tags cannot be seen yet; the next run goes on
-            except Exception as error:  # the table is looked at again
+            except Exception as error:  # a later run looks at the table again
                 trouble = (
                     f"the copies of {entry.table} could not be tagged and marked for {name}: {describe_error(error)}"
                 )
@@ -148,7 +155,7 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
 
 
 def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
-    """Give the copies of all of the entry's tables the tags of their tables, which the service does not copy."""
+    """Give the copies of the entry's tables the tags of these tables: DynamoDB does not copy tags."""
     for name in list_names(entry) if regions else ():
         tags = tables.tags(name)
         if not tags:
@@ -158,12 +165,12 @@ def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
 
 
 def remember_horizons(catalog: Catalog, observation: Observation) -> None:
-    """Note how far everything is deleted, as it was at the beginning of the run."""
+    """Record each stream's horizon: all periods before it were deleted when the run began."""
     for name, observed in observation.streams.items():
         deleted = list(takewhile(lambda entry: entry.state is State.DELETED, observed.entries))
         if not deleted:
             continue
-        # What a backfill opens is not among the entries yet.
+        # The periods that a backfill opens may not be among the entries yet.
         horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
         try:
             if horizon > (catalog.horizon(name) or EPOCH):
@@ -173,15 +180,19 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
 
 
 def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
-    """From when on to read entries: those of deleted tables stay for ever, and are read as far as window and backfills reach."""
+    """The instant from which entries are read; None for all.
+
+    Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
+    backfills reach.
+    """
     horizon = catalog.horizon(stream.name)
     return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
 
 
 def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
-    """Decide whether to look at a table: it is open, it should change, or it is its turn.
+    """True if the run looks at a table: it is open, it should change, or it is its turn.
 
-    Each table has its turn once in so many runs: what was changed or deleted by hand is found within the hour.
+    A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
     if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
         return True
@@ -207,7 +218,7 @@ def _attempt(describe: Callable[[str], Table | None]) -> Callable[[str], Table |
     def attempt(name: str) -> Table | str | None:
         try:
             return describe(name)
-        except Exception as error:  # whatever it was, this table is not known to be missing
+        except Exception as error:  # whatever the error is, it does not show that the table is missing
             return describe_error(error)
 
     return attempt

@@ -14,14 +14,14 @@ from tidetable.lifecycle.observe import Observed
 from tidetable.periods import Period
 from tidetable.times import to_text
 
-# An archive is tried at every run, so one that is a day overdue fails again and again.
+# Every run tries an archive that is due, so an archive that is a day overdue has failed again and again.
 OVERDUE = timedelta(days=1)
-# The next table should be there a quarter of a period before it is needed, but an hour is enough for any.
+# The next table should exist a quarter of a period before it is needed; for long periods, an hour before is enough.
 LEAD_SHARE, LEAD_MOST = 0.25, timedelta(hours=1)
 
 
 class RemovedStream(NamedTuple):
-    """A stream that left the configuration at ``since``, and how many of its tables there are."""
+    """A stream that left the configuration at ``since``, and the number of its tables that still exist."""
 
     stream: str
     since: datetime
@@ -34,10 +34,10 @@ class RemovedStream(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Streams whose next table is missing though its period is near, periods whose archive is overdue, and what is to change.
+    """Streams without their next table although its period is near, periods with an overdue archive, coming changes.
 
-    ``changes`` says for each stream whose configured layout or period is not in force yet from when it will be. ``backfills``
-    are those under way, ``removed`` the streams that left the configuration and still have tables.
+    ``changes`` are texts: from when a stream's configured layout or period will hold, if it does not yet. ``backfills``
+    are the backfills under way, ``removed`` the streams that left the configuration and still have tables.
     """
 
     without_next_table: tuple[str, ...] = ()
@@ -47,12 +47,15 @@ class Outlook:
     removed: tuple[RemovedStream, ...] = ()
 
 
-# Their events are in an archive; a period that is being restored is so until its table is whole.
+# In these states a period's events are in an archive. A period stays in RESTORING until its table is complete.
 _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 
 def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
-    """Look at what a run found at its beginning: tables are made two periods ahead, so at a good run none is missing."""
+    """Derive the outlook from a run's observation.
+
+    Tables are made two periods ahead, so normally none is missing then.
+    """
     present = {name: view for name, view in observed.items() if view.removed is None}
     without_next_table = [name for name, view in present.items() if _lacks_next_table(config.streams[name], view, now)]
     overdue = [
@@ -96,7 +99,7 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
 
 
 def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
-    """From when the stream's configuration holds, if it does not yet: periods that have their table keep what they had."""
+    """Say from when the stream's configuration holds, if not yet: a period keeps the layout that its table has."""
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = find_entry_at(entries, now)
     if current is None:

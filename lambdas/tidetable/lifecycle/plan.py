@@ -22,7 +22,7 @@ from tidetable.period_tables import make_table_tags, passes
 from tidetable.ports import Table
 from tidetable.times import to_text
 
-# A table is made in seconds. If its key is lost meanwhile, DynamoDB drops it after an hour (measured).
+# A table is made in seconds. If its KMS key is lost meanwhile, DynamoDB gives the table up after an hour (measured).
 CREATION_MOST = timedelta(minutes=30)
 
 
@@ -36,7 +36,7 @@ def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Obser
 
 
 def _cap_deletions(planned: Iterable[actions.Action], most: int) -> Iterator[actions.Action]:
-    """No more deletions than one run may do; the oldest periods first, the others wait for later runs."""
+    """Limit the deletions to ``most`` per run, the oldest periods first. The other deletions wait for later runs."""
     deletions = 0
     for action in planned:
         deletes = isinstance(action, actions.Delete | actions.DeleteCopy)
@@ -61,7 +61,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
     for entry in observed.entries:
         for reopening in _reopen(entry, stream, observed.backfills, now):
             yield reopening
-            # What follows is planned for the open period: it gets its units, and is neither closed nor archived.
+            # From here on the period counts as open: it gets the backfill's units, and is not closed or archived.
             if isinstance(reopening, actions.Reopen):
                 entry = replace(entry, state=reopening.state, opened=reopening.opened)
         table_now = observed.tables.get(entry.table)
@@ -70,7 +70,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
         elif entry.state is State.CREATING and table_now is None:
             yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
         elif entry.live and table_now is None and _is_given_up(config, stream, entry, now):
-            # A run ended between the deletion and its record. What is missing has had its time.
+            # A run ended between the deletion of the table and its record. The table had expired, so it is not lost.
             yield from _expire(config, stream, entry, now)
         elif entry.live and table_now is None:
             yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
@@ -81,7 +81,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
     level = choose_level(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made after its period, for late events at the most, needs no head start.
+    # A table that is made after its period gets late events at the most, so it need not be warm.
     young = not is_past(entry.period, stream, now)
     spec = make_table_spec(entry, stream, level, make_table_tags(stage, stream.name, entry.period.label), young=young)
     return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
@@ -108,7 +108,7 @@ def _tend(
     closed = is_closed(entry.period, stream, now)
     stuck = _find_stuck(entry, table, now)
     if stuck is not None:
-        # What the catalog alone decides goes on, and so does a deletion, which such a table still takes.
+        # Actions that change only the catalog go on, and so does a deletion: DynamoDB deletes a table in such a state.
         yield stuck
         if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
             yield _close(entry, stream)
@@ -118,14 +118,14 @@ def _tend(
             )
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
-        # Whether the table beside it was made, too, only making it tells.
+        # Only another attempt to create the table beside it tells whether it exists, too.
         yield _create(config, stage, stream, entry, now, "its creation was begun")
     elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
     ending = list(_expire(config, stream, entry, now)) if is_expired(entry, stream, now) else []
     stagger = config.lifecycle.stagger
     level = choose_level(entry, stream, now, stagger)
-    # A table that goes in this run needs no other capacity, unless it is for its export.
+    # A table that is archived or deleted in this run needs no other capacity, except for its export.
     if table is not None and (not ending or level.reason == RAISED):
         yield from _plan_level(entry, table, level, now)
     if table is not None:
@@ -136,7 +136,7 @@ def _tend(
 
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
-    """The closing of a period, at the end of a backfill or of the writable window, whichever came later."""
+    """Plan the closing of a period; the reason is the end of a backfill or of the window, whichever came later."""
     end = closes_at(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
         return actions.Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
@@ -144,7 +144,7 @@ def _close(entry: Entry, stream: Stream) -> actions.Close:
 
 
 def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
-    """A table for which every change would only wait: its state stays, or it has been in the making for too long."""
+    """Find out if every change of a table would wait in vain: its state stays, or its creation takes too long."""
     if table is None:
         return None
     if not passes(table.status):
@@ -159,7 +159,7 @@ def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stu
 
 
 def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
-    """Auto scaling from when the table has its units until it steps down from them."""
+    """Plan auto scaling: it begins when the table gets the units of an open table, and ends when they are lowered."""
     if entry.scaled and level.scaling is None:
         yield actions.Unscale(entry, level.reason)
     if level.scaling is not None and entry.state is State.OPEN and entry.scaling != level.scaling.text:
@@ -167,7 +167,7 @@ def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
 
 
 def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
-    """Capacity and class, each its own action: UpdateTable takes one concern at a time."""
+    """Plan the changes of capacity and of class as two actions: UpdateTable changes one of them at a time."""
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
         changes += [(current, level.choose_index_units(name, current)) for name, current in table.index_units.items()]
@@ -197,7 +197,10 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
 
 
 def _explain_level(entry: Entry, level: Level) -> str:
-    """The ladder's reason, unless the table had what it should when it was last seen."""
+    """The level's reason.
+
+    If the table had the right settings when it was last seen, somebody has changed it by hand.
+    """
     put_back = entry.seen is not None and level.suits(entry.seen)
     return f"changed by hand, put back; {level.reason}" if put_back else level.reason
 

@@ -10,7 +10,7 @@ from tidetable.catalog import Backfill, Entry, Opened
 from tidetable.config import Stream
 from tidetable.periods import Kind, Period, find_containing
 
-# From long to short: an hour fits into every gap that whole hours leave.
+# The lengths to try, from long to short. Periods begin and end at whole hours, so an hour fits into every gap.
 _FINER: dict[Kind, tuple[Kind, ...]] = {
     Kind.MONTH: (Kind.MONTH, Kind.DAY, Kind.HOUR),
     Kind.WEEK: (Kind.WEEK, Kind.DAY, Kind.HOUR),
@@ -22,12 +22,12 @@ _FINER: dict[Kind, tuple[Kind, ...]] = {
 def find_missing_periods(
     stream: Stream, now: datetime, entries: Sequence[Entry], backfills: Sequence[Backfill] = ()
 ) -> list[tuple[Period, Opened | None]]:
-    """The periods that need a table and that the catalog does not have, oldest first, and the backfill that opens each.
+    """The periods that need a table and are not in the catalog, oldest first.
 
-    Every instant of the writable window and of an open backfill belongs to a period, and ``premake`` whole periods follow the
-    window. A recorded period claims its instants for ever, whatever its kind and state, so after a change of the period's
-    length shorter periods fill the time up to where the new length can begin: no two tables claim one instant, and none is
-    left out.
+    With each period comes the opening by its backfills, or None. Every instant of the writable window and of an open
+    backfill needs a table, and so do ``premake`` whole periods after the window. A recorded period keeps its instants
+    for ever, whatever its length and state. So after a change of the period's length, shorter periods fill the time
+    until a period of the new length can begin: each instant belongs to exactly one table.
     """
     newest = now + stream.ahead
     end = find_containing(newest, stream.period).shift(stream.premake).end
@@ -50,7 +50,7 @@ def find_missing_periods(
 
 
 def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
-    """Until when all backfills that meet the period hold it open, and with how many units; None if no backfill meets it."""
+    """The end and the units with which the backfills that meet a period hold it open; None if no backfill meets it."""
     opened = [backfill.opened for backfill in backfills if backfill.meets(period)]
     return reduce(Opened.joined, opened) if opened else None
 

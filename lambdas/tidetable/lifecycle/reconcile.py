@@ -1,4 +1,4 @@
-"""One run: observe, plan, apply, report. Looking never changes anything, and one table's failure stops no other."""
+"""One run: observe, plan, apply, report. Observing changes nothing; one table's failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ from tidetable.ports.feeds import Mappings
 from tidetable.times import to_text
 
 LEASE = "lifecycle"
-# No run holds the lease for longer, so a dead run's lease is over before the next but one is due.
+# No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
 LEASE_MOST = timedelta(minutes=5)
-# Kept of that for what a run writes down after its last action, which may be an archive that took all the time there was.
+# The time that a run keeps for its records after the last action, which may be an archive that took all the other time.
 _ENDING = timedelta(seconds=10)
 ARCHIVES_AT_ONCE = 4
-# How long the actions of one rank wait for tables, all in all. Then they are begun without waiting, for a later run to
-# finish: forty tables that do not settle must leave time for the archives of the others.
+# The seconds that the actions of one rank wait for tables, in total. The rest are begun without a wait, and a later run
+# finishes them: 40 tables that do not settle must leave time for the archives of other tables.
 RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An action and what became of it: planned, done, deferred, failed or lost."""
+    """An action and its outcome: planned, done, deferred, failed or lost."""
 
     action: Action
     outcome: str
     detail: str = ""
-    # Refused only as too many such changes were under way at once.
+    # True if it was refused only because too many such changes were under way at once.
     crowded: bool = False
 
     def document(self) -> dict[str, str]:
-        """The line of a report."""
+        """The action as a line of a report."""
         action, entry = self.action, self.action.entry
         return {
             "action": action.name,
@@ -70,9 +70,9 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """The observations and actions of a run; ``troubles`` could not be observed, ``skipped`` says why it did nothing.
+    """The observations and actions of a run. ``skipped`` says why it did nothing, ``troubles`` what was not observed.
 
-    ``tables`` counts the tables that exist after the run. ``only`` names the stream of a run that looked at no other.
+    ``tables`` counts the tables that exist after the run. ``only`` is the stream's name if the run was for one stream.
     """
 
     now: datetime
@@ -92,7 +92,7 @@ class Report:
 
     @property
     def healthy(self) -> bool | None:
-        """True if the run did all that it planned; None if it was skipped, as it then knows nothing."""
+        """True if the run did all that it planned; None if it was skipped, because then nothing is known."""
         if self.skipped is not None:
             return None
         failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
@@ -131,11 +131,11 @@ class Reconciler:
     archiver: Archiver
     clock: Clock
     pools: Pools
-    # The table of the rollups' state, which few runs need.
+    # Returns the state of the rollups, which few runs need.
     find_rollups: Callable[[], Rollups] | None = None
     # None where no feed's function is known, such as in the command line.
     mappings: Mappings | None = None
-    # The catalog's name, which only copies in other Regions need.
+    # Returns the name of the catalog's table, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
     def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
@@ -162,12 +162,12 @@ def reconcile(
     only: str | None = None,
     select: Callable[[Action], bool] | None = None,
 ) -> Report:
-    """Bring the tables to what the configuration asks for at an instant (by default now).
+    """Bring the tables to the state that the configuration asks for at an instant (by default now).
 
-    A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone. Actions that
-    ``select`` denies are left to a later run.
+    A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone. Actions
+    that ``select`` denies are left to a later run.
 
-    One run at a time: the lease lasts as long as this run can, so a run that was killed does not block the ones after it.
+    Only one run works at a time. Its lease ends when its time is up, so a killed run does not block later runs.
     """
     remaining = limit_time((LEASE_MOST - _ENDING).total_seconds(), reconciler.clock, remaining)
     real = reconciler.clock.now()
@@ -225,17 +225,17 @@ def _run(
 
 
 def _stands(reconciler: Reconciler) -> bool:
-    """True if the stage was deployed to its end: before that a failed deployment takes its tables back, and copies last long."""
+    """True if a deployment was ever completed. A failed first deployment deletes its tables; copies would delay it."""
     try:
         return reconciler.catalog.stands()
-    except Exception:  # a later run makes them
+    except Exception:  # a later run makes the copies
         return False
 
 
 def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Report) -> None:
-    """Let the mappings of feeds follow the tables, those that this run has made among them.
+    """Fit the mappings of feeds to the tables, including the tables that this run has made.
 
-    A run for one stream leaves them to the next scheduled run.
+    A run for one stream leaves the mappings to the next scheduled run.
     """
     feeds = reconciler.make_feed_tables()
     if feeds is None or report.only is not None:
@@ -253,13 +253,13 @@ def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Repo
 
 
 def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
-    """Let the catalog have its copies in other Regions; a run for one stream leaves them to the next scheduled run."""
+    """Begin the catalog's next copy in another Region. A run for one stream leaves this to the next scheduled run."""
     if reconciler.find_catalog_table is None or report.only is not None or not reconciler.config.replicas:
         return
     try:
         name, ports = reconciler.find_catalog_table(), (reconciler.catalog, reconciler.tables)
         report.catalog_copies = follow_catalog(reconciler.config, name, *ports, report.now, dry_run=report.dry_run)
-    except Exception as error:  # the tables are more urgent; a deploy, which fails by troubles, needs no copies
+    except Exception as error:  # not a trouble: troubles make a deploy fail, and a deploy needs no copies
         why = f"the catalog could not be looked at: {describe_error(error)}"
         report.catalog_copies = [CatalogCopy("copy", reconciler.config.replicas[0], "failed", why)]
 
@@ -276,12 +276,12 @@ def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
 
 
 def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list[Done]:
-    """Attempt every action of one rank, side by side: the wait for one table holds up no other.
+    """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
-    What is refused as too many are under way at once is tried again, half as many at a time, down to one by one: AWS makes 250
-    tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
+    If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
+    one at a time: AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
     """
-    # An archive is a function of its own, with pyarrow to load: a few at once, however many are due.
+    # An archive runs in a function of its own, which must load pyarrow: only a few run at once, however many are due.
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
     done: list[Done] = []
     while actions:
@@ -305,7 +305,7 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return Done(action, "deferred" if error.transient else "failed", str(error), error.crowded)
     except TidetableError as error:
         return Done(action, "failed", str(error))
-    except Exception as error:  # whatever one table's trouble is, the others' work must go on
+    except Exception as error:  # an error of one table must not stop the work on the others
         return Done(action, "failed", describe_error(error))
     return Done(action, "done")
 

@@ -16,7 +16,7 @@ from tidetable.lifecycle.known import describe_error, find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
-# A deletion takes 5 to 8 s (measured), nearly all of it waiting.
+# A deletion takes 5 to 8 s (measured). Nearly all of this time is waiting, so many deletions run in parallel.
 _AT_ONCE = 32
 _WAIT_SECONDS = 5.0
 _NAMED = 5
@@ -34,8 +34,8 @@ class Removed:
 def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     """Delete the tables of every stream whose ``removal`` is "delete", whatever their state; archives stay.
 
-    Waits for a run of the lifecycle that is under way, as it would make tables meanwhile. Attempts every table, then raises
-    RemovalFailed if any is left. May be repeated: what is gone already is only marked so.
+    It waits for the end of a run of the lifecycle, which would make tables meanwhile. It attempts every table, then
+    raises RemovalFailed if any table is left. May be repeated: a table that is gone already is only marked as deleted.
     """
     with ExitStack() as leases:
         _wait_for_lease(world, LEASE, owner, leases)
@@ -50,8 +50,11 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
 
 
 def _find_entries(config: Config, world: World, now: datetime) -> Iterator[Entry]:
-    """The entries whose tables are to go: archived periods have theirs for a time, and restored ones have theirs again."""
-    # A removed stream's last policy decides, too.
+    """The entries whose tables must go.
+
+    Archived periods keep their table for a time, restored periods have it again.
+    """
+    # For a removed stream, its last recorded policy decides.
     for stream in find_known_streams(config, world.catalog, now).config.streams.values():
         if stream.removal == "delete":
             entries = world.catalog.entries(stream.name, consistent=True)
@@ -59,7 +62,7 @@ def _find_entries(config: Config, world: World, now: datetime) -> Iterator[Entry
 
 
 def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Removed) -> None:
-    """Attempt one entry: whatever one table's trouble is, the others go."""
+    """Attempt to remove one entry's tables. An error is noted, and does not stop the removal of the others."""
     try:
         if _remove(entry, world, now, owner):
             removed.tables.append(entry.table)
@@ -71,14 +74,14 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
 
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
-    # A removal may take longer than a lease lasts.
+    # Renew the lease: a removal may take longer than a lease lasts.
     world.catalog.acquire(LEASE, owner, world.clock.now(), _choose_lease_length(world))
     with ExitStack() as leases:
         if entry.state is State.RESTORING:
-            # A restore that is under way would make the table again. It may have been begun and left, too.
+            # A restore that is under way would make the table again. The lease of an abandoned restore is free.
             _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, leases)
         existed = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
-        # An archive or a restore may have moved it meanwhile; its table is gone all the same.
+        # Any state is expected: an archive or a restore may have changed the state meanwhile, but the table is gone.
         world.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
     return existed
 
@@ -96,5 +99,5 @@ def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> 
 
 
 def _choose_lease_length(world: World) -> timedelta:
-    """The length of a lease: a removal that dies must not prevent the next."""
+    """The length of a lease: no longer than this removal may take, so that a dead removal does not block the next."""
     return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)

@@ -17,8 +17,8 @@ def make_table_spec(
 ) -> TableSpec:
     """The specification of an entry's table at a level of its stream's ladder.
 
-    ``own_tags`` prove that the table is the pipeline's; they come before the stream's. Only a ``young`` table, whose events are
-    still to come, is made warm. What a table has besides its key and its capacity follows from the stream's configuration.
+    ``own_tags`` prove that the table is ours; they override the stream's tags. Only a ``young`` table, whose events are
+    still to come, is made warm. All settings except the key and the capacity follow from the stream's configuration.
     """
     table, capacity = stream.table, stream.capacity
     return TableSpec(
@@ -41,9 +41,9 @@ def make_table_spec(
 def make_filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
     """The specification of a table that is filled from its archive: on demand, whatever the level.
 
-    The ladder sets the units afterwards, of the indexes too. The maximum of an on-demand level holds for the filling as well.
-    It has the change stream of the configuration alone: events that a restore writes are not changes for a feed. It gets no
-    copies.
+    The ladder sets the units of the table and its indexes afterwards. The maximum of an on-demand level holds during
+    the filling, too. The table has a change stream only if ``table.stream`` asks for one, and none for a feed: events
+    that a restore writes are not changes. It gets no copies.
     """
     spec = make_table_spec(entry, stream, level, own_tags, young=False)
     return replace(spec, write=None, read=None, index_units={}, stream=stream.table.stream, copied=False)

@@ -1,4 +1,7 @@
-"""A stage stands once its stack was made to the end; until then what was made can be taken back, and nothing is protected."""
+"""A stage stands once its stack was created completely.
+
+Until then its tables can be taken back, and nothing is protected.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,18 @@ from tidetable.lifecycle.apply import World, remove_table
 
 _AT_ONCE = 8
 _POLL_SECONDS = 1.0
-# The catalog is made a little before the tables, on another machine's clock.
+# The catalog is made a little before the tables, and its time is from another machine's clock.
 _CLOCKS_APART = timedelta(minutes=1)
-# Of a stage that fails before it stands; a table in any other state has a history.
+# The states of tables in a stage that fails before it stands. A table in any other state has a history.
 _YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
 def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
-    """Delete the tables of a stage that never stood, and return their names: without a catalog nobody would know whose they are.
+    """Delete the tables of a stage that never stood, and return their names.
 
-    Nothing happens to a stage that stands or did, such as one that was destroyed and takes its catalog back. A table that is
-    older than the catalog was made by another deployment and may hold events: it stays. May be repeated.
+    Without a catalog nobody would know whose they are. Nothing happens to a stage that stands or once stood, such as a
+    destroyed stage that is made again with its old catalog. A table that is older than the catalog was made by another
+    deployment and may hold events: it stays. May be repeated.
     """
     if world.catalog.stands():
         return []
@@ -35,14 +39,15 @@ def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
     young = [entry for entry in entries if _is_young(entry, world, since)]
     with world.pools(_AT_ONCE) as pool:
         attempts = [pool.submit(_take_back, entry, world) for entry in young]
-    # Every table was attempted by now; the first that could not be deleted speaks for all.
+    # By now every table was attempted. If several tables could not be deleted, the error of the first is raised.
     return [attempt.result() for attempt in attempts]
 
 
 def finish_stage(world: World, catalog_table: str, *, protected: bool) -> None:
-    """Protect the catalog from deletion, or lift that, and then record that the stage stands. May be repeated.
+    """Turn the catalog's deletion protection on or off, and then record that the stage stands. May be repeated.
 
-    If it fails the stage does not stand, and its catalog is not protected, so that it can be taken back.
+    If this fails the first time, the stage does not stand, and its catalog is left without protection: it can be taken
+    back.
     """
     first = not world.catalog.stands()
     try:
@@ -79,6 +84,6 @@ def _is_young(entry: Entry, world: World, since: datetime) -> bool:
 
 def _take_back(entry: Entry, world: World) -> str:
     remove_table(entry, world)
-    # Last: an entry without its table would count as a table that was lost.
+    # Afterwards the entry goes, too: an entry without its table would count as a lost table.
     world.catalog.forget(entry)
     return entry.table

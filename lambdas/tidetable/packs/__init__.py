@@ -1,7 +1,7 @@
-"""Packs: many events in one item. How they are made, what they hold, and what several copies of one event mean.
+"""Packs hold many events in one item. This package makes and reads packs, and decides which copy of an event counts.
 
-Ingest and query import this package when they meet the first pack: most cold starts need none of it. The keys of packs are
-in ``keys/pack.py``.
+Ingest and query import this package when they meet the first pack: most cold starts do not need it. The keys of packs
+are in ``keys/pack.py``.
 """
 
 from tidetable.packs.body import Columns, DamagedPack, decode_body, derive_ids, encode_body

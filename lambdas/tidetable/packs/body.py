@@ -1,7 +1,7 @@
-"""The body of a pack: its events as columns, the same bytes for the same events.
+"""The body of a pack: its events as columns. The same events always make the same bytes.
 
-A body is MessagePack, an array of the fields of ``_Body`` in their order. Times are text without what all of them have in
-common. The fields of data are columns of JSON, a line per value. docs/decisions/0050 has what was measured.
+A body is MessagePack, an array of the fields of ``_Body`` in their order. Times are text; their common beginning and
+end are stored once. The fields of data are columns of JSON, a line per value. docs/decisions/0050 has the measurements.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tidetable.events import JsonObject
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
 
 FORMAT = 1
-# Events of more kinds than these are kept as rows.
+# If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
-# Of so many ids one must follow from its event's content before the others are looked at.
+# At least one of the first 8 ids must follow from its event's content; otherwise the other ids are not checked.
 _SAMPLE = 8
 _TIME = 27
 _ENDS = ("000000Z", "000Z", "Z")
@@ -38,7 +38,7 @@ class DamagedPack(TidetableError):
 class Columns(NamedTuple):
     """Events as columns, in the order of their places: the text of the time, series, id, and canonical JSON of the data.
 
-    ``ats`` says when each was accepted, in epoch milliseconds, if that differs within the pack.
+    ``ats`` says when each event was accepted, in epoch milliseconds; None if all were accepted at the same time.
     """
 
     times: Sequence[str]
@@ -49,7 +49,10 @@ class Columns(NamedTuple):
 
 
 class _Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """``shapes`` are the names of fields that events have, None for events that are kept as rows; ``columns`` follow them."""
+    """The fields of a body. ``shapes`` are lists of the field names that events have, None for events kept as rows.
+
+    ``columns`` are in the order of the shapes and of their names.
+    """
 
     before: str
     times: str
@@ -108,7 +111,7 @@ def encode_body(
 
 
 def decode_body(body: bytes, format: int = FORMAT) -> Columns:
-    """What ``encode_body`` wrote; DamagedPack if it is anything else."""
+    """The events of a body that ``encode_body`` wrote; DamagedPack for any other bytes."""
     if format != FORMAT:
         raise DamagedPack(
             f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
@@ -130,7 +133,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
 
 
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
-    """The ids of events that were sent without an id; a time is None if it was not sent, either."""
+    """The ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
     shapes, which = _find_shapes(datas)
     texts = _decode_texts(shapes, which, _encode_columns(shapes, which, datas, encode_sent_lines), len(datas))
     rows = zip(series, times, texts, strict=True)
@@ -143,7 +146,7 @@ def _encode_columns(
     datas: Sequence[JsonObject],
     encode: Callable[[Sequence[Any]], bytes],
 ) -> list[bytes]:
-    """The columns of each shape's fields, or its rows, as lines of JSON without the end of the last."""
+    """The columns of each shape's fields, or its rows, as lines of JSON. The last line has no line break."""
     columns: list[bytes] = []
     for number, shape in enumerate(shapes):
         rows = (
@@ -167,7 +170,10 @@ def _find_common_start(first: str, last: str) -> str:
 
 
 def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
-    """The names that events have, each in the order of the names, and which of these each event has (none if all are alike)."""
+    """The shapes of events (field names, sorted; None: kept as rows), and the number of each event's shape.
+
+    There are no numbers if all events have one shape.
+    """
     orders = {names: sorted(names) for names in set(map(tuple, datas))}
     shapes: list[list[str] | None] = []
     for shape in sorted(orders.values()):
@@ -212,8 +218,9 @@ def _pack_ids(
 ) -> tuple[int, bytes, list[str], list[int]]:
     """The ids in the form that takes the least room: ids that follow from the content are not kept.
 
-    The last value says to which events the bytes belong, if not to all. An id follows from what was sent, and so does not
-    follow from a number such as ``19.0``, which DynamoDB answers as 19.
+    The last value lists the events to which the bytes belong, if they do not belong to all events. An id was derived
+    from the JSON that was sent. It does not follow from the pack's JSON if the event has a number such as ``19.0``,
+    which DynamoDB answers as 19.
     """
     together = "".join(ids)
     if len(together) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(together) <= _HEX:
@@ -258,7 +265,7 @@ def _derive_id(series: str, time: str, text: str) -> str:
 
 
 def _derive_timeless_id(series: str, _: str, text: str) -> str:
-    """The same of an event that was sent without a time, too."""
+    """The id that ingest derives from an event that was sent without an id and without a time."""
     return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
 
 

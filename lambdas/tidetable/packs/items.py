@@ -1,8 +1,8 @@
 """A pack as an item, and the events of an item that may be a pack or one event.
 
 ``pk``, ``sk``   its key (see ``keys/pack``)
-``at``           when its events were accepted, in epoch milliseconds; the latest, if its body says it for each
-``n``            how many events it holds
+``at``           when its events were accepted, in epoch milliseconds; the latest time, if its body has a time per event
+``n``            the number of its events
 ``oldest``       the time of its oldest event
 ``format``       the version of the format of its body
 ``pack``         its body, compressed
@@ -24,10 +24,10 @@ from tidetable.ports import Compressor
 class Opened(NamedTuple):
     """The events of an item, by columns and in the order of their places.
 
-    ``address`` stands for the partition key in their refs. ``places`` are the sort keys that the events have, or would have, as
-    plain items, ``values`` their data as JSON text, or the item itself where a plain item keeps its data in another form.
-    ``newest`` and ``oldest`` are texts of times, ``hash`` is empty for a plain item. ``problem`` says why a damaged pack has no
-    events here.
+    ``address`` replaces the partition key in their refs. ``places`` are the sort keys that the events have, or would
+    have, as plain items. ``values`` are their data as JSON text; for a plain item whose data is compressed or kept
+    elsewhere, the item itself. ``newest`` and ``oldest`` are texts of times, ``hash`` is empty for a plain item.
+    ``problem`` says why a damaged pack has no events here.
     """
 
     address: str
@@ -47,7 +47,7 @@ def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -
 
 
 def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
-    """The events of an item. A damaged pack has none, and says its problem: it must not take others along."""
+    """The events of an item. A damaged pack has no events but a ``problem``: the other packs can still be read."""
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())

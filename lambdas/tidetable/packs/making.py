@@ -1,6 +1,6 @@
-"""Making packs: the events of a request, or of an archive, that fall into one logical partition become few items.
+"""Make packs: the events of a request, or of an archive, that belong to one logical partition become few items.
 
-The same events make the same packs: a pack is a function of its events, and where packs are cut follows from the events, too.
+The same events always make the same packs: the content of a pack and its borders follow from the events alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIME = 27
 
 
 class PackedItem(NamedTuple):
-    """A pack as an item, the address of its events, and their numbers among the events that packs were made of."""
+    """A pack as an item, the address of its events, and the numbers of these events among all given events."""
 
     item: Item
     address: str
@@ -33,9 +33,9 @@ class PackedItem(NamedTuple):
 
 @dataclass(slots=True)
 class PackSet:
-    """Packs, and the numbers of the events that are too large for one: they stay items of their own.
+    """Packs, and in ``alone`` the numbers of the events that are too large for a pack: they stay items of their own.
 
-    An event that comes twice is in the packs by its last number alone.
+    If an event is given twice, only the last one is in the packs.
     """
 
     packs: list[PackedItem] = field(default_factory=list)
@@ -45,8 +45,9 @@ class PackSet:
 class Rows(NamedTuple):
     """The events of one period, by columns: their sort keys as plain items, data, and when they were accepted.
 
-    ``ats`` are epoch milliseconds, for each event or for all. ``owners`` are the logical partitions of a layout by series; a
-    bucket follows from the sort key. Fields of data may be JSON that is not decoded (``msgspec.Raw``).
+    ``ats`` are epoch milliseconds: one per event, or one for all. ``owners`` are the events' logical partitions if the
+    layout is partitioned by series; a bucket follows from the sort key. Fields of data may be JSON that is not decoded
+    (``msgspec.Raw``).
     """
 
     places: Sequence[str]
@@ -58,7 +59,7 @@ class Rows(NamedTuple):
 def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> PackSet:
     """Make packs of events that are given as the plain items of the layout, all of one period.
 
-    ``at`` may differ from item to item, as it does in an archive. Of items with one key the last counts.
+    ``at`` may differ from item to item, as it does in an archive. Of several items with the same key, the last counts.
     """
     owners = [item["pk"].rpartition("#")[0] for item in items] if layout.partition_by == "series" else ()
     ats = [int(item.get("at", 0)) for item in items]
@@ -80,7 +81,7 @@ def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> PackSet:
 
 
 def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[str, int], Sequence[str]]]:
-    """Each logical partition with the numbers of the events by their places, and its places in order."""
+    """Yield each logical partition, a map from places to the numbers of events, and the partition's places in order."""
     if layout.partition_by == "series":
         groups: dict[str, dict[str, int]] = {}
         for number, (owner, place) in enumerate(zip(rows.owners, rows.places, strict=True)):
@@ -97,7 +98,7 @@ def _partition_rows(rows: Rows, layout: Layout) -> Iterator[tuple[str, Mapping[s
 
 
 def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
-    """Places in order, cut where they are as much as ``span`` seconds apart from the first."""
+    """Cut sorted places into runs. In a run, all places are less than ``span`` seconds after the first."""
     start = 0
     while start < len(places):
         end = bisect_left(places, shift_time(places[start][:_TIME], span), start)
@@ -106,7 +107,10 @@ def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
 
 
 def _part_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
-    """Events that are too much for one pack: each large one alone, if there are any, or so many parts."""
+    """Divide events that have too many bytes for one pack. An event is large if its data has more than ``most`` bytes.
+
+    Each large event comes alone, and the rest together. If no event is large, the events are cut into ``parts`` lists.
+    """
     large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
     if any(large):
         yield from ([place] for place, is_large in zip(places, large, strict=True) if is_large)
@@ -121,7 +125,7 @@ def _part_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, 
 
 @dataclass(slots=True)
 class _Packer:
-    """Packs some events of one logical partition; ``numbers`` says the number of each place."""
+    """Packs some events of one logical partition; ``numbers`` maps a place to the number of its event."""
 
     rows: Rows
     layout: Layout
@@ -131,7 +135,7 @@ class _Packer:
     pack_set: PackSet
 
     def pack(self, places: Sequence[str]) -> None:
-        """Pack events into as many packs as ``max_bytes`` makes it."""
+        """Pack events into packs of at most ``max_bytes`` each."""
         assert self.layout.pack is not None  # noqa: S101 - pack_rows saw to it
         most = self.layout.pack.max_bytes
         members = _pick(self.numbers, places)

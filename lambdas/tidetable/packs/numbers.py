@@ -1,4 +1,4 @@
-"""Numbers as DynamoDB answers them: a pack keeps JSON, and its events must be answered as those of plain items are."""
+"""Numbers as DynamoDB answers them: a pack keeps JSON, and its events must be answered like those of plain items."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tidetable.exact import canonical_json, decode_json, encode_json
 from tidetable.keys import render_number
 from tidetable.values import count_item_bytes
 
-# An exponent, a zero at the end of a fraction, or a zero with a sign. Texts may look so, too: that costs time, and no more.
+# An exponent, a zero at the end of a fraction, or a zero with a sign. A text may match, too: that costs only time.
 _UNUSUAL = re.compile(rb"[0-9][eE][+-]?[0-9]|\.[0-9]*0(?![0-9])|-0(?![0-9.])").search
 _ENCODE_LINES = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
 # The zeros at the end of a fraction, where a line is a number.
 _ZEROS = re.compile(rb"(\.[0-9]*?)0+$", re.MULTILINE).sub
-# Numbers of so many characters, without an exponent, are within what DynamoDB takes: 38 digits.
+# A number of at most 30 characters, without an exponent, is within DynamoDB's limit of 38 digits.
 _SHORT = 30
 _FLAT = frozenset({str, int, bool, type(None)})
 _PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
 
 
 def encode_lines(values: Sequence[Any]) -> bytes:
-    """JSON values as canonical text, a line each, with numbers as DynamoDB answers them.
+    """JSON values as canonical text, one line per value, with numbers as DynamoDB answers them.
 
-    DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values may be
-    ``Raw``, or objects of these; ValueError if DynamoDB would refuse such a value.
+    DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values
+    may be ``Raw``, or objects with ``Raw`` fields; ValueError if DynamoDB would refuse such a value.
     """
     values, text = _encode_sent_lines(values)
     kinds = set(map(type, values))
@@ -44,12 +44,12 @@ def encode_lines(values: Sequence[Any]) -> bytes:
 
 
 def encode_sent_lines(values: Sequence[Any]) -> bytes:
-    """JSON values as canonical text, a line each, with numbers as they were sent."""
+    """JSON values as canonical text, one line per value, with numbers as they were sent."""
     return _encode_sent_lines(values)[1]
 
 
 def _encode_sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
-    """Values and their canonical text; values that are ``Raw`` are decoded unless they are canonical as they are."""
+    """The values and their canonical text. ``Raw`` values are decoded, unless their JSON is canonical already."""
     text = _ENCODE_LINES(values)
     if type(values[0]) is Raw:
         if _is_canonical(text, len(values)):
@@ -71,7 +71,7 @@ def _is_canonical(text: bytes, count: int) -> bool:
         return False
     if _are_texts(text, count):
         return True
-    # Short numbers without exponent, of which none has so many zeros that Decimal writes it with an exponent.
+    # Only short numbers without an exponent, and no number with so many zeros that Decimal writes it with an exponent.
     rest = text.translate(None, b"0123456789.-\n")
     for word in (b"true", b"false", b"null"):
         rest = rest.replace(word, b"")

@@ -1,8 +1,9 @@
-"""The threshold walk: events in order out of packs in the order of their newest events, each event settled.
+"""The threshold walk: it takes packs in the order of their newest events, and gives the settled events in order.
 
-An event of time t lies in packs whose newest event is of [t, t + span). So, newest first, everything newer than the next pack's
-newest event is settled; oldest first, everything that is at least ``span`` older than it. A walk reads no further than its
-caller asks for, as every generator.
+An event is settled once no copy of it can come any more. An event of time t lies only in packs whose newest event is in
+[t, t + span). In a walk from the newest pack on, every event newer than the next pack's newest event is settled. In a
+walk from the oldest pack on, every event that is at least ``span`` older than the next pack's newest event is settled.
+Like every generator, a walk reads no further than its caller asks for.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Settled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Events in the order of the walk, by columns, and the problems of damaged packs that were met on the way to them."""
+    """Events in the order of the walk, by columns, and the problems of damaged packs that were found on the way."""
 
     places: Sequence[str]
     copies: Sequence[Settled]
@@ -39,12 +40,13 @@ class Run(NamedTuple):
 
 
 class Walk:
-    """The events with ``low <= place < high`` of one logical partition, each once, as the items that hold them come.
+    """The events with ``low <= place < high`` of one logical partition, each once, while their items arrive.
 
-    The items are those of all suffixes, merged in the order of their newest times (of equal ones any may come first), in the
-    walk's direction. ``pass_to`` says how far they have come, ``take`` hands one over, and ``give`` answers what was settled
-    since. Of several copies of an event the one that was accepted last counts, and of these the one in the pack with the
-    greatest hash. ``span`` is in seconds.
+    The caller has the items of all suffixes, merged in the order of their newest times, in the walk's direction; items
+    of the same time may come in any order. ``pass_to`` announces the next item's newest time, ``take`` adds an item,
+    and ``give`` returns the events that were settled since the last call. If an event has several copies, the copy that
+    was accepted last counts; if several were accepted at the same time, the copy in the pack with the greatest hash.
+    ``span`` is in seconds.
     """
 
     def __init__(self, *, span: int, ascending: bool, low: str = "", high: str = "~") -> None:
@@ -60,18 +62,19 @@ class Walk:
 
     @property
     def count(self) -> int:
-        """How many events are settled and not yet given."""
+        """The number of events that are settled and not yet given."""
         return len(self._places)
 
     @property
     def unsettled(self) -> int:
-        """How many events are held, because a copy of them may still come."""
+        """The number of events that are held, because another copy of them may still come."""
         return len(self._order)
 
     def pass_to(self, newest: str) -> str:
-        """Settle events, as every item still to come is of this newest time, or beyond it.
+        """Settle events: the newest time of every item that is still to come is ``newest``, or beyond it.
 
-        Answers the edge: every event after it is settled, newest first; every event before it, oldest first.
+        Return the edge. In a descending walk every event after the edge is settled, in an ascending walk every event
+        before it.
         """
         edge = self.find_edge(newest)
         cut = bisect_left(self._order, edge)
@@ -83,22 +86,22 @@ class Walk:
         return edge
 
     def find_edge(self, newest: str) -> str:
-        """The place between what is settled and what is not, where items have come to a newest time."""
+        """The place between settled and unsettled events, once items have come to the time ``newest``."""
         return (shift_time(newest, -self._span) if self._ascending else newest) + _AFTER
 
     def take(self, item: Opened) -> None:
-        """Take an item's events in."""
+        """Add an item's events."""
         if item.problem is not None:
             self._problems.append(item.problem)
         self._order = _take(item, self._held, self._order, self._low, self._high)
 
     def end(self) -> None:
-        """Settle everything, as no item is still to come."""
+        """Settle all events: no item is still to come."""
         ready, self._order = self._order if self._ascending else self._order[::-1], []
         self._settle(ready)
 
     def give(self) -> Run:
-        """What was settled since the last time."""
+        """The events that were settled since the last call."""
         run = Run(self._places, self._copies, self._problems)
         self._places, self._copies, self._problems = [], [], []
         return run
@@ -110,14 +113,14 @@ class Walk:
 
 
 def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
-    """The runs of a ``Walk`` over items, which hold everything of ``find_key_range``; no item is read before it is needed."""
+    """The runs of a ``Walk`` over all items of a ``find_key_range``. No item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
     for item in opened:
         edge = walked.pass_to(item.newest)
         if walked.count:
             yield walked.give()
         if not ascending and edge <= low:
-            # Neither this pack nor any after it holds anything that is wanted.
+            # This pack and all packs after it hold only events before ``low``.
             break
         walked.take(item)
     walked.end()
@@ -127,7 +130,7 @@ def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "",
 
 
 def _take(item: Opened, settled_places: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
-    """Take an item's events in; answers all places that are held, in order."""
+    """Add an item's events to the held events; return all held places, in order."""
     start, end = bisect_left(item.places, low), bisect_left(item.places, high)
     if start >= end:
         return order
@@ -146,6 +149,6 @@ def _take(item: Opened, settled_places: dict[str, Settled], order: list[str], lo
     if not order or order[-1] < places[0]:
         return order + new
     order += new
-    # Runs that are in order each: merging them is what this sort is good at.
+    # Both lists are sorted already, and Python's sort merges sorted runs fast.
     order.sort()
     return order

@@ -1,4 +1,4 @@
-"""Archived periods."""
+"""The ports of archived periods."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ class Archiver(Protocol):
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """Archive the period and mark the catalog, waiting at most ``within`` seconds. Safe to call again at any time.
 
-        ArchiveFailed says why not; ArchiveBusy that it is still under way.
+        ArchiveFailed says why it failed; ArchiveBusy that the archive is still being written.
         """
 
 
 class Rank(NamedTuple):
-    """By which field's number events are ranked, and after which of them: its number, time, series and id, as text."""
+    """A ranking by the number of a field.
+
+    The page begins ``after`` an event: its number, time, series and id, as text.
+    """
 
     field: str
     after: tuple[str, str, str, str] | None = None
 
 
 class ArchiveRange(msgspec.Struct, frozen=True):
-    """The range to read from an archived period: sort keys as in KeyRange, of ``series`` if it is not None.
+    """The range to read from an archived period: sort keys as in KeyRange, of ``series`` or (None) of all series.
 
-    Over all series, sort keys are those of a table that is partitioned by time, whatever the period's table was.
+    For all series, the sort keys are those of a table partitioned by time, however the period's table was partitioned.
 
-    With ``versions`` the earlier versions of each event follow it, as many as a page holds; with ``version`` those that came
-    after that one are left out. Only events that meet all ``conditions`` and ``names`` are answered;
-    with ``fields`` of their data only those, given by their paths. With ``rank`` the page holds the first of them by a number;
-    more pages may hold others that come before those.
+    With ``versions`` each event is followed by its earlier versions, as many as a page holds. With ``version``,
+    versions of a greater number are left out. Only events that meet all ``conditions`` and ``names`` are answered. With
+    ``fields``, only these fields of their data are answered; they are given by their paths. With ``rank`` the page
+    holds the first events by a number, of those that were read; the next pages may hold events that rank before them.
     """
 
     manifest: str
@@ -53,7 +56,7 @@ class ArchiveRange(msgspec.Struct, frozen=True):
 
 
 class Version(NamedTuple):
-    """Which version an event is, counted from 1, and when it was accepted, in epoch milliseconds."""
+    """The number of an event's version, counted from 1, and when the version was accepted, in epoch milliseconds."""
 
     number: int
     at: int
@@ -63,9 +66,10 @@ class Version(NamedTuple):
 class ArchivePage(msgspec.Struct, frozen=True):
     """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
 
-    ``versions`` are the versions of the events, one by one, if they were asked for. ``reached`` is the sort key up to which
-    everything was read, if that is beyond the last event: conditions may leave out more than an answer waits for. A ranked page
-    is ``cut`` if an answer could not hold as many of the first as were asked for. ``read`` events were read for it.
+    ``versions`` are the versions of the events, one per event, if they were asked for. ``reached`` is the sort key up
+    to which everything was read, if it lies beyond the last event: a page also ends after many events that the
+    conditions leave out. A ranked page is ``cut`` if an answer could not hold all the events that were asked for.
+    ``read`` is the number of events that were read for it.
     """
 
     events: Sequence[Event]

@@ -1,4 +1,4 @@
-"""DynamoDB's data plane, and what takes over where it does not suffice: the bucket of large values and the overflow."""
+"""The ports of DynamoDB's data plane, of the bucket for values that are too large for it, and of the overflow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class Put(msgspec.Struct, frozen=True, gc=False):
         return self.table, self.item["pk"], self.item.get("sk", "")
 
 
-# When an item may be put: if no item is there, if no item is there that was accepted later, or if this version is there.
+# The condition of a put: no item is there ("absent"), no item that was accepted later is there ("newer"), or the item
+# that is there has this version (a number).
 Guard = Literal["absent", "newer"] | int
 
 
@@ -73,8 +74,9 @@ class Written(msgspec.Struct):
     """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
 
     ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words.
-    ``conflicts`` are puts whose condition did not hold, and the items that are there instead; they count as written. ``full`` are
-    the item collections, by table and partition key, that take nothing more: no later try writes their puts, which are unwritten.
+    ``conflicts`` are puts whose condition did not hold, and the items that are there instead; they count as written.
+    ``full`` are the item collections, by table and partition key, that are full: their puts are unwritten, and no later
+    try writes them.
     """
 
     unwritten: list[Put] = msgspec.field(default_factory=list)
@@ -94,7 +96,7 @@ class Written(msgspec.Struct):
         return self.throttles.total()
 
     def add(self, other: Written) -> None:
-        """Take into account what became of others."""
+        """Add the outcome of other puts."""
         self.unwritten += other.unwritten
         self.units += other.units
         self.throttles += other.throttles
@@ -107,10 +109,10 @@ class Written(msgspec.Struct):
 class KeyRange(msgspec.Struct, frozen=True):
     """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive, None if open.
 
-    ``after`` (within the range) is where an earlier page ended: only what follows it, in the direction asked, is read. Where
-    sort keys do not tell items apart, as in a ranking, ``start`` is the whole key of that item instead. Of what is read only
-    events that meet all ``conditions`` are answered, as far as their data is in their items, and whose sort keys in the table
-    lie within ``times``. With a ``prefix`` the range is of the sort keys that begin with it.
+    ``after`` (within the range) is the sort key at which an earlier page ended: only items that follow it, in the
+    direction of the query, are read. If sort keys are not unique, as in a ranking, ``start`` is the whole key of that
+    item instead. An event is answered only if it meets all ``conditions``, as far as its data is in its item, and if
+    its sort key in the table lies within ``times``. With a ``prefix`` the range has only sort keys that begin with it.
     """
 
     table: str
@@ -136,7 +138,7 @@ class Columns(NamedTuple):
     """Items in order, as columns: their partition keys, their sort keys, and their contents.
 
     The content of a plain event may be its data as JSON text; the content of any other item is the item. They are columns,
-    because what is done to a whole column costs a tenth of what is done to each of its values.
+    because an operation on a whole column costs a tenth of the same operation on each of its values.
     """
 
     pks: Sequence[str]
@@ -155,7 +157,7 @@ class Columns(NamedTuple):
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
-        """The items; of a plain event whose content is text the keys and the data."""
+        """The items. If the content of a plain event is text, its item has the keys and the decoded data only."""
         return [
             {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
             for pk, sk, content in zip(*self, strict=True)
@@ -165,7 +167,8 @@ class Columns(NamedTuple):
 class Page(msgspec.Struct, frozen=True):
     """A page of a range; ``more`` tells whether the range goes on after it.
 
-    ``last`` is the key of the last item that was read (``read`` of them were), which a filter may have left out.
+    ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` is the number of items
+    read.
     """
 
     columns: Columns
@@ -189,9 +192,9 @@ class EventStore(Protocol):
         """Try each put once, on its condition and in a request of its own; it never raises."""
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """Write all of these or none and, if an entry is given, only while the catalog says that it is writable.
+        """Write all of these puts or none. If an entry is given, write only while the catalog says that it is writable.
 
-        TableMissing, CollectionFull, or StoreUnavailable if it may be done or not.
+        It raises TableMissing, CollectionFull, or StoreUnavailable: then nobody knows whether the puts were written.
         """
 
     def query_many(
@@ -203,22 +206,22 @@ class EventStore(Protocol):
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """The first items of several ranges in that direction, a page each; None for a range whose table is missing.
+        """The first items of several ranges, in one direction, a page per range; None if the range's table is missing.
 
         The next page is the range ``after`` the last item: sort keys are unique within a partition.
 
-        With ``texts`` the data of plain events is text, as far as the store can make it at once. With ``fields`` only these of
-        the data are fetched, given by their paths.
+        With ``texts`` the data of plain events is JSON text, where the store can make the text directly. With
+        ``fields`` only these fields of the data are fetched; they are given by their paths.
         """
 
     def get(self, table: str, key: Key) -> Item | None:
         """One item, or None; TableMissing if there is no such table."""
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        """The items of these keys as far as they are there; a key may be repeated. TableMissing if there is no such table."""
+        """The items of these keys that exist; a key may be repeated. TableMissing if there is no such table."""
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """The bodies of these parts, strongly consistent, as far as they are there; a key may be repeated.
+        """The bodies of these parts that exist, strongly consistent; a key may be repeated.
 
         TableMissing if there is no such table.
         """
@@ -228,7 +231,7 @@ class Values(Protocol):
     """The bucket of values that are too large for a table or a message."""
 
     def put(self, blob: Blob) -> bool:
-        """Keep an object; False if it may not have been kept."""
+        """Store an object; False if it is not certain that the object was stored."""
 
     def get(self, key: str) -> bytes | None:
         """An object's body; None if there is none."""
@@ -242,16 +245,16 @@ class Compressor(Protocol):
 
 
 class Sketch(Protocol):
-    """Numbers, as far as their percentiles are concerned."""
+    """A summary of numbers, from which their percentiles are estimated."""
 
     def add(self, val: float) -> None:
         """Take a number into account."""
 
     def merge(self, other: Any) -> None:
-        """Take into account what another sketch of the same make has."""
+        """Take the numbers of another sketch of the same kind into account."""
 
     def quantile(self, share: float) -> float:
-        """About the number below which a share of them lie."""
+        """Estimate the number below which this share of the numbers lies."""
 
     def dump(self) -> bytes:
         """The sketch as bytes, the same for the same numbers in any order."""
@@ -259,18 +262,18 @@ class Sketch(Protocol):
 
 
 class Sketches(Protocol):
-    """Makes sketches, whose answers lie within ``relative_error`` of the exact ones."""
+    """Makes sketches, whose answers lie within ``relative_error`` of the exact answers."""
 
     @property
     def relative_error(self) -> float: ...
     def new(self) -> Sketch: ...
     def load(self, dumped: bytes) -> Sketch:
-        """The sketch of which ``dump`` made these bytes; merging it is as exact as adding its numbers."""
+        """The sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
         ...
 
 
 class Overflow(Protocol):
-    """The durable queue for what DynamoDB would not take in time."""
+    """The durable queue for events that DynamoDB did not take in time."""
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns the events that could not be queued."""
@@ -280,4 +283,4 @@ class DeadLetters(Protocol):
     """The queue of messages that cannot be written, with the reason beside each."""
 
     def bury(self, body: str, reason: str) -> bool:
-        """Keep a message and why it is here; False if it may not have been kept."""
+        """Keep a message and the reason; False if it is not certain that the message was kept."""

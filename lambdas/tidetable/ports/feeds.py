@@ -1,4 +1,4 @@
-"""What a feed needs of AWS Lambda: the mappings of tables' streams to a function."""
+"""The port to AWS Lambda that feeds need: the mappings of tables' change streams to a function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class FeedSettings(NamedTuple):
-    """How many records a batch has at the most, and how many seconds a batch is waited for."""
+    """The maximum number of records in a batch, and the seconds that Lambda waits for a batch."""
 
     batch: int
     window: int
@@ -32,7 +32,7 @@ class Mappings(Protocol):
     """The event source mappings of the feed's function. TableRefused says that a change must wait, or is refused."""
 
     def list(self) -> Sequence[StreamMapping]:
-        """All of them. One that was made a moment ago may be missing."""
+        """All mappings. A mapping that was made a moment ago may be missing."""
         ...
 
     def create(self, source: str, settings: FeedSettings) -> bool:

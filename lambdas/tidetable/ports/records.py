@@ -1,4 +1,4 @@
-"""The record of every period table; the time, and work side by side, which a simulation repeats exactly."""
+"""The ports of the catalog, of the clock and of parallel work; a simulation repeats time and work exactly."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 
-# Makes a pool that does up to so many pieces of work at once. The caller closes the pool.
+# Makes a pool that runs at most the given number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
 
 
 class Clock(Protocol):
-    """Tells the time, and lets some of it pass."""
+    """Tells the time, and waits."""
 
     def now(self) -> datetime: ...
     def sleep(self, seconds: float) -> None: ...
@@ -42,7 +42,7 @@ class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
-        """Record a new period; False if the catalog already has it, which then stays as it is."""
+        """Record a new period; False if the catalog already has the period: then its record stays as it is."""
 
     def move(
         self,
@@ -55,12 +55,15 @@ class Catalog(CatalogReader, Protocol):
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """Change an entry's state if it is in one of the expected ones; StaleEntry otherwise. Returns the new entry."""
+        """Change an entry's state if it is one of the ``expected`` states; StaleEntry otherwise.
+
+        Return the new entry.
+        """
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
 
-        ``policy`` is the text of the policy that it has confirmed, empty before.
+        ``policy`` is the text of the policy that Application Auto Scaling has confirmed; it is empty until then.
         """
 
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
@@ -70,22 +73,22 @@ class Catalog(CatalogReader, Protocol):
         """Record that the making of a copy is begun; StaleEntry if there is no such entry."""
 
     def note(self, entry: Entry, seen: Seen) -> None:
-        """Record what the entry's table was seen to have; StaleEntry if there is no such entry."""
+        """Record the units and the class that the entry's table was seen with; StaleEntry if there is no such entry."""
 
     def ensure_secret(self) -> None:
         """Make the secret that cursors are signed with, unless there is one."""
 
     def stands(self) -> bool:
-        """True if the stage was ever deployed to its end; consistent."""
+        """True if a deployment of the stage was ever completed; strongly consistent."""
 
     def mark_standing(self) -> None:
-        """Record that the stage was deployed to its end."""
+        """Record that a deployment of the stage was completed."""
 
     def forget(self, entry: Entry) -> None:
         """Take back the record of a period, as if it had never been made; nothing happens if there is none."""
 
     def put_backfill(self, backfill: Backfill) -> None:
-        """Record a request; one of the same stream, start and end takes the place of the one before."""
+        """Record a request. It replaces an earlier request with the same stream, start and end."""
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """Take a request back; nothing happens if there is none."""
@@ -100,10 +103,10 @@ class Catalog(CatalogReader, Protocol):
         """An instant before which every recorded period is deleted; None while none is known. May lag behind."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
-        """Remember that every period that ended by then is deleted."""
+        """Record that every period that ended at or before this instant is deleted."""
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
-        """Take a named lease until ``now + length``; False while another owner's has not run out."""
+        """Take a named lease until ``now + length``; False while another owner holds a lease that has not run out."""
 
     def release(self, lease: str, owner: str) -> None:
         """Give a lease back; nothing happens if the owner no longer holds it."""

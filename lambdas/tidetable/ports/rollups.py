@@ -1,6 +1,6 @@
-"""The state of rollups: how far each is sealed, and which of its buckets must be read from the events.
+"""The state of rollups: up to which time each rollup is sealed, and which of its buckets must be read from the events.
 
-docs/design/rollups.md says how edges and marks make what is acknowledged visible in aggregates at once.
+docs/design/rollups.md says how edges and marks make every acknowledged event visible in aggregates at once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Span = tuple[datetime, datetime]
 class Mark(NamedTuple):
     """A bucket whose events changed or will change, and when (epoch milliseconds) its last writer put the mark.
 
-    ``length`` is that of the bucket: the finest ``every`` of the stream's rollups, as the writer's configuration has them. In the
-    moments of a deploy that may differ from what other functions know.
+    ``length`` is the length of the bucket: the shortest ``every`` of the stream's rollups in the writer's
+    configuration. During a deploy, other functions may still have another configuration.
     """
 
     bucket: datetime
@@ -25,14 +25,14 @@ class Mark(NamedTuple):
     length: timedelta
 
     def meets(self, start: datetime, end: datetime) -> bool:
-        """Whether its bucket overlaps ``[start, end)``."""
+        """True if its bucket overlaps ``[start, end)``."""
         return self.bucket < end and start < self.bucket + self.length
 
 
 class Edge(NamedTuple):
     """The buckets of ``[start, sealed)`` of a rollup are sealed under a definition, which is its JSON text.
 
-    A rollup has an edge for each definition that it ever had. Their ranges do not meet.
+    A rollup has an edge for each definition that it ever had. The ranges of its edges do not overlap.
     """
 
     rollup: str
@@ -42,7 +42,7 @@ class Edge(NamedTuple):
 
 
 class Noting(NamedTuple):
-    """Since when the series of a stream's events are noted: those of each period that begins then or later.
+    """The instant since which series are noted: the series of every period that begins then or later.
 
     ``swept`` is the instant up to which the notes of deleted periods were removed. ``stopped`` says that the stream had no rollup
     at ``since``, so nothing was noted from then on.
@@ -61,8 +61,9 @@ class NotedSeries(NamedTuple):
 
 
 class RollupState(NamedTuple):
-    """All edges of a stream, of all time or of a span its marks and the buckets that have too many groups to be sealed, and since
-    when its series are noted.
+    """The state of a stream's rollups: all edges, and since when its series are noted.
+
+    ``marks``, and ``over`` (the buckets with too many groups to be sealed), are those of all time or of a span.
     """
 
     edges: Sequence[Edge]
@@ -79,7 +80,7 @@ class RollupState(NamedTuple):
 class Rollups(Protocol):
     """The table of edges and marks. Every read is strongly consistent, and every change is conditional or idempotent.
 
-    Any of these may raise ``StoreUnavailable``, or ``TableThrottled``: then nobody knows whether the change was made.
+    Any method may raise ``StoreUnavailable`` or ``TableThrottled``: then nobody knows whether the change was made.
     """
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
@@ -89,37 +90,37 @@ class Rollups(Protocol):
         """
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """Mark buckets of a length; a mark that is there keeps the greater ``at``. It raises if any mark may not be written."""
+        """Mark buckets of a length; an existing mark keeps the greater ``at``. Raise if any mark may not be written."""
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
-        """Remove a mark if its ``at`` is unchanged; says whether it was removed."""
+        """Remove a mark if its ``at`` is unchanged; return True if it was removed."""
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
-        """Put an edge where ``expected`` is, or where there is none; says whether that was so.
+        """Put an edge in place of ``expected`` (None: a new edge); return False if the stored edge is another one.
 
         An edge is found by its rollup and its start. If ``expected`` has another start it is replaced in the same transaction.
         """
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
-        """Note that a bucket of a rollup has so many groups that it is not sealed."""
+        """Note that a bucket of a rollup has too many groups to be sealed, and how many."""
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
-        """Forget such a note."""
+        """Remove the note that a bucket of a rollup has too many groups."""
 
     def forget(self, stream: str, rollup: str) -> None:
         """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """Record since when series are noted, if the record is ``expected`` (None: no record); returns whether it was."""
+        """Record since when series are noted, if the record is ``expected`` (None: no record); return False if not."""
 
     def stop_noting(self, stream: str, at: datetime) -> None:
         """Record that series are no longer noted, whatever the record says."""
 
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        """Note series, each once, of events in a period by its label; it raises if any note may not be written."""
+        """Note the series of events in a period, each series once. Raise if any note may not be written."""
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """The series that are noted for a period."""
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
-        """Remove notes of a period that were put before an instant, so many at the most; says how many there were."""
+        """Remove at most ``most`` notes of a period that were put before an instant; return how many were removed."""

@@ -23,9 +23,10 @@ def find_index_units(index: str, index_units: Mapping[str, tuple[int, int]], tab
 class TableSpec(msgspec.Struct, frozen=True):
     """A table to create. Units are None for on-demand tables; ``find_index_units`` says what an index gets.
 
-    ``warm`` and ``most`` are write and read units: the throughput to be ready for, and what an on-demand table may take.
-    ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream shows, or "none". A table that
-    is not ``sorted`` has a partition key alone; a table that is to be ``copied`` into other Regions shows its changes for that.
+    ``warm`` and ``most`` are write and read units: the throughput for which the table must be ready, and the maxima of
+    an on-demand table. ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream
+    shows, or "none". A table that is not ``sorted`` has only a partition key. A table that is to be ``copied`` into
+    other Regions shows its changes for its copies.
     """
 
     name: str
@@ -48,11 +49,12 @@ class Table(msgspec.Struct, frozen=True):
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
-    ``index_sizes`` are the items and bytes of each. ``decreases_today`` and ``last_decrease`` are those of the table or of the
-    index that has the most. ``most`` and ``index_most`` are an on-demand table's maxima of write and read units, None if it
-    has none; ``shows_maxima`` is false if that is unknown: the table was not looked at, or the engine knows no maxima.
-    ``stream_arn`` names its change stream, ``has_images`` tells that the records of that show new images.
-    ``copies`` are its copies in other Regions, with DynamoDB's word for the state of each.
+    ``index_sizes`` are the items and bytes of each index. ``decreases_today`` and ``last_decrease`` are those of the
+    table, or of the index that has the most decreases. ``most`` and ``index_most`` are an on-demand table's maxima of
+    write and read units, None if it has none. ``shows_maxima`` is false if the maxima are unknown: the table was not
+    looked at, or the engine knows no maxima. ``stream_arn`` names its change stream; ``has_images`` says that the
+    stream's records show new images. ``copies`` are its copies in other Regions, with DynamoDB's word for the state of
+    each copy.
     """
 
     name: str
@@ -81,14 +83,14 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def seen(self) -> Seen | None:
-        """The facts to remember of the table; None while it changes."""
+        """The facts of the table that the catalog records; None while the table changes."""
         if self.status != "ACTIVE":
             return None
         return Seen(self.write, self.read, self.table_class, tuple(sorted(self.index_units.items())))
 
 
 class Tables(Protocol):
-    """DynamoDB's control plane. Each call changes one concern of one table, as UpdateTable asks."""
+    """DynamoDB's control plane. Each call changes one setting of one table, because UpdateTable takes only one."""
 
     def describe(self, name: str) -> Table | None:
         """The table as it is now; None if there is none."""
@@ -111,8 +113,8 @@ class Tables(Protocol):
     ) -> None:
         """Set provisioned units, or on-demand billing if both are None. Does not wait.
 
-        The units go to the table ``itself`` unless it has them: what would not change is refused. ``indexes`` get their own.
-        ``most`` are the maxima of a table that becomes on-demand.
+        ``itself`` is False if the table has these units already: DynamoDB refuses a change without effect. ``indexes``
+        are the indexes that change, with their new units. ``most`` are the maxima of a table that becomes on-demand.
         """
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
@@ -122,7 +124,7 @@ class Tables(Protocol):
         """Set the table class. Does not wait."""
 
     def set_stream(self, name: str, shows: str) -> None:
-        """Turn a table's change stream on; ``shows`` is as in TableSpec. Does not wait."""
+        """Turn a table's change stream on; ``shows`` is what ``stream`` is in TableSpec. Does not wait."""
         ...
 
     def create_copy(self, name: str, region: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables of typed columns, and what writes them as bytes."""
+"""Tables of typed columns, and the functions that write them as bytes."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class TypedColumn(NamedTuple):
     values: Sequence[Any]
 
 
-# Writes a table; its columns are equally long.
+# Writes a table as bytes; all its columns have the same length.
 TableEncoder = Callable[[Sequence[TypedColumn]], bytes]
