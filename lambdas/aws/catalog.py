@@ -1,8 +1,8 @@
 """The catalog in a DynamoDB table of its own: one item per period, one per lease, and one horizon per stream.
 
-``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. Entries are
-never deleted, because they lead to the archives. All tables before the horizon are deleted, so that the lifecycle need
-not read their entries.
+``pk = stream#<stream>, sk = <start of period>#<label>``: one Query answers which periods overlap a range. An
+entry stays after its table is deleted, because it leads to the archive. All tables before the horizon are deleted, so
+that the lifecycle need not read their entries.
 """
 
 from __future__ import annotations

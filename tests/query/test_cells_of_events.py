@@ -121,3 +121,14 @@ def test_a_damaged_pack_leaves_a_gap_where_it_and_the_range_overlap(
     found = make_damaged_gap(scan, item)
     assert (None if found is None else (found.start, found.end)) == gap
     assert found is None or isinstance(found, Gap)
+
+
+@pytest.mark.parametrize("oldest", ["2026-03-01T13:00:00.000000Z", "2026-03-01T11:00:00", "yesterday", None])
+def test_a_damaged_pack_without_a_credible_oldest_time_leaves_the_widest_gap_it_may_have(oldest: str | None) -> None:
+    """The events of a pack are at most an hour apart in this period."""
+    item = {"pk": "p#0", "sk": f"{to_text(at(12))}#a#1"} | ({} if oldest is None else {"oldest": oldest})
+    entry = SimpleNamespace(layout=SimpleNamespace(pack=SimpleNamespace(span=3600)))
+    scan: Any = SimpleNamespace(start=at(10), end=at(13), entry=entry)
+    found = make_damaged_gap(scan, item)
+    assert found is not None
+    assert (found.start, found.end) == (at(11), at(12, 0, 1))

@@ -196,8 +196,7 @@ def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[],
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
-            shortfall = f"{len(written.unwritten)} events of {part.key}"
-            raise ArchiveBusy(f"{shortfall} could not be written in time; restore again")
+            raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
 
 
 def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:

@@ -1,4 +1,4 @@
-"""Warnings for an operator before anything breaks: a missing next table, an overdue archive, a near quota."""
+"""Warnings for an operator before anything breaks: a missing next table, or an overdue archive."""
 
 from __future__ import annotations
 

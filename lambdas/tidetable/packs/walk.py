@@ -129,7 +129,7 @@ def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "",
         yield run
 
 
-def _take(item: Opened, settled_places: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
+def _take(item: Opened, waiting: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
     """Add an item's events to the held events; return all held places, in order."""
     start, end = bisect_left(item.places, low), bisect_left(item.places, high)
     if start >= end:
@@ -138,14 +138,14 @@ def _take(item: Opened, settled_places: dict[str, Settled], order: list[str], lo
     ats = item.ats[start:end] if item.ats is not None else repeat(item.at, end - start)
     values = item.values[start:end]
     copies = dict(zip(places, map(Settled, ats, repeat(item.hash), repeat(item.address), values), strict=False))
-    if settled_places and (both := settled_places.keys() & copies.keys()):
+    if waiting and (both := waiting.keys() & copies.keys()):
         for place in both:
-            if settled_places[place][:2] > copies[place][:2]:
+            if waiting[place][:2] > copies[place][:2]:
                 del copies[place]
         new = [place for place in places if place not in both]
     else:
         new = list(places)
-    settled_places |= copies
+    waiting |= copies
     if not order or order[-1] < places[0]:
         return order + new
     order += new

@@ -57,7 +57,10 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
+        is_credible = oldest <= newest
     except ValueError:
+        is_credible = False
+    if not is_credible:
         oldest = newest - timedelta(seconds=find_span(scan.entry))
     start, end = max(oldest, scan.start), min(newest + MOMENT, scan.end)
     return Gap(start, end, DAMAGED) if start < end else None
