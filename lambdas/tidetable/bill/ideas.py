@@ -21,7 +21,7 @@ class Idea(NamedTuple):
 
 
 def list_ideas(workload: Workload) -> Iterator[Idea]:
-    """Changes that are worth a look, whether or not the configuration can have them."""
+    """Yield changes that are worth a look. The configuration may not allow all of them."""
     stream = workload.stream
     capacity, name = stream.capacity, stream.name
     if stream.pack is None:
