@@ -19,8 +19,7 @@ from tidetable.problems import refuse
 # What rejections mean for a request. "strict": any rejection refuses the request. "all": the request is refused if
 # every event is rejected. "whole": any rejection means that nothing is written. "none": the other events are written.
 Refusal = Literal["strict", "all", "whole", "none"]
-# The most errors that are listed if a whole request is refused: nothing was written, so nobody has to sort out its
-# events.
+# The most errors listed if a whole request is refused: nothing was written, so nobody has to sort out its events.
 LISTED = 100
 
 

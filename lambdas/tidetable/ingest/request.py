@@ -167,7 +167,7 @@ def _take(
 def _ingest_batch(
     stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
-    """Store the events of a stream with packs by columns; None, with nothing written, if any needs the general way."""
+    """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual."""
     from tidetable.ingest.columns import read_batch, route_batch
 
     layout, at = unspread(stream.layout), to_micros(now) // 1000
@@ -214,7 +214,7 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 class _Imports:
-    """Tells whether an open backfill accepts a time. It reads the backfills for the first event that needs them."""
+    """Tells whether an open backfill accepts a time. Most requests need no backfill, so they are read at first use."""
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
@@ -250,8 +250,7 @@ def _store(
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # Puts that wait for their parts or object, or whose item collection is full, do not show that the table is
-    # throttled.
+    # A put that waits for its parts or object, or whose item collection is full, does not mean a throttled table.
     unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)

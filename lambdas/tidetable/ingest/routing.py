@@ -156,8 +156,7 @@ class PeriodTarget:
         self.admits_all = self.writable and self.open and not self.fenced
         self.same = is_same(entry.layout, layout)
         self.item_layout = entry.layout if self.same else unspread(entry.layout)
-        # The events were measured with the indexes of the present layout. Other indexes may add keys and copies of
-        # fields.
+        # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
         larger = not self.same and bool(entry.layout.indexes)
         self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
         # The submissions that are to be packed, and their plain items.

@@ -69,8 +69,7 @@ class Judge(msgspec.Struct):
             try:
                 event, stamp = _read_event(sent, now)
                 item = make_item(event, stamp, at)
-                # A value of usual types and numbers is measured only if the request is large enough for a too large
-                # event.
+                # A value of usual types and numbers is measured only if a request of this size can exceed the limit.
                 size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
             except ValueError as error:
                 verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
