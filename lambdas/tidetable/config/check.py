@@ -50,7 +50,7 @@ LOG_RETENTION_DAYS = (
 
 
 def check(config: Config) -> list[str]:
-    """Return the problems of a configuration whose types are right, one line each; no problems if it can be deployed."""
+    """Return the problems of a configuration whose types are right, one line each; none if it can be deployed."""
     problems = list(_check_api(config))
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))

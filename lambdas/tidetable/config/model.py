@@ -132,7 +132,7 @@ class Config(Group, frozen=True, kw_only=True):
 
     @property
     def table_keys(self) -> list[str]:
-        """The KMS keys with which period tables may be encrypted, sorted: the streams' present keys, and former keys."""
+        """The KMS keys with which period tables may be encrypted, sorted: keys of streams now, and former keys."""
         present = {stream.table.encryption for stream in self.streams.values()} - {"aws-owned", "aws-managed"}
         return sorted(present | set(self.storage.former_keys))
 
