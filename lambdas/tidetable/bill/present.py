@@ -72,8 +72,7 @@ def present_bill(
 ) -> dict[str, Any]:
     """Return the bill as JSON: per stream its lines, its periods with price and next step, and its measured workload.
 
-    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if that stream is
-    unknown.
+    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown.
     """
     known, notes = find_known_streams(config, sources.catalog, now), _Notes()
     if only is not None and only not in known.config.streams:

@@ -26,9 +26,8 @@ from tidetable.config.derive import derive_stream
 from tidetable.config.model import RollupPolicy, Stream
 from tidetable.rollups.definition import PERCENTILES, make_definition
 
-# Bytes in a pack: of a cell, of each of its fields, of a field's first or last, and of a field's percentiles. The
-# refresher's packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; fields with many different
-# values have the most.
+# Bytes in a pack: of a cell, of each of its fields, of a field's first or last, and of a field's percentiles. Packs of
+# 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
 CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
 _MAX_PACK = 65_536
 # The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.

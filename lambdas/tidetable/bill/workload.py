@@ -105,8 +105,7 @@ class Workload:
     def collection_bytes(self) -> float | None:
         """The most bytes of a partition key in a table with local indexes; None without such indexes, or if not known.
 
-        The bucket is that of the busiest hour, its events spread evenly over the suffixes. It is not known how many
-        events a series has.
+        A bucket has the rate of the busiest hour, evenly over its suffixes. How many events a series has is not known.
         """
         local = [index for index in self.stream.index if index.local]
         if not local or self.stream.key.bucket is None:
