@@ -20,7 +20,7 @@ _NDJSON_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
 _JSON_TYPES = frozenset({"application/json", "text/json"})
-# Types that do not say what is inside: tried as JSON, then line by line.
+# These types do not name the format of the content: it is tried as JSON, then line by line.
 _OPAQUE_TYPES = frozenset({"", "application/gzip", "application/x-gzip", "application/octet-stream"})
 
 
@@ -34,7 +34,7 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """As ``Sent``, but the values in ``data`` stay raw JSON, which is known to be valid JSON and nothing more."""
+    """As ``Sent``, but the values in ``data`` stay raw: they are valid JSON, and nothing more is known of them."""
 
     series: str
     time: str | int | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The share of a table's write units that all consumers together may use. The rest is for the live traffic.
 SHARE = 0.25
 CONSUMERS = 2
-# Write units per second, so that one run of the function can finish a message; if not, it would begin anew for ever.
+# Write units per second: one run of the function must finish a message, or the message would begin again for ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
 # If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
 _PATIENCE = timedelta(seconds=3)

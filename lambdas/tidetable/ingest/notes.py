@@ -22,7 +22,7 @@ MOST = 150_000
 
 
 class Notes:
-    """Puts the notes of a process. Notes that it put less than ``NOTE_KEPT`` ago are remembered, and not put again."""
+    """Puts the notes of a process. It remembers the last notes for less than ``NOTE_KEPT``, and does not repeat them."""
 
     def __init__(self, rollups: Rollups, most: int = MOST) -> None:
         self._rollups = rollups
@@ -57,8 +57,7 @@ class Notes:
     ) -> frozenset[Slot]:
         """Note the series of events. Return the slots that must not be written: their notes may be missing.
 
-        ``events`` has the slot and the series of each event. Only events of periods that are partitioned by series
-        matter.
+        ``events`` has the slot and the series of each event. Only periods that are partitioned by series need notes.
         """
         labels = {entry.table: entry.period.label for entry in entries if entry.layout.partition_by == "series"}
         if not labels:

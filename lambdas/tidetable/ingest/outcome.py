@@ -24,7 +24,7 @@ LISTED = 100
 
 
 class Outcome(msgspec.Struct):
-    """The result of a request. ``refs`` has an entry per event sent, in order: its ref, or None if it has none.
+    """The result of a request. ``refs`` has an entry per event sent: its ref, or None (rejected, or queued with no put).
 
     ``throttled_late`` counts the throttled writes to tables that are lowered for late events, ``throttled`` those to
     all other tables; ``reasons`` counts DynamoDB's reasons, in its words. ``backfills`` are the backfills under way;

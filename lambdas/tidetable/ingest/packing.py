@@ -17,7 +17,7 @@ from tidetable.ports import Compressor, Put
 
 
 class Members(NamedTuple):
-    """A pack's put, the address of its events, and their numbers, those of events that are repeated later included."""
+    """A pack's put, the address of its events, and the events' numbers, also of events that are repeated later."""
 
     put: Put
     address: str
@@ -27,7 +27,7 @@ class Members(NamedTuple):
 class Packed(NamedTuple):
     """Packs, and the events that are too large for a pack.
 
-    ``alone`` has two numbers per such event: its own, and that of the last event with the same key, which is written.
+    ``alone`` has two numbers per such event: its own, and that of the last event of the same key, which is written.
     """
 
     packs: list[Members]
@@ -43,7 +43,7 @@ def unspread(layout: Layout) -> Layout:
 
 
 def is_same(layout: Layout, other: Layout) -> bool:
-    """True if an event has the same item in both layouts. If ``layout`` has packs, the item is that before packing."""
+    """True if an event has the same item in both layouts; before it is packed, if ``layout`` has packs."""
     if layout.pack is None:
         return layout == other
     return replace(layout, shards=1, pack=None) == replace(other, shards=1, pack=None)

@@ -92,10 +92,10 @@ def ingest_values(
     strict: bool = False,
     series_prefix: str = "",
 ) -> Outcome:
-    """Store events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason. The caller limits them.
+    """Store events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason.
 
-    The outcome lists every rejection, even if all events are rejected. If ``strict``, any rejection means that nothing
-    is written. ProblemError for a stream that takes no events.
+    The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
+    ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
     policy, now = _find_stream(stream, ports), ports.clock.now()
     refusal: Refusal = "whole" if strict else "none"

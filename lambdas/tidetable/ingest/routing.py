@@ -30,7 +30,7 @@ class LargeValueServices(msgspec.Struct, frozen=True):
 class Routed(msgspec.Struct):
     """The puts of events that go to tables, by slot; also each such event's index in the request, and its ref.
 
-    ``plain`` says that no put is a version, and that none refers to parts or an object. ``tables`` names the period
+    ``plain`` says that no put is a version, and no put refers to parts or an object. ``tables`` names the period
     tables of the puts. ``packs`` are the slots that are packs.
     """
 

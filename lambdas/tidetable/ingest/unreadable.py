@@ -13,7 +13,7 @@ from tidetable.exact import decode_json
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A line of NDJSON, or an element of an array, that cannot be decoded: it gets a verdict; others are kept."""
+    """A line of NDJSON, or an element of an array, that cannot be decoded: it is rejected; other values are kept."""
 
     reason: str
 

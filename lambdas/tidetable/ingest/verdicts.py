@@ -60,7 +60,7 @@ class Judge(msgspec.Struct):
     series_prefix: str = ""
 
     def judge_all(self, values: Sequence[Any]) -> list[Submission | Rejection]:
-        """Return the verdict on each value. The default of time is the time of arrival, of id a hash of the content."""
+        """Return the verdict on each value. The default time is the arrival, the default id a hash of the content."""
         now, at, small, indexes = self.now, self.at, self.small, self.layout.indexes
         make_item, oldest, newest = self.layout.make_item, self.window.oldest, self.window.newest
         prefix = self.series_prefix
