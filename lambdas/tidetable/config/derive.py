@@ -53,7 +53,7 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
 
 
 def derive_late(source: Stream) -> Duration:
-    """Return how late cells may be written: ``late`` of the source, and the time until a bucket is sealed anew."""
+    """Return how late cells may be written: ``late`` of the source, plus the time until a bucket is sealed anew."""
     return Duration(seconds=int((source.late + _SLACK).total_seconds()))
 
 

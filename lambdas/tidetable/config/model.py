@@ -93,7 +93,7 @@ class Stream(Group, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> ChangeStream:
-        """What the change streams of new tables show: copies need new and old images, a feed new images."""
+        """The images in the change streams of new tables: copies need new and old images, a feed needs new images."""
         if self.replicas and self.table.stream == "none":
             return "new-and-old-images"
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
