@@ -1,4 +1,4 @@
-"""What another configuration of a stream would cost: its bill before and after, and changes that are worth a look."""
+"""The price of another configuration of a stream: the bill before and after, and changes that are worth a look."""
 
 from __future__ import annotations
 

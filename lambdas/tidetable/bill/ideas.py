@@ -13,7 +13,7 @@ from tidetable.config import Step, TableClass
 
 
 class Idea(NamedTuple):
-    """A change of a stream: what it is called, why one would make it, and its lines of tidetable.toml."""
+    """A change of a stream: its name, the reason for it, and its lines of tidetable.toml."""
 
     name: str
     why: str
