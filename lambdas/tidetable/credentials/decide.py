@@ -16,7 +16,7 @@ from tidetable.credentials.text import read_id
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The gateway's facts about a request before it is let through; ``stream`` is None if the path names none."""
+    """The gateway's facts about a request before it is let through; ``stream`` is None if its path names no stream."""
 
     method: str
     resource: str
