@@ -18,8 +18,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# Parses a line, without its end, to measurement, tags, fields and time; None for a comment. ValueError names the
-# problem.
+# Parses a line (without its end) to measurement, tags, fields and time; None for a comment. ValueError gives a reason.
 ParseLine = Callable[[str], "Mapping[str, Any] | None"]
 
 NANOS: Mapping[str, int] = {
