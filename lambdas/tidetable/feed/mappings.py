@@ -1,4 +1,4 @@
-"""Mappings follow tables: each open table of a stream with a feed has a change stream, and one mapping of it.
+"""Mappings follow tables: each open table of a stream with a feed has a change stream, mapped once to the function.
 
 AWS: "The operation conflicts with the resource's availability. For example, you tried to update an event source mapping in the
 CREATING state" (ResourceInUseException). A mapping outlives its table, and its function, until somebody deletes it.
@@ -56,7 +56,7 @@ class FeedTables:
     catalog: CatalogReader
 
     def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
-        """Make, mend and remove mappings so that they fit the tables; mappings that are changing are left to a later run.
+        """Make, mend and remove mappings so that they fit the tables; changes under way are left to a later run.
 
         A closed table keeps its mapping. While its last records may be unread, a lost mapping is made again; and if the
         table is deleted in that time, its mapping stays.
@@ -90,7 +90,7 @@ class FeedTables:
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """True if a feed still needs a mapping: its periods could not be read, or its deleted table may have records."""
+        """True if a feed needs the mapping: its periods could not be read, or its deleted table may have records."""
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
@@ -99,7 +99,7 @@ class FeedTables:
             return False
         if stream not in periods:
             return True
-        # ``periods`` lacks the periods of which everything is deleted, so the catalog is read here.
+        # ``periods`` may lack a deleted period, so the catalog is read here.
         entries = self.catalog.entries(stream, period.start, period.start, consistent=True)
         entry = next((entry for entry in entries if entry.table == mapping.table), None)
         return entry is not None and entry.state is State.DELETED and self._has_records(entry, now)
