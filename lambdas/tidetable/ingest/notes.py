@@ -22,7 +22,7 @@ MOST = 150_000
 
 
 class Notes:
-    """Puts the notes of a process. It remembers the last notes for less than ``NOTE_KEPT``, and does not repeat them."""
+    """Puts the notes of a process. It remembers the last notes for less than ``NOTE_KEPT``, and skips them."""
 
     def __init__(self, rollups: Rollups, most: int = MOST) -> None:
         self._rollups = rollups

@@ -24,8 +24,9 @@ LISTED = 100
 
 
 class Outcome(msgspec.Struct):
-    """The result of a request. ``refs`` has an entry per event sent: its ref, or None (rejected, or queued with no put).
+    """The result of a request.
 
+    ``refs`` has one entry per event: its ref, or None if the event was rejected, or was queued without a put.
     ``throttled_late`` counts the throttled writes to tables that are lowered for late events, ``throttled`` those to
     all other tables; ``reasons`` counts DynamoDB's reasons, in its words. ``backfills`` are the backfills under way;
     None if no event was older than the window, as they were not looked up then. ``packs`` counts the packs that were
