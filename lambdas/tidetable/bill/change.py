@@ -1,4 +1,4 @@
-"""What another configuration of a stream would cost: its bill before and after, and changes that are worth a look."""
+"""The price of another configuration of a stream: the bill before and after, and changes that are worth a look."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tidetable.problems import ProblemError, refuse, refuse_parameter, refuse_un
 
 # A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
 MAX_CHANGE = 3_000
-# Days of the simulation that are shown, and the longest simulation.
+# The number of simulated days that are shown, and the days of the longest simulation.
 _SHOWN, _LONGEST = 12, 400
-# With more tables the days take longer than a caller waits: a day of 500 tables takes 0.3 s on a whole processor. The
-# bill takes a fraction of it, and a configuration that needs more tables than `table_quota` (2,500) is refused.
+# With more tables no days are simulated, as a caller would wait too long: a day of 500 tables takes 0.3 s on a whole
+# processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
 _DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
 # Parameter: default (None: required), least, most.
@@ -45,7 +45,7 @@ _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "archive_days": (365, 1, 36_500),
     "groups": (100, 1, 100_000),
 }
-# Python's parser of TOML calls itself for each level. A configuration has four.
+# Python's TOML parser calls itself once per level of nesting. A configuration has four levels.
 _BRACKETS, _MOST_LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}, 20
 KNOWN = ("stream", "change", "in_index", *_NUMBERS, *_COUNTS)
 
@@ -91,7 +91,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
 
 
 def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
-    """The bill of the present configuration and of the proposed, as JSON; without a proposal, ideas with their savings."""
+    """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
     workload, groups, change = proposal
     before = _describe_plan(workload, groups, now)
     after = None
@@ -116,7 +116,7 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
 
 
 def parse_change(text: str, stream: str) -> dict[str, Any]:
-    """The keys of a stream in proposed lines of TOML, under [streams.NAME] as in the file or bare; ProblemError 400."""
+    """Return a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400."""
     if _count_levels(text) > _MOST_LEVELS:
         raise refuse_parameter("change is nested too deeply")
     try:
@@ -133,14 +133,14 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
 
 
 def _count_levels(text: str) -> int:
-    """The most brackets that are open at once. One in a text counts, too."""
+    """Return the most brackets that are open at once. A bracket inside a quoted text counts, too."""
     return max(accumulate(_BRACKETS.get(character, 0) for character in text), default=0)
 
 
 def _price_ideas(
     config: Config, workload: Workload, groups: int, before: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """The ideas that the configuration can have, the greatest saving first; and the others, with what stands in the way."""
+    """Return the ideas that the configuration allows, the greatest saving first; and all others, with the reason."""
     priced, refused = [], []
     for idea in list_ideas(workload):
         try:
@@ -155,7 +155,7 @@ def _price_ideas(
 
 
 def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
-    """The bill, and the life of the tables from an empty start until their number stays the same."""
+    """Return the bill, and the days of the tables from an empty start until their number stays the same."""
     bill = make_bill_document(workload, groups)
     return {
         "dollars": sum(line["dollars"] for line in bill["lines"]),
@@ -165,7 +165,7 @@ def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, 
 
 
 def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
-    """Some days of the tables from an empty start, until their number stays the same; none of very many tables."""
+    """Yield days of the tables from an empty start until their number stays the same; none if tables are very many."""
     days = min(ceil(workload.kept_days + workload.stream.late.total_seconds() / 86_400) + 2, _LONGEST)
     start = now.replace(hour=12, minute=0, second=0, microsecond=0)
     if sum(1 for _ in list_existing_periods(workload.stream, start)) > _MOST_TABLES:
@@ -187,7 +187,7 @@ def _apply(config: Config, stream: str, change: str) -> Config:
 
 
 def _find_line(problem: str, change: str) -> str:
-    """The line of the key at fault, where it is written."""
+    """Return the number of the line that has the wrong key, as text; an empty text if no line has it."""
     key = re.split(r"[.\[\]]+", problem.partition(":")[0].rstrip("]"))[-1]
     for number, line in enumerate(change.splitlines(), 1):
         if re.search(rf"(^|[\s.\[{{,]){re.escape(key)}\s*(=|\])", line):

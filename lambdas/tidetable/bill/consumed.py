@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-# CloudWatch keeps hours for 15 months; a day is the longest period that GetMetricData takes.
+# CloudWatch keeps hourly values for 15 months; a day is the longest period that GetMetricData takes.
 SPAN = timedelta(days=30)
 
 
@@ -18,7 +18,7 @@ class ConsumedUnits(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Requests with events, the events in them, queries, and the read units of these, of all streams of a stage."""
+    """Counts over all streams of a stage: requests with events, their events, queries, and the queries' read units."""
 
     requests: float = 0.0
     events: float = 0.0
@@ -36,4 +36,4 @@ class Meters(Protocol):
         """
 
     def traffic(self, now: datetime) -> Traffic:
-        """What the functions counted in the last 30 days."""
+        """The traffic that the functions counted in the last 30 days."""

@@ -1,4 +1,4 @@
-"""The lines of a bill for copies in other Regions, and what no line prices of them."""
+"""The lines of a bill for copies in other Regions, and the costs of copies that no line prices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Priced = tuple[str, float, str]
 
 
 def list_copies(bill: Bill, regions: Iterable[str]) -> Iterator[Priced]:
-    """The lines of the copies in these Regions; none without copies."""
+    """Yield the lines of the copies in these Regions; no lines if there are no copies."""
     names = ", ".join(sorted(set(regions)))
     if not names:
         return
@@ -25,7 +25,7 @@ def list_copies(bill: Bill, regions: Iterable[str]) -> Iterator[Priced]:
 
 
 def name_unpriced_copies(regions: Iterable[str]) -> list[str]:
-    """What no line prices of copies in these Regions."""
+    """Name the costs of copies in these Regions that no line prices."""
     names = ", ".join(sorted(set(regions)))
     if not names:
         return []

@@ -13,7 +13,7 @@ from tidetable.config import Step, TableClass
 
 
 class Idea(NamedTuple):
-    """A change of a stream: what it is called, why one would make it, and its lines of tidetable.toml."""
+    """A change of a stream: its name, the reason for it, and its lines of tidetable.toml."""
 
     name: str
     why: str
@@ -21,7 +21,7 @@ class Idea(NamedTuple):
 
 
 def list_ideas(workload: Workload) -> Iterator[Idea]:
-    """Changes that are worth a look, whether or not the configuration can have them."""
+    """Yield changes that are worth a look. The configuration may not allow all of them."""
     stream = workload.stream
     capacity, name = stream.capacity, stream.name
     if stream.pack is None:

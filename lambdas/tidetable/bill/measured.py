@@ -15,10 +15,10 @@ from tidetable.lifecycle.expiry import is_closed
 
 # DynamoDB counts the items and bytes of a table about every six hours.
 _COUNTED = timedelta(hours=6)
-# So many periods are looked at: a week of tables by day.
+# The number of newest periods that are measured: a week of daily tables.
 _RECENT = 7
 _DAY = timedelta(days=1)
-# What is assumed where nothing is measured: as the options of `tidetable cost`.
+# The assumptions if nothing is measured, the same as the defaults of `tidetable cost`.
 BATCH, READ_BYTES = 100, 8192
 
 
@@ -32,7 +32,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a stream. ``traffic`` is that of the whole stage; ``alone`` says that the stage has no other stream."""
+    """The known facts of a stream. ``traffic`` is of the whole stage; ``alone`` says that it has no other stream."""
 
     periods: Sequence[ObservedPeriod]
     entries: Sequence[Entry]
@@ -42,7 +42,7 @@ class Facts:
 
 
 def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: bool) -> Measured | None:
-    """The stream's workload; None if too little is known, as of a stream without events."""
+    """Return the stream's workload; None if too little is known, for example if the stream has no events."""
     counted = _count_stored(facts.periods, now)
     per_day, how = _count_events(stream, facts, counted, now)
     if per_day is None or counted is None or not counted.items:
@@ -87,7 +87,7 @@ class _Stored:
 
 
 def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored | None:
-    """The items and bytes of the newest whole periods whose tables DynamoDB has counted since they ended."""
+    """Sum the items and bytes of the newest whole periods whose tables DynamoDB counted after the period's end."""
     known = [
         (period.entry, period.tables[period.entry.table]) for period in periods if period.entry.table in period.tables
     ]
@@ -100,7 +100,7 @@ def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored |
         newest = sorted(whole, key=lambda pair: pair[0].period, reverse=True)[:_RECENT]
         days = sum((entry.period.end - entry.period.start) / _DAY for entry, _ in newest)
     else:
-        # A young stage: its first events, over the time for which it has run.
+        # A young stage has no whole period: count its first events over the time for which it has run.
         newest = [(entry, table) for entry, table in known if table.item_count]
         if not newest:
             return None
@@ -110,7 +110,7 @@ def _count_stored(periods: Sequence[ObservedPeriod], now: datetime) -> _Stored |
 
 
 def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: datetime) -> tuple[float | None, str]:
-    """Events of a day, and how they were counted."""
+    """Return the number of events per day, and a sentence on how they were counted."""
     if stream.pack is None:
         if counted is None:
             return None, ""
@@ -138,7 +138,7 @@ def _measure_batch(traffic: Traffic) -> tuple[int, str]:
 
 
 def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
-    """Consumed read units per second of open tables, and of closed tables."""
+    """Return the consumed read units per second of open tables, and those of closed tables."""
     sums = {False: 0.0, True: 0.0}
     for period in facts.periods:
         closed = is_closed(period.entry.period, period.stream, now)
@@ -149,13 +149,13 @@ def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
 
 
 def _measure_span(facts: Facts, now: datetime) -> float:
-    """Seconds that the metrics hold of this stream: 30 days, or its age."""
+    """Return the seconds of this stream that the metrics cover: 30 days, or the stream's age if it is younger."""
     start = min((entry.created_at for entry in facts.entries), default=now)
     return max(min(SPAN, now - start).total_seconds(), 3600.0)
 
 
 def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[str, float]:
-    """The share of items in each index, 0 to 1, of indexes that tables have."""
+    """Return the share of items in each index, 0 to 1, for the indexes that tables have."""
     shares = {}
     for index in stream.index:
         tables = [
@@ -171,5 +171,5 @@ def _share_indexes(stream: Stream, periods: Sequence[ObservedPeriod]) -> dict[st
 
 
 def _round(value: float) -> float:
-    """Round to four digits: the figures are not more exact, and they travel in addresses."""
+    """Round to four digits: the figures are not more exact, and they become part of web addresses."""
     return float(f"{value:.4g}")

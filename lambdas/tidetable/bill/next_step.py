@@ -12,7 +12,7 @@ from tidetable.late import find_lowering
 from tidetable.lifecycle.expiry import compute_entry_expiry
 from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, stagger_of
 
-# Rules of the ladder say "later than": a level holds from a moment after its instant.
+# The rules of the ladder compare by "later than", so a level holds only from a moment after its instant.
 _MOMENT = timedelta(milliseconds=1)
 _ENDS = {"archive": "archived", "delete": "deleted"}
 
@@ -27,7 +27,7 @@ class NextStep:
 
 
 def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
-    """The next change of the entry's table; None if there will be none, or if its archive is being made or was made.
+    """Return the next change of the entry's table; None if no change will come, or its archive is being made or exists.
 
     The lifecycle runs every five minutes, so a change comes up to five minutes later.
     """

@@ -1,4 +1,4 @@
-"""The bill of a stage as it stands: what its tables cost per month by stream and by period, and what is next for each table."""
+"""The present bill of a stage: the monthly price of its tables by stream and period, and each table's next change."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.problems import refuse_unknown_stream
 from tidetable.times import to_text
 
-# Tables of one answer: a DescribeTable takes 20 ms and a function describes 16 at once, so 2 to 5 seconds.
+# The most tables of one answer: a DescribeTable takes 20 ms and a function describes 16 at once, so 2 to 5 seconds.
 MAX_TABLES = 1_000
-# Metrics of one answer, at $0.01 per 1,000: four calls of GetMetricData.
+# The most metrics of one answer, at $0.01 per 1,000: four calls of GetMetricData.
 MAX_METRICS = 2_000
-# Seconds that are kept for CloudWatch and for the answer.
+# Seconds that are reserved for CloudWatch and for the answer.
 _RESERVE = 8.0
 _UNPRICED = (
     "CloudWatch, data that leaves AWS, keys of KMS; the runs of the lifecycle, the archiver, the refresher and the feed",
@@ -51,7 +51,7 @@ class Sources:
 
 @dataclass
 class _Account:
-    """What was read of one stream. ``left_out`` are its periods whose tables were not described."""
+    """The data that was read of one stream. ``left_out`` counts its periods whose tables were not described."""
 
     stream: Stream
     entries: Sequence[Entry]
@@ -70,9 +70,9 @@ class _Notes:
 def present_bill(
     config: Config, sources: Sources, now: datetime, sees: Callable[[str], bool], only: str | None = None
 ) -> dict[str, Any]:
-    """The bill as JSON: per stream its lines, its periods with price and next step, and its measured workload.
+    """Return the bill as JSON: per stream its lines, its periods with price and next step, and its measured workload.
 
-    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if there is none of that name.
+    ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown.
     """
     known, notes = find_known_streams(config, sources.catalog, now), _Notes()
     if only is not None and only not in known.config.streams:
@@ -102,7 +102,7 @@ def present_bill(
 
 
 def describe_prices(region: str) -> dict[str, Any]:
-    """Which prices are used, and for a stage in another Region that they are not its own."""
+    """Describe which prices are used. If the stage is in another Region, a note says that its prices differ."""
     note = None
     if region != REGION:
         note = (
@@ -112,7 +112,7 @@ def describe_prices(region: str) -> dict[str, Any]:
 
 
 def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: _Notes) -> list[_Account]:
-    """The entries and tables of each stream, the newest first, within the bounds of an answer."""
+    """Read the entries and tables of each stream, the newest first, within the limits of one answer."""
     notes.texts += known.troubles
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
@@ -134,7 +134,7 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
 
 
 def _within(sources: Sources, account: _Account) -> Callable[[str], Table | None]:
-    """Describe tables while there is time."""
+    """Return a function that describes a table; if little time is left, it returns None instead."""
 
     def describe(name: str) -> Table | None:
         if sources.remaining() < _RESERVE:
@@ -148,7 +148,7 @@ def _within(sources: Sources, account: _Account) -> Callable[[str], Table | None
 def _read_meters(
     accounts: Sequence[_Account], sources: Sources, now: datetime, notes: _Notes
 ) -> tuple[Mapping[tuple[str, str], ConsumedUnits], Traffic]:
-    """The units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic."""
+    """Read the units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic."""
     tables: dict[str, list[str]] = {}
     metrics, left_out = 0, 0
     for _, name, indexes, on_demand in sorted(_list_tables(accounts), key=lambda row: (not row[3], row[0])):
@@ -176,7 +176,7 @@ def _read_meters(
 
 
 def _list_tables(accounts: Sequence[_Account]) -> Iterator[tuple[int, str, list[str], bool]]:
-    """Age in periods, name, indexes with units of their own, and mode of each table."""
+    """Yield the age in periods, the name, the indexes with units of their own, and the mode of each table."""
     for account in accounts:
         for age, period in enumerate(account.periods):
             indexes = [index.name for index in period.entry.layout.global_indexes]
@@ -257,7 +257,7 @@ def _list_regions(accounts: Sequence[_Account]) -> set[str]:
 
 
 def _show_size(size: float) -> str:
-    """Bytes as people read them."""
+    """Return a number of bytes as text, in GB or MB."""
     return f"{size / GB:,.2f} GB" if size >= GB else f"{size / 1e6:,.2f} MB"
 
 
@@ -276,7 +276,7 @@ def _describe_measured(measured: Measured) -> dict[str, Any]:
 
 
 def describe_workload(workload: Workload) -> dict[str, Any]:
-    """A workload as the parameters of a simulation."""
+    """Return a workload as the parameters of a simulation."""
     return {
         "rate": workload.events_per_second[12],
         "bytes": workload.event_bytes,

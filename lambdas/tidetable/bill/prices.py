@@ -14,11 +14,11 @@ WRITE_HOUR, READ_HOUR = 0.00065, 0.00013
 ON_DEMAND = {TableClass.STANDARD: (0.625, 0.125), TableClass.INFREQUENT: (0.78, 0.155)}
 STORAGE = {TableClass.STANDARD: 0.25, TableClass.INFREQUENT: 0.10}
 INFREQUENT_SURCHARGE = 1.25
-# Copies in other Regions: the replicated write units of a table cost, in each Region, as much as write units, and the units of
-# indexes are ordinary ones (AWS: developer guide, "Understanding billing for global tables"; prices since November 2024).
-# Per GB from us-east-1 to another Region, as published bills have it ("USE1-EU-AWS-Out-Bytes" $0.02; from Tokyo, "APN1-USE1",
-# $0.09); AWS's own list of transfer was not at hand. DynamoDB reads the change stream for its copies without charge (AWS:
-# DynamoDB pricing).
+# Copies in other Regions: in each Region a replicated write unit of a table costs as much as a write unit, and the
+# units of indexes are ordinary units (AWS: developer guide, "Understanding billing for global tables"; prices since
+# November 2024). Transfer is priced per GB from us-east-1 to another Region. The price comes from published bills
+# ("USE1-EU-AWS-Out-Bytes" $0.02; from Tokyo, "APN1-USE1", $0.09), as AWS's own price list was not at hand. DynamoDB
+# reads the change stream for its copies without charge (AWS: DynamoDB pricing).
 TRANSFER = 0.02
 BACKUPS = 0.20  # point-in-time recovery, per GB-month
 GATEWAY_MILLION = 3.50  # API Gateway REST, per million requests
@@ -26,20 +26,21 @@ CALL_MILLION = 0.20  # Lambda, per million requests
 GB_SECOND = 0.0000133334  # Lambda on arm64
 S3_STORAGE = 0.023  # S3 Standard, per GB-month
 
-# Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole core;
-# 512 MB are 0.29 of one (AWS: 1,769 MB are one), so 30. The rest of a call is waiting for DynamoDB and Powertools'
-# share, which nobody can measure without an account: 20 ms is three round trips of 5 ms and a little.
+# Assumed times of the functions. docs/inside/performance.md measures 8.8 to 10.4 microseconds per event on a whole
+# core. 512 MB are 0.29 of a core (AWS: 1,769 MB are a whole core), so 30 microseconds are assumed. The rest of a call
+# is the wait for DynamoDB and the share of Powertools, which nobody can measure without an account: 20 ms are assumed,
+# that is three round trips of 5 ms and a little.
 INGEST_GB, INGEST_SECONDS, INGEST_EVENT_SECONDS = 0.5, 0.020, 0.000030
 # A warm call of the authorizer takes 19 microseconds of a whole core (bench/cold.py), so 2 ms are mostly Lambda's own share.
 KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1769 / 1024, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
-# The refresher: a run that finds nothing to do waits for some answers. To compute cells takes 6 to 7 microseconds per event on a
-# whole core, which 1,769 MB are (the code of bench/rollups.py); to receive the events about as much.
+# The refresher: a run that finds nothing to do waits for some answers. Computing cells takes 6 to 7 microseconds per
+# event on a whole core, that is 1,769 MB (measured by bench/rollups.py); receiving the events takes about as long.
 REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0.000015
-# The feed's function: a request or two to targets. A new on-demand table has four partitions (AWS: 4,000 write units per
-# second), and its change stream a shard for each. Lambda polls a shard four times per second.
+# The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
+# units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.
 FEED_GB, FEED_SECONDS, FEED_SHARDS, LAMBDA_POLLS = 0.5, 0.050, 4, 4
 # The size of Parquet as a share of the bytes in the table: the examples of this project are between 0.1 and 0.3.
 ARCHIVE_SHARE = 0.25

@@ -1,4 +1,4 @@
-"""The price of a stream's rollups and feed: cells that are written and kept, the refresher's reads and runs, the feed's calls."""
+"""The price of a stream's rollups and feed: written and stored cells, the refresher's work, and the feed's calls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tidetable.config.derive import derive_stream
 from tidetable.config.model import RollupPolicy, Stream
 from tidetable.rollups.definition import PERCENTILES, make_definition
 
-# Bytes of a cell in its pack, of each field in it, and of what a field keeps besides count, sum, min and max: the refresher's
-# packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42, the most of it for many different values.
+# Bytes in a pack: of a cell, of each of its fields, of a field's first or last, and of a field's percentiles. Packs of
+# 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
 CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
 _MAX_PACK = 65_536
-# The refresher reads the state of a stream before and after its work, and once per rollup, by three queries.
+# The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.
 _QUERIES, _LOOKS = 3, 3
 _RUNS = HOURS * 60
 # A bucket's edge: one item of one unit.
@@ -39,7 +39,7 @@ _EDGE_UNITS = 1
 
 @dataclass(frozen=True)
 class CellWorkload(Workload):
-    """A rollup as a workload of its own stream: an event is a bucket. A query is a read unit of the refresher."""
+    """A rollup as a workload of its own stream. Here an event means a bucket, and a query means one read unit."""
 
     bucket_bytes: float = 0.0
     bucket_units: float = 0.0
@@ -56,13 +56,13 @@ class CellWorkload(Workload):
 
     @property
     def read_units(self) -> float:
-        """Of what is counted as a query."""
+        """Read units of a query: one, as the refresher's read units are counted as queries."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class Rolled:
-    """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup that it is made of, if any."""
+    """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup it is made from."""
 
     name: str
     workload: CellWorkload
@@ -71,7 +71,7 @@ class Rolled:
 
 
 def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
-    """Bytes of a bucket with so many groups, and its write units with those of the edge."""
+    """Return the bytes of a bucket with this number of groups, and its write units, with those of the edge."""
     each = FIELD_BYTES + PLACE_BYTES * len({"first", "last"} & set(rollup.stats))
     each += SKETCH_BYTES if PERCENTILES in rollup.stats else 0
     cells = groups * (CELL_BYTES + each * len(rollup.fields))
@@ -81,14 +81,14 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
 
 
 def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
-    """The rollups of a workload's stream. A bucket has so many groups, or as many as it has events if those are fewer."""
+    """List the rollups of a workload's stream. A bucket has ``groups`` groups, but at most as many as it has events."""
     source = workload.stream
     definitions = {rollup.name: make_definition(source, rollup) for rollup in source.rollup}
     sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
     rollups = []
     for rollup in source.rollup:
         seconds, own = rollup.every.total_seconds(), definitions[rollup.name]
-        # A rollup is made of the coarsest rollup that has what it needs.
+        # A rollup is made from the coarsest rollup that has all the data that it needs.
         finer = max(
             (rollup for rollup in definitions.values() if rollup.feeds(own)),
             key=lambda rollup: rollup.every,
@@ -123,7 +123,7 @@ Priced = tuple[str, float, str]
 
 
 def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
-    """The lines of a stream's rollups, and of the refresher."""
+    """Yield the lines of a stream's rollups, and of the refresher."""
     rollups = list_rollups(workload, groups)
     for rollup in rollups:
         bill, cells = price_rolling(rollup.workload), rollup.workload
@@ -167,7 +167,7 @@ def _price_refresher(workload: Workload, rollups: Sequence[Rolled]) -> Priced:
 
 
 def price_feed(workload: Workload) -> Iterator[Priced]:
-    """The lines of a stream's feed: the calls of its function. Lambda reads the records without charge."""
+    """Yield the lines of a stream's feed: the calls of its function. Lambda reads the records without charge."""
     feed = workload.stream.feed
     if feed is None:
         return

@@ -39,11 +39,11 @@ _MARKS = {
 class Row:
     """A period with its table and, if it has one, the table of chunks beside it.
 
-    ``dollars`` is the price for a month: present provisioned units, units on demand by ``taken_write`` and
-    ``taken_read``, which are the units of the last 30 days (None if unknown), and storage by the size of up to six
-    hours ago, each with indexes and copies. ``late`` is true of an open table that is lowered for late events. ``backfill_until``
-    is the end of its backfill, ``removed_since`` the time at which its
-    stream left the configuration.
+    ``dollars`` is the price for a month, with indexes and copies. Provisioned tables count their present units.
+    On-demand tables count the units of the last 30 days: ``taken_write`` and ``taken_read`` (None if unknown). Storage
+    counts the size of up to six hours ago. ``late`` is true of an open table that is lowered for late events.
+    ``backfill_until`` is the end of the table's backfill, ``removed_since`` the time at which the stream left the
+    configuration.
     """
 
     stream: str
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def shown_state(self) -> str:
-        """The state, with the end of a backfill."""
+        """The state and, during a backfill, its end."""
         until = self.backfill_until
         return self.state if until is None else f"{self.state} for a backfill until {until[:16]}Z"
 
@@ -90,7 +90,7 @@ class ObservedPeriod(msgspec.Struct, frozen=True):
 
     @property
     def on_demand(self) -> dict[str, list[str]]:
-        """The names of its on-demand tables, each with the names of its indexes."""
+        """The names of the period's on-demand tables, each with the names of its indexes."""
         indexes = [index.name for index in self.entry.layout.global_indexes]
         on_demand = [name for name, table in self.tables.items() if table.on_demand]
         return {name: indexes if name == self.entry.table else [] for name in on_demand}
@@ -105,8 +105,8 @@ def observe_periods(
     all_periods: bool,
     removed: datetime | None = None,
 ) -> list[ObservedPeriod]:
-    """The stream's periods, newest first; deleted periods only if ``all_periods``."""
-    # Before the horizon all periods are deleted, and after some years there are very many of them.
+    """Read the stream's periods, newest first; deleted periods only if ``all_periods``."""
+    # All periods before the horizon are deleted, and after some years they are very many: they are not read.
     start = None if all_periods else catalog.horizon(stream.name)
     entries = [
         entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
@@ -121,7 +121,7 @@ def describe_entries(
     pools: Pools,
     removed: datetime | None = None,
 ) -> list[ObservedPeriod]:
-    """The periods of these entries with their tables, in the same order."""
+    """Return the periods of these entries with their tables, in the same order."""
     names = [name for entry in entries if entry.state is not State.DELETED for name in entry.tables]
     with pools(_CONCURRENCY) as pool:
         described = dict(zip(names, pool.map(describe, names), strict=True))
@@ -133,7 +133,7 @@ def describe_entries(
 
 
 def make_row(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str, str], ConsumedUnits] | None) -> Row:
-    """The row of a period; ``consumed`` is None if the consumed units are unknown."""
+    """Return the row of a period; ``consumed`` is None if the consumed units are unknown."""
     entry, stream = period.entry, period.stream
     table = period.tables.get(entry.table)
     missing = table is None and entry.state not in (State.DELETED, State.ARCHIVED)
@@ -169,7 +169,7 @@ def make_row(period: ObservedPeriod, now: datetime, consumed: Mapping[tuple[str,
 
 
 def mark_period(row: Row) -> tuple[str, str]:
-    """A period's mark in a stream's timeline: a character and its colour."""
+    """Return a period's mark in a stream's timeline: a character and its colour."""
     if row.state == "open" and row.ahead:
         return ".", "cyan"
     return _MARKS.get("late" if row.state == "open" and row.late else row.state, ("?", ""))
@@ -181,9 +181,9 @@ def _count_bytes(table: Table) -> int:
 
 
 def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
-    """The bill of a period's tables for a month: their present provisioned units, else the consumed units, and storage.
+    """Return the monthly bill of a period's tables: provisioned units or, on demand, consumed units; and storage.
 
-    A copy has the units, the class and the size of its table, and is written as often. Its own queries are not known here.
+    A copy has the units, the class, the size and the writes of its table. The queries of a copy are not known here.
     """
     whole = Bill()
     for name, table in period.tables.items():
@@ -195,7 +195,7 @@ def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], Cons
 
 
 def _estimate_bytes_per_unit(table: Table) -> float:
-    """Bytes that a write unit writes on average; a whole KB of a table that is not counted yet."""
+    """Return the average bytes per write unit; 1,024 if DynamoDB has not counted the table yet."""
     if not table.item_count or not table.size_bytes:
         return 1024.0
     item = table.size_bytes / table.item_count

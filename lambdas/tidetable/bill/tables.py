@@ -45,16 +45,16 @@ __all__ = [
     "price_table_hour",
 ]
 
-# After so many hours the tables of a stream are those of the beginning again, each a period younger: the rest of a month has
-# nothing new. Months differ, and one of 31 days stands for all.
+# After these hours a stream has the same tables as at the beginning, each one period later, so the rest of a month
+# brings nothing new. Months differ in length: a month of 31 days stands for all.
 _REPEATED = {Kind.HOUR: 24, Kind.DAY: 24, Kind.WEEK: 7 * 24, Kind.MONTH: 31 * 24}
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Dollars per month, of tables and of their indexes; and of their copies in other Regions, each with its indexes.
+    """Dollars per month of tables, of their indexes, and of copies in other Regions with their indexes.
 
-    ``transfer`` is what travels between the Regions.
+    ``transfer`` is the price of the data that is sent between Regions.
     """
 
     table_writes: float = 0.0
@@ -84,22 +84,22 @@ class Bill:
 
     @property
     def writes(self) -> float:
-        """Of tables, indexes and copies."""
+        """Dollars of the writes of tables, indexes and copies."""
         return self.table_writes + self.index_writes + self.copy_writes
 
     @property
     def reads(self) -> float:
-        """Of tables, indexes and copies."""
+        """Dollars of the reads of tables, indexes and copies."""
         return self.table_reads + self.index_reads + self.copy_reads
 
     @property
     def storage(self) -> float:
-        """Of tables, indexes and copies."""
+        """Dollars of the storage of tables, indexes and copies."""
         return self.table_storage + self.index_storage + self.copy_storage
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Dollars of the whole bill."""
         return self.writes + self.reads + self.storage + self.transfer
 
 
@@ -111,7 +111,7 @@ def price_table_hour(level: Level) -> tuple[float, float]:
 
 
 def price_units_hour(units: tuple[int, int], table_class: TableClass) -> tuple[float, float]:
-    """Dollars an hour of provisioned write and read units."""
+    """Dollars per hour of provisioned write units, and of provisioned read units."""
     surcharge = INFREQUENT_SURCHARGE if table_class is TableClass.INFREQUENT else 1.0
     return units[0] * WRITE_HOUR * surcharge, units[1] * READ_HOUR * surcharge
 
@@ -124,13 +124,13 @@ def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
 
 
 def price_level_hour(level: Level, stream: Stream) -> float:
-    """Dollars an hour of a table and its indexes, as they are provisioned."""
+    """Dollars per hour of a table's and its indexes' provisioned units."""
     indexes = sum(sum(price_units_hour(units, level.table_class)) for units in index_units(level, stream))
     return sum(price_table_hour(level)) + indexes
 
 
 def price_copies(copied: Bill, count: int, sent: float) -> Bill:
-    """So many copies of what ``copied`` is the price of, each of which receives so many bytes."""
+    """Price ``count`` copies: ``copied`` is the price of one copy, and each copy receives ``sent`` bytes."""
     if not count:
         return Bill()
     return Bill(
@@ -142,7 +142,7 @@ def price_copies(copied: Bill, count: int, sent: float) -> Bill:
 
 
 def price_rolling(workload: Workload) -> Bill:
-    """Rolling tables with the stream's ladder, over a month in which nothing begins or ends."""
+    """Price rolling tables with the stream's ladder, for a month in which the stream neither begins nor ends."""
     start = datetime(2026, 6, 1, tzinfo=UTC)
     hours = _REPEATED[workload.stream.period]
     whole = Bill()
@@ -152,7 +152,7 @@ def price_rolling(workload: Workload) -> Bill:
 
 
 def price_hour(workload: Workload, now: datetime, since: datetime | None = None) -> Bill:
-    """An hour of the stream; with ``since`` nothing was there or came before that instant."""
+    """Price an hour of the stream. With ``since``, the stream had no tables and no events before that instant."""
     stream = workload.stream
     bill = Bill()
     for period in list_existing_periods(stream, now):
@@ -172,7 +172,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
             events * workload.index_bytes * gb_hour,
         )
     demand = _price_on_demand_hour(workload, now)
-    # Queries go to the stage's own Region: what they cost at a copy depends on those who read there.
+    # Queries go to the stage's own Region: the price of queries at a copy depends on the readers in its Region.
     copied = bill + replace(demand, table_reads=0.0)
     sent = workload.events_per_second[now.hour] * 3600 * workload.stored_bytes
     return bill + demand + price_copies(copied, len(stream.replicas), sent)
@@ -189,7 +189,7 @@ def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
         writes = events * workload.event_units * write
         index_writes = events * workload.index_units * write
         reads = workload.reads_per_second * 3600 * workload.read_units * read_million
-    # Queries of old events read the day before, or the period before if that is older.
+    # Queries of old events read the previous day's table or, if it is older, the previous period's table.
     old = min(find_containing(now - timedelta(days=1), stream.period), current.shift(-1))
     level = compute_level(old, stream, now)
     if level.read is None:
@@ -206,7 +206,7 @@ def price_rolling_on_demand(workload: Workload) -> Bill:
 
 
 def price_one_provisioned(workload: Workload) -> Bill:
-    """The bill of one table that is provisioned for the busiest hour, with as many copies.
+    """The bill of one table that is provisioned for the busiest hour, with a copy in each of the stream's Regions.
 
     Its indexes have the least possible read units.
     """
@@ -227,7 +227,7 @@ def price_one_provisioned(workload: Workload) -> Bill:
 
 
 def price_one_on_demand(workload: Workload) -> Bill:
-    """The bill of one on-demand table, with as many copies."""
+    """The bill of one on-demand table, with a copy in each of the stream's Regions."""
     workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24
@@ -256,12 +256,12 @@ PLANS = {
 
 
 def price_plans(workload: Workload) -> dict[str, Bill]:
-    """Each plan's bill."""
+    """Return the bill of each plan, by name."""
     return {name: price(workload) for name, price in PLANS.items()}
 
 
 def list_existing_periods(stream: Stream, now: datetime) -> Iterator[Period]:
-    """The periods that have a table: premade, open and kept periods."""
+    """Yield the periods that have a table, the newest first: premade, open and kept periods."""
     period = find_containing(now + stream.ahead, stream.period).shift(stream.premake)
     while now <= compute_expiry(period, stream):
         yield period

@@ -18,9 +18,9 @@ from tidetable.lifecycle.ladder import compute_level
 class Day:
     """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
 
-    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day: of
-    provisioned units and, with a workload, of events, queries and storage as well, with those of copies in other Regions. The
-    units are those of the stage's own Region.
+    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day, copies in
+    other Regions included: of provisioned units and, if a workload is given, also of events, queries and storage.
+    ``write`` and ``read`` count only the units in the stage's own Region.
     """
 
     at: datetime
@@ -42,7 +42,7 @@ class Day:
 def simulate(
     stream: Stream, start: datetime, days: int, workload: Workload | None = None, *, every: int = 1
 ) -> Iterator[Day]:
-    """Yield every n-th day and the last, as if the stream had been deployed at ``start``."""
+    """Yield every ``every``-th day and the last day, as if the stream had been deployed at ``start``."""
     for number in range(days + 1):
         if number % every and number != days:
             continue
@@ -75,7 +75,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
 
 
 def _price_day(workload: Workload, start: datetime, now: datetime) -> float:
-    """DynamoDB's bill of the 24 hours up to an instant; on the first day, of 24 hours from the start."""
+    """DynamoDB's bill of the 24 hours before ``now``; on the first day, of the 24 hours after ``start``."""
     first = max(start, now - timedelta(hours=23))
     hours = [price_hour(workload, first + timedelta(hours=number), start).total for number in range(24)]
     return sum(hours)

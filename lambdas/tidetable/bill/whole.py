@@ -56,14 +56,14 @@ class Line:
 
 
 def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
-    """The lines of the rolling tables' bill, of copies, the gateway, the functions, the archive, the rollups and the feed."""
+    """List the lines of rolling tables, copies, the gateway, the functions, the archive, the rollups and the feed."""
     copies = [Line(*line) for line in list_copies(tables, workload.stream.replicas)]
     derived = [Line(*line) for line in (*price_rollups(workload, groups), *price_feed(workload))]
     return [*_price_dynamodb(workload, tables), *copies, *_price_requests(workload), *_archive(workload), *derived]
 
 
 def name_unpriced(workload: Workload) -> list[str]:
-    """The costs of this workload that no line prices."""
+    """Name the costs of this workload that no line prices."""
     stream = workload.stream
     unpriced = [
         "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
@@ -179,7 +179,7 @@ def _price_requests(workload: Workload) -> list[Line]:
 
 
 def price_requests(requests: float, batch: float, queries: float, *, by_key: bool) -> list[Line]:
-    """The lines of a month's requests with ``batch`` events each, and of its queries: the gateway and the functions."""
+    """Price a month's requests, with ``batch`` events per request, and its queries: the gateway and the functions."""
     seconds = INGEST_SECONDS + batch * INGEST_EVENT_SECONDS
     duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
     checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
@@ -207,7 +207,7 @@ def _archive(workload: Workload) -> list[Line]:
         return []
     events = workload.events_per_day * HOURS / 24
     stored = events * workload.event_bytes
-    # Packs are read once to find their partitions, and once in order.
+    # Packs are read twice: once to find their partitions, and once in order.
     read = events * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
     archive_gb = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
     seconds = stored / ARCHIVER_BYTES_PER_SECOND
@@ -223,7 +223,7 @@ def _archive(workload: Workload) -> list[Line]:
 
 
 def _export(workload: Workload, stored: float) -> float:
-    """Dollars of the reads of a month's exports, without the read units that the tables have anyway."""
+    """Dollars of the reads of a month's exports, without the read units that the ladder pays for anyway."""
     stream = workload.stream
     step = _step_at_export(workload)
     if stream.capacity.on_demand(step):
@@ -243,13 +243,13 @@ def _step_at_export(workload: Workload) -> Step:
 
 
 def compute_whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
-    """All lines of the rolling tables' bill, and DynamoDB's bill of each plan. A rollup's bucket has so many groups."""
+    """Return all lines of the rolling tables' bill, and DynamoDB's bill of each plan. ``groups`` are per bucket."""
     tables = price_plans(workload)
     return price_lines(workload, next(iter(tables.values())), groups), tables
 
 
 def make_bill_document(workload: Workload, groups: int) -> dict[str, Any]:
-    """The whole bill as JSON: DynamoDB's of each plan, the lines of the rolling tables, what they leave out, and advice."""
+    """Return the whole bill as JSON: DynamoDB's bill of each plan, the lines, the costs without a line, and advice."""
     lines, tables = compute_whole_bill(workload, groups)
     return describe_bill(lines, tables, name_unpriced(workload), advise(workload, tables))
 
@@ -257,7 +257,7 @@ def make_bill_document(workload: Workload, groups: int) -> dict[str, Any]:
 def describe_bill(
     lines: Sequence[Line], tables: Mapping[str, Bill], unpriced: Sequence[str], advice: Sequence[str]
 ) -> dict[str, Any]:
-    """A bill as JSON."""
+    """Return a bill as JSON."""
     return {
         **{
             name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage, "transfer": bill.transfer}

@@ -15,12 +15,12 @@ from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.
 NIGHT = frozenset({23, 0, 1, 2, 3, 4, 5, 6})
-# The bytes of an event in a pack over its bytes as an item, at 100 events per request: bench/packs.py measures 0.2 to
-# 0.25 for events of 160 bytes, and less for larger events.
+# The bytes of an event in a pack divided by its bytes as an item, at 100 events per request: bench/packs.py measures
+# 0.2 to 0.25 for events of 160 bytes, and less for larger events.
 PACKED_SHARE = 0.25
 # The bytes of a pack's key, its attributes and their names.
 PACK_BYTES = 130
-# The bytes of an event in an index of keys alone: the keys of table and index, and their names.
+# The bytes of an event in an index that holds only keys: the keys of the table and of the index, and their names.
 KEYS_BYTES = 200
 
 
@@ -47,7 +47,7 @@ class Workload:
 
     @property
     def plain(self) -> Workload:
-        """The same with an item for each event, as a table without Tidetable has it."""
+        """The same workload with one item per event, as in a table without Tidetable."""
         return replace(self, stream=msgspec.structs.replace(self.stream, pack=None))
 
     @property
@@ -59,7 +59,7 @@ class Workload:
 
     @property
     def event_units(self) -> float:
-        """Write units of an event in the table and its local indexes: of a pack, its share."""
+        """Write units of an event in the table and its local indexes; in a pack, its share of the pack's units."""
         if self.stream.pack is None:
             return ceil(self.event_bytes / 1024) + sum(
                 self.count_units_in(index) for index in self.stream.index if index.local
@@ -68,12 +68,12 @@ class Workload:
 
     @property
     def items_per_event(self) -> float:
-        """Items that an event makes: of a pack, its share."""
+        """Items per event: 1, or less if events share packs."""
         return 1.0 if self.stream.pack is None else self._packs / self.batch
 
     @property
     def read_units(self) -> float:
-        """Read units of a query, eventually consistent. Of packs it reads a whole one more than it needs."""
+        """Read units of a query, eventually consistent. With packs, a query reads a whole pack more than it needs."""
         if self.stream.pack is None:
             return ceil(self.read_bytes / 4096) / 2
         return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._pack_bytes) / 4096) / 2
@@ -84,7 +84,7 @@ class Workload:
 
     @property
     def _packs(self) -> int:
-        """Packs of a request."""
+        """The number of packs that a request makes."""
         return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes) if self.stream.pack else 0
 
     @property
@@ -103,9 +103,9 @@ class Workload:
 
     @property
     def collection_bytes(self) -> float | None:
-        """The most bytes of a partition key of a table with local indexes; None without them, and where nobody can say.
+        """The most bytes of a partition key in a table with local indexes; None without such indexes, or if not known.
 
-        A bucket is taken at the busiest hour, evenly over its suffixes. How many events a series has is not known.
+        A bucket has the rate of the busiest hour, evenly over its suffixes. How many events a series has is not known.
         """
         local = [index for index in self.stream.index if index.local]
         if not local or self.stream.key.bucket is None:
@@ -153,5 +153,5 @@ class Workload:
 
 
 def spread_by_hour(rate: float, night: float | None) -> list[float]:
-    """Events per second of each hour of the day."""
+    """Return the events per second of each hour of the day: ``night`` (if given) at night, else ``rate``."""
     return [night if night is not None and hour in NIGHT else rate for hour in range(24)]

@@ -11,7 +11,7 @@ import msgspec
 from tidetable.config.groups import Group
 
 Mode = Literal["provisioned", "on-demand"]
-# Whole periods since a table closed, or the step between the period's end and the closing.
+# Whole periods since a table closed; or "late", for the time between the period's end and the table's closing.
 Age = int | Literal["late"]
 LATE: Literal["late"] = "late"
 
@@ -31,7 +31,7 @@ class Units(Group, frozen=True, kw_only=True):
 
 
 class Range(Group, frozen=True, kw_only=True):
-    """Between which units to follow the traffic, and at what percentage of them it should run."""
+    """The limits between which units follow the traffic. ``target`` is the percentage of them that should be used."""
 
     min: int
     max: int
@@ -39,7 +39,10 @@ class Range(Group, frozen=True, kw_only=True):
 
 
 class Autoscaling(Group, frozen=True, kw_only=True):
-    """``autoscaling``: what Application Auto Scaling does with an open table and its indexes; the rest is the ladder's."""
+    """``autoscaling``: the units that Application Auto Scaling sets for open tables and their indexes.
+
+    The ladder sets all other units.
+    """
 
     write: Range | None = None
     read: Range | None = None
@@ -52,11 +55,11 @@ class Autoscaling(Group, frozen=True, kw_only=True):
 
 
 class Step(Group, frozen=True, kw_only=True):
-    """One step of the ladder, in force from ``age`` whole periods after the table closed; 0 is every table before that.
+    """One step of the ladder. It holds from ``age`` whole periods after the table closed; age 0 holds from the start.
 
-    The age "late" is a table whose period is over and which still takes late events (``tidetable.late``). ``write`` and
-    ``read`` are DynamoDB units per second (None on demand), ``index`` those of indexes that need others than the table, and
-    ``mode`` the billing mode if it is not the ladder's.
+    The age "late" is that of a table whose period is over, but which still takes late events (``tidetable.late``).
+    ``write`` and ``read`` are DynamoDB units per second (None on demand). ``index`` has the units of each index that
+    needs other units than the table. ``mode`` is the step's billing mode if it differs from the ladder's.
     """
 
     age: Age
@@ -80,7 +83,8 @@ class Step(Group, frozen=True, kw_only=True):
 class Capacity(Group, frozen=True, kw_only=True):
     """``[streams.NAME.capacity]``: billing mode and the ladder that a period table descends as it ages.
 
-    ``warm`` is the throughput that a table is made for before its first event, ``max`` what an on-demand table may take.
+    ``warm`` is the throughput that a new table is prepared for before its first event. ``max`` are the most units that
+    an on-demand table may use.
     """
 
     mode: Mode = "on-demand"
@@ -90,7 +94,7 @@ class Capacity(Group, frozen=True, kw_only=True):
     ladder: tuple[Step, ...] = (Step(age=0),)
 
     def step_at(self, age: int, *, lowered: bool = False) -> Step:
-        """The step in force at an age in periods; ``lowered`` tells that the table's period has ended and settled."""
+        """Return the step that holds at an age in periods; ``lowered`` says that its period has ended and settled."""
         reached = (age, lowered or age > 0)
         return max((step for step in self.ladder if step.rung <= reached), key=lambda step: step.rung)
 
@@ -101,7 +105,7 @@ class Capacity(Group, frozen=True, kw_only=True):
 
     @property
     def maxima(self) -> tuple[int, int] | None:
-        """Write and read units that an on-demand table may take at the most."""
+        """The most write units and read units that an on-demand table may use."""
         return None if self.most is None else (self.most.write, self.most.read)
 
     def on_demand(self, step: Step) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of a well-formed configuration, so that no mistake waits for the first event."""
+"""Checks of a well-formed configuration, so that mistakes are found before the first event comes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tidetable.names import STREAM, name_lake_table
 from tidetable.periods import LONGEST
 
 _DAY_SECONDS = 86_400
-# Tables that one stream may hold open at once: each costs at least its minimum capacity, and a Region allows 2,500.
+# The most open tables of one stream: each table costs at least its minimum capacity, and a Region allows 2,500 tables.
 MAX_OPEN_TABLES = 200
 # AWS raises the quota of tables to 10,000 at the most.
 MAX_QUOTA = 10_000
-# Calendars end somewhere, and so does what anybody means.
+# 100 years: calendars have an end, and nobody means more.
 MAX_RETENTION = timedelta(days=36_525)
-# AWS: 50 tags per resource; the pipeline's own are four.
+# AWS: 50 tags per resource; the pipeline adds four of its own.
 MAX_TAGS = 40
 MAX_COLD = 20
 # AWS: 20 global secondary indexes per table.
@@ -40,9 +40,9 @@ COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
-# AWS: what the tags of a DynamoDB table may hold; letters and digits of any language.
+# AWS: the characters that a tag of a DynamoDB table may have; letters and digits of any language.
 _TAG = re.compile(r"[\w +\-=.:/@]*")
-# AWS: a Lambda answers at most 6 MB; a request must also survive base64, which adds a third.
+# AWS: a Lambda answers at most 6 MB. A request is also encoded in base64, which makes it a third larger.
 MAX_BODY = 4_400_000
 LOG_RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -50,7 +50,7 @@ LOG_RETENTION_DAYS = (
 
 
 def check(config: Config) -> list[str]:
-    """The problems of a configuration whose types are right, one line each; empty if it can be deployed."""
+    """Return the problems of a configuration whose types are right, one line each; none if it can be deployed."""
     problems = list(_check_api(config))
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
@@ -65,7 +65,7 @@ def check(config: Config) -> list[str]:
     problems += check_keeping(config)
     for stream in config.streams.values():
         if stream.source:
-            # It follows from its rollup, whose keys are what a user can change.
+            # This stream follows from a rollup. A user can change only the rollup's keys, which are checked there.
             continue
         path = f"streams.{stream.name}"
         stream_problems = (
@@ -83,7 +83,7 @@ def check(config: Config) -> list[str]:
             *check_keeping(config, stream.name),
         )
         problems += [f"{path}{problem}" for problem in stream_problems]
-    # Numbers that are out of bounds add up to nothing sensible.
+    # The quota is checked last: a sum of numbers that are out of bounds would mean nothing.
     return problems or list(_check_quota(config))
 
 
@@ -132,7 +132,7 @@ def _check_storage(config: Config) -> Iterator[str]:
 
 
 def _check_lake_names(config: Config) -> Iterator[str]:
-    """Athena's names have no hyphens: two streams that differ in them alone would be one table."""
+    """Check Athena's names, which have no hyphens: streams ``a-b`` and ``a_b`` would share one table."""
     names: dict[str, str] = {}
     for name in config.streams:
         first = names.setdefault(name_lake_table(name), name)
@@ -173,7 +173,7 @@ def _check_window(stream: Stream) -> Iterator[str]:
             ' on_expiry = "keep" for tables that stay'
         )
         return
-    # The shortest month is 28 days: what retention promises must hold in February too.
+    # The shortest month has 28 days: the retention must be long enough in February too.
     shortest = SHORTEST[stream.period]
     if stream.late > stream.retention * shortest:
         yield (

@@ -10,12 +10,12 @@ from tidetable.config.model import LATE, Autoscaling, Capacity, Range, Step, Str
 
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
-# AWS: what every on-demand table can serve at once, so that asking for less is refused.
+# AWS: every on-demand table can serve these units at once, so a smaller warm throughput is refused.
 ON_DEMAND_WRITE, ON_DEMAND_READ = 4_000, 12_000
 
 
 def check_capacity(stream: Stream) -> Iterator[str]:
-    """The problems of the ladder and of what goes with it, each with the key below the stream."""
+    """Yield the problems of a stream's capacity. Each begins with its key, without the path of the stream."""
     capacity = stream.capacity
     ages = [step.age for step in capacity.ladder]
     if not ages or ages[0] != 0:
@@ -42,7 +42,7 @@ def check_capacity(stream: Stream) -> Iterator[str]:
 
 
 def _check_late_step(late: Step, first: Step, capacity: Capacity) -> Iterator[str]:
-    """The step for late events lowers a table: it changes something, and has no more write units than the first step."""
+    """Check the step for late events: it must change the table, and have at most the write units of the first step."""
     at = f".capacity.ladder (age = {late.age})"
     if capacity.on_demand(late) and capacity.on_demand(first) and late.table_class is first.table_class:
         yield (

@@ -1,4 +1,4 @@
-"""Checks of ``replicas``: what a stream's tables need before they may have copies in other Regions."""
+"""Checks of ``replicas``: the conditions under which a stream's tables may have copies in other Regions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VIEWS = ("none", "new-and-old-images")
 
 
 def check_copies(stream: Stream) -> Iterator[str]:
-    """The problems of a stream's copies, each with the key below the stream."""
+    """Yield the problems of a stream's copies. Each begins with its key, without the path of the stream."""
     if not stream.replicas:
         return
     at = ".replicas"
@@ -39,7 +39,7 @@ def check_copies(stream: Stream) -> Iterator[str]:
 
 
 def check_own_region(config: Config, region: str) -> Iterator[str]:
-    """The problems of copies in the Region of the stage itself, whose name is known at synth and in the functions."""
+    """Yield the problems of copies in the stage's own Region; its name is known at synth and in the functions."""
     for stream in config.streams.values():
         if region in stream.replicas and not stream.source:
             yield (
@@ -49,7 +49,7 @@ def check_own_region(config: Config, region: str) -> Iterator[str]:
 
 
 def _check_capacity(stream: Stream) -> Iterator[str]:
-    """AWS: the write units of a table with copies are on demand or scaled, for as long as it has them."""
+    """Check AWS's rule: as long as a table has copies, its write units must be on demand or scaled automatically."""
     capacity = stream.capacity
     for step in capacity.ladder:
         if capacity.on_demand(step):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidetable.config.model import Config
 
-# As browsers send it: scheme, host in lower case and a port if it is not the scheme's own; no path.
+# An origin as browsers send it: scheme, host in lower case, and the port if it is not the scheme's default; no path.
 _ORIGIN = re.compile(r"https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9]\d{0,4})?")
 _ADDRESS = re.compile(r"[^\s@,;<>\"]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_.-]{1,256}")
@@ -18,7 +18,7 @@ MAX_TOPICS = 5
 
 
 def check_doors(config: Config) -> Iterator[str]:
-    """The problems of who may call, also from a web page, and of whom alarms notify, one line each."""
+    """Yield the problems of ``auth`` and ``cors`` (who may call), and of ``notify`` (alarms' targets), a line each."""
     ways = config.api.ways
     if not ways or len(set(ways)) < len(ways):
         yield 'api.auth: name at least one way, each once, such as "api-key" or ["api-key", "iam"]'

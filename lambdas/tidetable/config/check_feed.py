@@ -9,10 +9,11 @@ from datetime import timedelta
 from tidetable.config.model import FeedPolicy, Stream
 
 MAX_TARGETS = 5
-# AWS: at most 10,000 records of a table's stream in a batch, which is waited for 300 s at the most; records stay for 24 hours.
+# AWS: a batch has at most 10,000 records of a table's stream, and is waited for 300 s at most. Records stay for 24
+# hours.
 _MAX_BATCH, _MAX_WINDOW, _RECORDS_STAY = 10_000, timedelta(seconds=300), timedelta(hours=24)
 _ARN = re.compile(r"arn:aws[a-z-]*:([a-z]+):[a-z0-9-]+:\d{12}:(\S+)")
-# The names after the account, by service.
+# The part of an ARN after the account, by service.
 _NAMES = {
     "lambda": re.compile(r"function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_$-]{1,128})?"),
     "sqs": re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo"),
@@ -60,7 +61,7 @@ def _check_targets(feed: FeedPolicy) -> Iterator[str]:
 
 
 def _check_where(stream: Stream, feed: FeedPolicy) -> Iterator[str]:
-    # The query's own parser reads conditions; it is loaded only where there are some.
+    # The query's own parser reads the conditions. It is imported here, so that only streams with a feed load it.
     from tidetable.feed.feeds import read_conditions
     from tidetable.problems import ProblemError
 

@@ -10,10 +10,10 @@ from tidetable.config.model import IndexPolicy
 from tidetable.keys import TIME, WHOLE
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
-# A field is copied into the item for each index that names it, and counts towards DynamoDB's 400 KB each time.
+# A field is copied into the item once per index that names it, and each copy counts towards DynamoDB's 400 KB.
 MAX_PROJECTED = 20
 MAX_KINDS = 50
-# Each level takes room in the sort key, of which AWS allows 1,024 bytes for all levels, the time, the series and the id.
+# Each level takes room in the sort key: AWS allows 1,024 bytes for all levels, the time, the series and the id.
 MAX_LEVELS = 8
 
 
@@ -49,7 +49,7 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
 
 
 def _check_local(at: str, index: IndexPolicy) -> Iterator[str]:
-    """A local index has the table's partitions, so it says nothing of its own."""
+    """Check a local index: it has the table's partitions, so it must not set partitions of its own."""
     if index.partition_by is not None or index.kind is not None or index.shards != 1:
         yield (
             f"{at}.local: a local index has the partitions and the shards of the table; remove partition_by, kind and"

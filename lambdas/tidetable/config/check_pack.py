@@ -10,12 +10,12 @@ from tidetable.config.model import Stream
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST
 
-# AWS: 400 KB per item. What is left over is for the keys, which take 3 KB at the most, and for what does not compress.
+# AWS: 400 KB per item. The rest is for the keys, at most 3 KB, and for the attributes that are not compressed.
 _LEAST_BYTES, _MOST_BYTES = 4_096, 350_000
 
 
 def check_pack(stream: Stream) -> Iterator[str]:
-    """The problems of ``[streams.NAME.pack]``, and of what cannot be had with it, each with what to do instead."""
+    """Yield the problems of ``[streams.NAME.pack]``, and of keys that cannot be used with it, each with its fix."""
     pack = stream.pack
     if pack is None:
         return

@@ -15,22 +15,22 @@ from tidetable.periods import LONGEST
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}", re.ASCII)
 _DAY = timedelta(days=1)
-# Each step is read and written by itself: more of them than minutes would cost more than the events.
+# Each bucket is read and written by itself: with buckets shorter than a minute, that would cost more than the events.
 _LEAST = timedelta(minutes=1)
 _LONGEST_RETENTION = timedelta(days=36_525)
 MAX_ROLLUPS = 5
 MAX_BY = 4
 MAX_FIELDS = 20
-# Groups times fields of a bucket: a sketch takes 9 KB of the refresher's memory while its bucket is read.
+# The most groups times fields of a bucket. While it is read, each sketch takes 9 KB of the refresher's memory.
 MAX_CELLS = 100_000
-# As check.py: tables that one stream may hold open at once.
+# As in check.py: the most tables that one stream may hold open at once.
 _MOST_OPEN = 200
-# What needs a number of an event.
+# The statistics that need a number from each event.
 _OF_FIELDS = frozenset({"first", "last", "percentiles"})
 
 
 def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str]:
-    """The problems of ``[[streams.NAME.rollup]]``, each with what to do instead."""
+    """Yield the problems of ``[[streams.NAME.rollup]]``, each with its fix."""
     rollups = stream.rollup
     if not rollups:
         return
@@ -62,7 +62,10 @@ def _check_every(rollup: RollupPolicy) -> Iterator[str]:
 
 
 def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
-    """Marks are buckets of the finest rollup, and a coarser rollup is made of a finer one: their steps must fit."""
+    """Check that each step is a multiple of the finer steps.
+
+    Marks are buckets of the finest rollup, and a coarser rollup is made of the cells of a finer one.
+    """
     ordered = sorted((rollup for rollup in rollups if rollup.every > timedelta(0)), key=lambda rollup: rollup.every)
     for finer, coarser in pairwise(ordered):
         if coarser.every % finer.every:

@@ -11,10 +11,10 @@ from tidetable.keys import TIME, WHOLE
 from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
 
-# The shortest period of each kind: so many fit into a retention at the most. February has 28 days.
+# The shortest period of each kind, which gives the most tables for a retention. February has 28 days.
 SHORTEST = LONGEST | {Kind.MONTH: timedelta(days=28)}
 _YEAR = timedelta(days=365)
-# AWS: what an item collection may hold in a table with local indexes, and the write units of the partition that has it.
+# AWS: the most bytes of an item collection in a table with local indexes, and the most write units of its partition.
 COLLECTION_BYTES = 10 * 1024**3
 PARTITION_UNITS = 1_000
 # The share of the quota at which alarm TableQuotaNear rings.
@@ -23,10 +23,10 @@ NEAR = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The tables that a stream has at once at the most, those beside period tables included.
+    """The most tables that a stream has at once: its period tables and the tables beside them.
 
-    ``yearly`` is how many more there are each year, of a stream whose tables never go; 0 of every other. Backfills and restored
-    periods come on top.
+    ``yearly`` is the number of tables that are added each year if the stream's tables are never deleted, else 0. Tables
+    for backfills and of restored periods are not counted.
     """
 
     stream: str
@@ -35,7 +35,7 @@ class Demand:
 
 
 def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
-    """The periods made ahead, the present period, the kept periods, and one that leaves while the next begins."""
+    """Count the premade periods, the present period, the kept periods, and one that is deleted as the next begins."""
     length = SHORTEST[stream.period]
     beside = 2 if stream.layout.parts else 1
     tables = (-(-measure_keeping(stream, policy) // length) + 1 + stream.premake + 1) * beside
@@ -71,7 +71,7 @@ def list_remarks(config: Config) -> list[str]:
 
 
 def give_advice(config: Config) -> list[str]:
-    """Settings that can be deployed but are unlikely to be intended, each with its key and its fix."""
+    """List the settings that can be deployed but are probably not intended, each with its key and its fix."""
     return list(_advise(config))
 
 
@@ -128,9 +128,10 @@ def _advise_stream(stream: Stream, policy: LifecyclePolicy) -> Iterator[str]:
 
 
 def _advise_local(stream: Stream, path: str) -> Iterator[str]:
-    """What the table's units, a KB each, may bring to a suffix of a bucket, with the copies in local indexes.
+    """Warn if the table's write units (1 KB each) can bring more than 10 GB to a suffix of a bucket.
 
-    How many events a series has nobody states, nor what comes to an on-demand table without maxima: these are not judged.
+    The 10 GB include copies in local indexes. Streams partitioned by series, and on-demand tables without maxima, are
+    not judged: the configuration does not say how many events come to a series, or to such a table.
     """
     bucket, first, capacity = stream.key.bucket, stream.capacity.ladder[0], stream.capacity
     if stream.key.partition_by != "time" or bucket is None:

@@ -1,4 +1,4 @@
-"""The streams that rollups are: each rollup of the configuration becomes a stream with tables, an archive and a policy."""
+"""The streams of rollups: each rollup of the configuration becomes a stream with tables, an archive and a policy."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from tidetable.config.model import Capacity, KeyPolicy, PackPolicy, RollupPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 
-# A bucket is sealed after its last event may have come, and after a pause of the pipeline of so long.
+# A bucket is sealed after its last event may have come, and after a pause of the pipeline of up to this time.
 _SLACK = Duration(days=1)
 _HOUR, _DAY = Duration(hours=1), Duration(days=1)
 _PACK_BYTES = 65_536
-# Days of the months that follow each other in a year without 29 February.
+# The days of the months, from January on, in a year without 29 February.
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def derive_name(stream: str, rollup: RollupPolicy) -> str:
-    """The name of the stream that a rollup is, such as ``quakes-hours``."""
+    """Return the name of a rollup's stream, such as ``quakes-hours``."""
     return f"{stream}-{rollup.name}"
 
 
 def derive_streams(streams: Mapping[str, Stream]) -> dict[str, Stream]:
-    """The streams that the rollups of these streams are, by name. Where the names of two collide, the last is there."""
+    """Return the streams of all rollups of these streams, by name. Of two with one name, only the last is there."""
     derived = [derive_stream(stream, rollup) for stream in streams.values() for rollup in stream.rollup]
     return {stream.name: stream for stream in derived}
 
 
 def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
-    """The stream that a rollup is.
+    """Return the stream of a rollup.
 
-    It is partitioned by time, packed and on demand. Its tables are as those of the source where a rollup has no key for it.
+    It is partitioned by time, packed and on demand. Settings for which a rollup has no key are those of the source.
     """
     kind = rollup.kind
     bucket = _HOUR if rollup.every < _HOUR or kind is Kind.HOUR else _DAY
@@ -53,12 +53,12 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
 
 
 def derive_late(source: Stream) -> Duration:
-    """How late cells may be written: as late as an event of the source, and the time in which its bucket is sealed anew."""
+    """Return how late cells may be written: ``late`` of the source, plus the time until a bucket is sealed anew."""
     return Duration(seconds=int((source.late + _SLACK).total_seconds()))
 
 
 def count_periods_within(length: timedelta, kind: Kind) -> int:
-    """The fewest whole periods that take so long, whichever they are: 24 months are 730 days at the least. One at the least."""
+    """Return the fewest whole periods that always take this long, at least 1: any 24 months are at least 730 days."""
     if kind is not Kind.MONTH:
         return max(-(-length // LONGEST[kind]), 1)
     days = -(-length // timedelta(days=1))

@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config.model import KEYLESS
 
-# What a whole number counts, where a duration could be expected.
+# The meaning of a whole number, for keys for which a user may write a duration by mistake.
 _COUNTS = {
     "retention": "it counts whole periods, such as retention = 14",
     "premake": "it counts whole periods, such as premake = 2",
@@ -29,7 +29,7 @@ DecHook = Callable[[type, Any], Any]
 
 
 def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
-    """The problems of a value that should be of a kind of the model; ``path`` is its key. None if it is right."""
+    """Yield the problems of a value that should have the type ``kind`` of the model; ``path`` is the value's key."""
     groups = [member for member in _list_types(kind) if _is_group(member)]
     if groups and isinstance(value, Mapping):
         yield from _explain_group(value, groups[0], path, hook)
@@ -101,7 +101,7 @@ def _suggest_word(value: str, words: Collection[str]) -> str:
 
 def close_to(word: str, known: Collection[str]) -> str | None:
     """The known word that was probably meant."""
-    # Imported by those who mistyped only: functions load the configuration at every start.
+    # Imported only after a typing mistake: functions load the configuration at every start.
     from difflib import get_close_matches
 
     matches = get_close_matches(word, known, n=1, cutoff=0.7)

@@ -1,4 +1,4 @@
-"""What every table of the configuration is: frozen, with known keys alone."""
+"""The base of every table of the configuration: frozen, and without unknown keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ``tidetable.toml``: every problem at once, each naming its key and its fix."""
+"""Reading ``tidetable.toml``: all problems are reported at once, each with its key and its fix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
 def load(path: Path, *, checked: bool = False) -> Config:
     """Read and validate the configuration file; ConfigError lists everything that is wrong with it.
 
-    One that was ``checked`` before, as that of a deployment was when it was synthesised, is only read.
+    A file that was ``checked`` before is only read. For example, a deployment's file was checked at its synthesis.
     """
     try:
         # Editors on Windows may begin a file with a byte order mark.
@@ -88,9 +88,9 @@ def parse(text: str, *, checked: bool = False) -> Config:
 
 
 def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Config:
-    """The configuration with other keys of one stream; ConfigError lists everything that is wrong with it.
+    """Return the configuration with changed keys of one stream; ConfigError lists everything that is wrong with it.
 
-    A key takes the place of the stream's own key with all that is below it. A key that is false is removed.
+    A changed key replaces the stream's own key with all keys below it. A key with the value false is removed.
     """
     from tidetable.config.check import check
 
@@ -140,7 +140,7 @@ def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> 
 
 
 def read_duration(kind: type, value: Any) -> Any:
-    """Read a duration where the model has one."""
+    """Read a duration: msgspec calls this for each value whose type in the model it does not know."""
     if kind is not Duration:
         raise TypeError(f"no rule to read a {kind.__name__}")
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The configuration's types, one per table of tidetable.toml: a stream and the whole file here, their tables in other modules."""
+"""The configuration's types, one per table of tidetable.toml. This module has a stream and the whole file."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Stream(Group, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> ChangeStream:
-        """What the change streams of new tables show: copies need new and old images, a feed new images."""
+        """The images in the change streams of new tables: copies need new and old images, a feed needs new images."""
         if self.replicas and self.table.stream == "none":
             return "new-and-old-images"
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
@@ -132,13 +132,13 @@ class Config(Group, frozen=True, kw_only=True):
 
     @property
     def table_keys(self) -> list[str]:
-        """The KMS keys with which period tables may be encrypted, in order: those of streams now, and the former keys."""
+        """The KMS keys with which period tables may be encrypted, sorted: keys of streams now, and former keys."""
         present = {stream.table.encryption for stream in self.streams.values()} - {"aws-owned", "aws-managed"}
         return sorted(present | set(self.storage.former_keys))
 
     @property
     def storage_keys(self) -> list[str]:
-        """The KMS keys with which objects and messages may be encrypted, in order: the present one, and the former keys."""
+        """The KMS keys with which objects and messages may be encrypted, sorted: the present and the former keys."""
         return sorted({self.storage.encryption, *self.storage.former_keys} - {"service-managed"})
 
     @property
@@ -153,7 +153,7 @@ class Config(Group, frozen=True, kw_only=True):
 
     @property
     def keeps_catalog(self) -> bool:
-        """True if the catalog stays when the stack is destroyed: tables and archives are found by it."""
+        """True if the catalog stays when the stack is destroyed: without it nobody finds the tables and archives."""
         return self.keeps_tables or self.storage.removal == "keep"
 
     @property
@@ -167,7 +167,7 @@ class Config(Group, frozen=True, kw_only=True):
         return bool(self.replicas or self.storage.former_regions)
 
     def find_keeping(self, stream: str) -> Keeping:
-        """The rules for a stream's archives: the stream's own, and else those of ``[archive]``."""
+        """Return the rules for a stream's archives: its own rules, and those of ``[archive]`` where it has none."""
         policy = self.streams.get(stream)
         own = policy.archive if policy is not None else ArchivePolicy()
         names = ("expire_after", "storage_class", "storage_class_after")

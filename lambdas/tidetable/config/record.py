@@ -1,4 +1,4 @@
-"""A stream's policy as text, as the catalog keeps it for the time after the stream has left the configuration."""
+"""A stream's policy as text. The catalog keeps it for the time after the stream has left the configuration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tidetable.errors import ConfigError
 
 
 def render_policy(stream: Stream) -> str:
-    """The policy as JSON, every key written out: a default that changes later does not change what was recorded."""
+    """Return the policy as JSON with every key: a default that changes later does not change the recorded policy."""
     return msgspec.json.encode(stream, enc_hook=str).decode()
 
 
 def parse_policy(stream: str, text: str) -> Stream:
-    """The policy that ``render_policy`` wrote; ConfigError if this version of the code cannot read it."""
+    """Return the policy that ``render_policy`` wrote; ConfigError if this version of the code cannot read it."""
     try:
         decoded: Any = msgspec.json.decode(text, type=Stream, dec_hook=read_duration)
     except (msgspec.DecodeError, ValueError) as error:

@@ -15,12 +15,12 @@ LoggingRole = Literal["stage", "account"]
 class ApiPolicy(Group, frozen=True, kw_only=True):
     """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
 
-    ``auth`` is a way to prove who calls, or a list of ways. With two there are two addresses, as a route has one of them alone.
+    ``auth`` is a way to prove who calls, or a list of ways. With two ways the API has two addresses, as a route can
+    have only one way.
 
-    ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With ``snap_start`` the
-    functions that callers wait for start from a snapshot.
-    ``logging_role`` says who sets the role with which API Gateway writes logs, of which an account has one per Region: this
-    stage, or the account's owner.
+    ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With
+    ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role
+    with which API Gateway writes logs: this stage, or the account's owner. An account has one such role per Region.
     """
 
     auth: Auth | tuple[Auth, ...] = "api-key"
@@ -52,7 +52,7 @@ class ApiPolicy(Group, frozen=True, kw_only=True):
 class DoorsPolicy(Group, frozen=True, kw_only=True):
     """``[doors]``: the protocols of other programs that the API speaks besides its own.
 
-    ``otlp_metrics`` and ``otlp_logs`` are the streams of OTLP requests whose path names no stream.
+    ``otlp_metrics`` and ``otlp_logs`` are the streams that take OTLP requests whose path does not name a stream.
     """
 
     influx: bool = False
@@ -69,7 +69,7 @@ class DoorsPolicy(Group, frozen=True, kw_only=True):
 
 
 class Observability(Group, frozen=True, kw_only=True):
-    """``[observability]``: logs, traces, and whom alarms notify: e-mail addresses and ARNs of SNS topics."""
+    """``[observability]``: logs, traces, and the e-mail addresses and ARNs of SNS topics that alarms notify."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_retention_days: int = 30
@@ -88,12 +88,12 @@ class Observability(Group, frozen=True, kw_only=True):
 
 
 class LifecyclePolicy(Group, frozen=True, kw_only=True):
-    """``[lifecycle]``: what holds for every stream. ``delete_expired`` is the switch without which nothing is deleted.
+    """``[lifecycle]``: rules for all streams. No table is deleted unless ``delete_expired`` is true.
 
-    An archived table stays for ``delete_grace`` more, and one run deletes ``max_deletes`` tables at the most: a mistake in the
-    configuration is noticed before it has gone far. ``table_quota`` is how many tables the account may have in the Region. Each
-    table steps down by up to ``stagger`` later than the ladder says, and up so much earlier: many tables do not all change at
-    once.
+    An archived table stays for the time ``delete_grace``, and one run deletes at most ``max_deletes`` tables: so a
+    mistake in the configuration can be noticed before many tables are gone. ``table_quota`` is the number of tables
+    that the account may have in the Region. A table is lowered up to ``stagger`` later than the ladder says, and raised
+    up to ``stagger`` earlier, so that many tables do not change at once.
     """
 
     delete_expired: bool = False
@@ -105,12 +105,12 @@ class LifecyclePolicy(Group, frozen=True, kw_only=True):
 
 
 class StoragePolicy(Group, frozen=True, kw_only=True):
-    """``[storage]``: what is kept outside the period tables, in the bucket and the queues.
+    """``[storage]``: the data outside the period tables, in the bucket and the queues.
 
-    ``encryption`` is "service-managed" (free) or the ARN of a KMS key. ``former_keys`` are ARNs of keys that this or a stream's
-    ``encryption`` named before: tables, objects and messages keep the key that they were written with. ``former_regions`` are
-    Regions that a stream's ``replicas`` named before: tables keep their copies there. ``removal`` is what becomes of the archive
-    and the catalog when the stack is destroyed.
+    ``encryption`` is "service-managed" (free) or the ARN of a KMS key. ``former_keys`` are ARNs of keys that this or a
+    stream's ``encryption`` named before: tables, objects and messages keep the key that they were written with.
+    ``former_regions`` are Regions that a stream's ``replicas`` named before: tables keep their copies there.
+    ``removal`` says whether the archive and the catalog are kept or deleted when the stack is destroyed.
     """
 
     encryption: str = "service-managed"

@@ -1,4 +1,4 @@
-"""The tables of a stream, ``[streams.NAME.…]``, but for its capacity."""
+"""The tables of a stream, ``[streams.NAME.…]``, except for its capacity."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class KeyPolicy(Group, frozen=True, kw_only=True):
 class IndexPolicy(Group, frozen=True, kw_only=True):
     """``[[streams.NAME.index]]``: an index of period tables not yet created.
 
-    It is partitioned by a field of ``data``, by ``*`` for all events at once, or, with ``kind``, by a field for each kind of
-    events; ``sort_by`` is ``time``, a field that holds numbers, or a list of fields that hold texts, which are joined.
-    ``project`` is what it holds of an event: all, keys only, or some fields of ``data``. A ``replica`` has the table's own keys,
-    a ``local`` index the table's own partitions in another order.
+    ``partition_by`` is a field of ``data``, ``*`` for all events at once, or, with ``kind``, a field for each kind of
+    events. ``sort_by`` is ``time``, a field that holds numbers, or a list of fields that hold texts, which are joined.
+    ``project`` says what the index holds of an event: all, keys only, or some fields of ``data``. A ``replica`` has the
+    table's own keys. A ``local`` index has the table's own partitions in another order.
     """
 
     name: str
@@ -50,7 +50,7 @@ class IndexPolicy(Group, frozen=True, kw_only=True):
 
     @property
     def index(self) -> Index:
-        """The index as layouts have it."""
+        """The index in the form that layouts use."""
         kinds = tuple(self.partition_by.items()) if isinstance(self.partition_by, Mapping) else ()
         return Index(
             self.name,
@@ -67,17 +67,17 @@ class IndexPolicy(Group, frozen=True, kw_only=True):
 
 
 class TablePolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.table]``: what period tables not yet created have besides their key and capacity."""
+    """``[streams.NAME.table]``: the settings of period tables not yet created, besides key and capacity."""
 
     deletion_protection: bool = False
     point_in_time_recovery: bool = False
-    # "aws-owned" (free), "aws-managed", or the ARN of a key of one's own.
+    # "aws-owned" (free), "aws-managed", or the ARN of the user's own key.
     encryption: str = "aws-owned"
     stream: ChangeStream = "none"
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-# Columns of an archive's files that are the pipeline's own, in lower case, as Athena knows no other.
+# The columns that the pipeline itself adds to an archive's files. In lower case, as Athena knows no upper case.
 RESERVED_COLUMNS = frozenset(
     {
         "time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version",
@@ -86,10 +86,10 @@ RESERVED_COLUMNS = frozenset(
 
 
 class Keeping(Group, frozen=True, kw_only=True):
-    """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3's.
+    """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3.
 
-    They are put into ``storage_class`` after ``storage_class_after``. Only classes that are read at once can be chosen: a query
-    of an archived period must not wait for hours.
+    Archives move to ``storage_class`` after the time ``storage_class_after``. Only classes that can be read at once are
+    allowed: a query of an archived period must not wait for hours.
     """
 
     expire_after: Duration = Duration(0)
@@ -100,9 +100,10 @@ class Keeping(Group, frozen=True, kw_only=True):
 class ArchivePolicy(Group, frozen=True, kw_only=True):
     """``[streams.NAME.archive]``: how an expired table is exported, and what its files look like.
 
-    A provisioned table is switched to on-demand for its export; with ``read_units`` it is raised to so many instead.
-    ``read_share`` of the table's read units are used, by so many ``segments`` side by side. ``columns`` are fields of ``data``
-    with the type of their column. The others are the stream's own of ``[archive]``.
+    A provisioned table is switched to on-demand for its export; if ``read_units`` is set, it is raised to these units
+    instead. The export uses the share ``read_share`` of the table's read units, and reads the number of ``segments`` in
+    parallel. ``columns`` maps fields of ``data`` to the types of their columns. The other keys replace those of
+    ``[archive]`` for this stream.
     """
 
     read_share: float = 0.5
@@ -115,10 +116,10 @@ class ArchivePolicy(Group, frozen=True, kw_only=True):
 
 
 class LargePolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.large]``: what becomes of large events.
+    """``[streams.NAME.large]``: how large events are stored.
 
-    Above ``compress_above`` bytes an event's ``data`` is compressed if that saves write units. What is too large for an item
-    all the same goes ``beyond``: it is refused, or kept in chunks beside the table, or in S3.
+    Above ``compress_above`` bytes an event's ``data`` is compressed if that saves write units. ``beyond`` says what
+    happens to an event that is still too large for an item: it is refused, kept in chunks beside the table, or in S3.
     """
 
     compress_above: int | None = None
@@ -128,7 +129,7 @@ class LargePolicy(Group, frozen=True, kw_only=True):
 class PackPolicy(Group, frozen=True, kw_only=True):
     """``[streams.NAME.pack]``: many events in one item, in period tables not yet created.
 
-    The events of a pack are less than ``span`` apart, and take ``max_bytes`` at the most, compressed.
+    The events of a pack are less than ``span`` apart, and take at most ``max_bytes`` when compressed.
     """
 
     span: Duration
@@ -136,15 +137,16 @@ class PackPolicy(Group, frozen=True, kw_only=True):
 
     @property
     def packing(self) -> Packing:
-        """The packs as layouts have them."""
+        """The settings of packs in the form that layouts use."""
         return Packing(int(self.span.total_seconds()), self.max_bytes)
 
 
 class FeedPolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.feed]``: where the changes of a stream's events go, and which.
+    """``[streams.NAME.feed]``: which changes of a stream's events are delivered, and to which targets.
 
-    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has up to ``batch``
-    records and is waited for up to ``window``. What a target did not take for ``max_age`` becomes a dead letter.
+    ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has at most
+    ``batch`` records; Lambda waits at most ``window`` for a batch. A record that a target did not take for ``max_age``
+    becomes a dead letter.
     """
 
     targets: tuple[str, ...]
@@ -158,9 +160,9 @@ class FeedPolicy(Group, frozen=True, kw_only=True):
 class RollupPolicy(Group, frozen=True, kw_only=True):
     """``[[streams.NAME.rollup]]``: aggregates of a stream, stored as the stream NAME-``name`` (``tidetable.config.derive``).
 
-    Each bucket of ``every`` has, for each group of ``by`` (``series`` and fields of ``data``), the ``stats`` of the numbers of
-    ``fields``. The tables of ``period`` are kept for ``retention`` after their period's end. A bucket with more than
-    ``max_groups`` groups is not sealed.
+    ``every`` is the length of a bucket. ``by`` (``series`` and fields of ``data``) divides a bucket's events into
+    groups. Each group has the statistics ``stats`` of the numbers in ``fields``. A table holds one ``period``, and is
+    kept for ``retention`` after the period's end. A bucket with more than ``max_groups`` groups is not sealed.
     """
 
     name: str
@@ -189,23 +191,23 @@ class InfluxPolicy(Group, frozen=True, kw_only=True):
 
 
 class OtlpPolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.otlp]``: the attributes in the series of a metric or a log record.
+    """``[streams.NAME.otlp]``: the attributes that form the series of a metric or a log record.
 
-    Without any, the series of a metric has all attributes of its resource and its point, that of a log record all of its
-    resource. Names that begin with "telemetry." are left out.
+    If no attributes are named, a metric's series has all attributes of its resource and its point, and a log record's
+    series has all attributes of its resource. Names that begin with "telemetry." are left out.
     """
 
     series: tuple[str, ...] = ()
 
 
 class CloudEventsPolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.cloudevents]``: which attribute of a CloudEvent is its series; source, if it has no subject."""
+    """``[streams.NAME.cloudevents]``: the attribute of a CloudEvent that is its series; source if it has no subject."""
 
     series: Literal["subject", "source", "type"] = "subject"
 
 
 class FirehosePolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.firehose]``: the fields of a record, by their paths, that are its series, its time and its id."""
+    """``[streams.NAME.firehose]``: the paths of the fields in a record that hold its series, its time and its id."""
 
     series: str = "series"
     time: str = "time"

@@ -1,4 +1,4 @@
-"""Keys of callers: their text, what is kept of them, and the decision about a request."""
+"""Keys of callers: their text, the catalog's records of them, and the decision about a request."""
 
 from tidetable.credentials.decide import Call, Decision, decide
 from tidetable.credentials.ports import Keys

@@ -16,7 +16,7 @@ from tidetable.credentials.text import read_id
 
 
 class Call(msgspec.Struct, frozen=True):
-    """What the gateway says about a request before it is let through; ``stream`` is None if the route's path has none."""
+    """The gateway's facts about a request before it is let through; ``stream`` is None if its path names no stream."""
 
     method: str
     resource: str
@@ -29,7 +29,8 @@ class Call(msgspec.Struct, frozen=True):
 class Decision:
     """Whether a request is let through. ``refusal`` is for the access log: the caller learns only that it is refused.
 
-    ``record`` is the key whose right text was presented, also that of a refused request. ``text`` is that text.
+    ``record`` is the key whose right text was presented, even if the request is refused. ``text`` is the presented
+    text. ``former`` says that the text was right before, but that the key expired, or was rotated.
     """
 
     refusal: str = ""
@@ -47,14 +48,14 @@ class Decision:
         return "" if self.record is None else self.record.meter or self.text
 
     def context(self) -> dict[str, str]:
-        """What the functions and the access log learn; every value is a text."""
+        """The facts for the functions and the access log; every value is a text."""
         record = self.record
         shown = {} if record is None else record.access.context() | {"key_id": record.id, "key_name": record.name}
         return shown | ({"refusal": self.refusal} if self.refusal else {})
 
 
 def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
-    """Decide on a request at an instant; raises what the ring raises."""
+    """Decide on a request at an instant. Errors of the ring are passed on."""
     presented = read_presented(call.headers, call.parameters, call.resource)
     if presented.problem:
         return Decision(presented.problem)
@@ -75,7 +76,7 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
 
 
 def _refuse(call: Call, access: Access) -> str:
-    """Why a key may not call a route; empty if it may. A series prefix is the functions' business, who know the series."""
+    """Return why a key may not call a route; empty if it may. The functions check series, as only they know them."""
     scopes = find_scopes(call.method, call.resource, access)
     if access.can.isdisjoint(scopes):
         return f"needs {' or '.join(sorted(scopes))}"

@@ -17,9 +17,9 @@ FIRST_NAME = "first"
 def admit_first(
     keys: Keys, gateway_key: str, read_value: Callable[[str], str], draw_salt: Callable[[], bytes], now: datetime
 ) -> str:
-    """Let API Gateway's key of this id call every route; answers the id of the key.
+    """Let API Gateway's key of this id call every route; return the id of the added key.
 
-    Doing so again changes nothing: a key that was rotated or revoked meanwhile stays so.
+    A second call changes nothing: a key that was rotated or revoked meanwhile stays rotated or revoked.
     """
     text = read_value(gateway_key)
     id = read_id(text)
@@ -31,6 +31,6 @@ def admit_first(
 
 
 def dismiss_first(keys: Keys, gateway_key: str) -> list[str]:
-    """Forget the keys that were admitted from API Gateway's key of this id; answers their ids. A revoked key stays known."""
+    """Forget the keys that were admitted from API Gateway's key of this id, except revoked keys; return their ids."""
     ids = [record.id for record in keys.all() if record.origin == gateway_key]
     return [id for id in ids if keys.forget(id)]

@@ -1,4 +1,4 @@
-"""Where keys are kept."""
+"""The store of keys."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from tidetable.credentials.records import KeyRecord
 
 
 class Keys(Protocol):
-    """The keys of a stage. What reads is strongly consistent; what writes answers False if its condition does not hold."""
+    """The keys of a stage. Reads are strongly consistent. A write returns False if its condition does not hold."""
 
     def all(self) -> Sequence[KeyRecord]:
-        """Every key, revoked ones too, by their ids in order."""
+        """All keys, revoked keys too, in the order of their ids."""
         ...
 
     def find(self, id: str) -> KeyRecord | None:
-        """The key of an id."""
+        """The key of an id; None if there is no such key."""
         ...
 
     def add(self, record: KeyRecord) -> bool:
-        """Add a key; False if there is one of this id."""
+        """Add a key; False if a key with this id exists."""
         ...
 
     def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
-        """Replace a key by itself with another secret; False if it was rotated or revoked since ``before`` was read."""
+        """Give a key another secret; False if the key was rotated or revoked since ``before`` was read."""
         ...
 
     def revoke(self, id: str, now: datetime) -> bool:
-        """Mark a key as revoked; False if there is none."""
+        """Mark a key as revoked; False if there is no such key."""
         ...
 
     def forget(self, id: str) -> bool:

@@ -16,7 +16,7 @@ INFLUX_WRITE = "/write"
 
 
 class Presented(NamedTuple):
-    """The text of the key of a request, or why there is none."""
+    """The text of a request's key, or the reason why the request has no usable key."""
 
     text: str = ""
     problem: Literal["", "no key", "two keys"] = ""
@@ -25,7 +25,7 @@ class Presented(NamedTuple):
 def read_presented(
     headers: Mapping[str, Sequence[str]], parameters: Mapping[str, Sequence[str]], resource: str
 ) -> Presented:
-    """The one key of a request. The same key may be in several places; two different keys are refused.
+    """Return the only key of a request. The same key may be in several places; two different keys are refused.
 
     If two keys were accepted, a hidden order would decide which of them counts, and which of them is in the log.
     """
@@ -60,7 +60,7 @@ def _read_authorization(values: Iterable[str]) -> Iterator[str]:
 
 
 def _read_password(encoded: str) -> str:
-    """The password of Basic credentials, or the user's name if the password is empty; empty if they cannot be read."""
+    """Return the password of Basic credentials, or the user's name if it is empty; empty if they cannot be read."""
     try:
         user, _, password = b64decode(encoded, validate=True).decode().partition(":")
     except ValueError:

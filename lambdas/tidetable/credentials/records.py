@@ -1,4 +1,4 @@
-"""What the catalog keeps of a key: its rights, and salted hashes of its text."""
+"""The catalog's record of a key: its rights, and salted hashes of its text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Former = Literal["expired", "revoked", "rotated"]
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A salted hash of a key's text, which is accepted before ``until`` (None: as long as the key)."""
+    """A salted hash of a key's text. The text is accepted before ``until`` (None: as long as the key is accepted)."""
 
     salt: bytes
     hash: bytes
@@ -25,15 +25,15 @@ class Secret(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str, salt: bytes) -> Secret:
-        """What is kept of a text; the salt is random."""
+        """Return the secret of a text; the salt must be random."""
         return cls(salt, hash_text(text, salt))
 
     def matches(self, text: str) -> bool:
-        """True if it is of this text, found out in a time that does not depend on the text."""
+        """True if this is the hash of the text. The comparison takes the same time for every text."""
         return compare_digest(self.hash, hash_text(text, self.salt))
 
 
-# No text matches it: a key that does not exist takes as long to refuse as one whose secret is wrong.
+# No text matches this secret. With it, refusing an unknown key takes as long as refusing a wrong secret.
 _NOBODY = Secret(b"\0" * SALT_BYTES, b"\0" * 32)
 
 
@@ -41,11 +41,12 @@ _NOBODY = Secret(b"\0" * SALT_BYTES, b"\0" * 32)
 class KeyRecord:
     """A key.
 
-    ``access`` says what it may do, ``secrets`` what is kept of its text, the newest first. It is refused from ``expires`` on,
-    and once it is ``revoked``. ``meter`` is the value of the API Gateway key by which the gateway counts and throttles it; an
-    empty one is the text of the key itself. ``gateway_key`` and ``plan`` are the ids of that key and its usage plan, if the
-    command line made them. ``origin`` is the id of API Gateway's key that the text was taken from, if it was. ``rate`` (requests
-    per second) and ``burst`` are the key's own, None if they are the stage's.
+    ``access`` says what the key may do. ``secrets`` are the hashes of its texts, the newest first. The key is refused
+    from ``expires`` on, and after it was ``revoked``. ``meter`` is the value of the API Gateway key by which the
+    gateway counts and throttles the requests; if it is empty, the value is the text of the key itself. ``gateway_key``
+    and ``plan`` are the ids of that API Gateway key and its usage plan, if the command line made them. ``origin`` is
+    the id of API Gateway's key from which the text was taken, if any. ``rate`` (requests per second) and ``burst`` are
+    the key's own limits; None if the stage's limits hold.
     """
 
     id: str
@@ -64,7 +65,7 @@ class KeyRecord:
     burst: int | None = None
 
     def find_refusal(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
-        """Why a text is refused; None if it is accepted. Every hash is compared, whatever the first one says."""
+        """Return why a text is refused; None if it is accepted. All hashes are compared, even after one has matched."""
         matching = [secret for secret in self.secrets if secret.matches(text)]
         if not matching:
             return "wrong secret"
@@ -77,7 +78,7 @@ class KeyRecord:
         return None
 
     def rotate(self, secret: Secret, now: datetime, overlap: timedelta) -> KeyRecord:
-        """The key with a new secret; the secrets of before are accepted for ``overlap`` more, at the most."""
+        """Return the key with a new secret. The earlier secrets are accepted for at most ``overlap`` from now."""
         end = now + overlap
         former = tuple(
             msgspec.structs.replace(old, until=end if old.until is None else min(old.until, end))
@@ -97,5 +98,5 @@ class KeyRecord:
 
 
 def refuse_unknown(text: str) -> None:
-    """Take the time that a wrong secret takes."""
+    """Spend the time that the check of a wrong secret takes."""
     _NOBODY.matches(text)

@@ -9,18 +9,18 @@ from tidetable.access import SCOPES, Access
 from tidetable.keys import MAX_NAME_BYTES
 from tidetable.names import STREAM
 
-# It stands in the access log and in names of API Gateway.
+# The form of a key's name, which stands in the access log and in names of API Gateway.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
-# The context of an authorizer is passed on with each request.
+# The most streams of a key: they are part of the authorizer's context, which is passed on with each request.
 MOST_STREAMS = 50
-# The series of the cells of rollups that do not group by series.
+# The series of all cells in a rollup that does not group by series.
 _EVERY_SERIES = "*"
 
 
 def check_rights(
     name: str, streams: Sequence[str] | None, can: Sequence[str], series_prefix: str
 ) -> tuple[Access, list[str]]:
-    """The rights of a key without its id, and what is wrong with them, one line each."""
+    """Return the rights of a key, without its id, and their problems, one line per problem."""
     problems = []
     if not _NAME.fullmatch(name):
         problems.append(f"--name {name[:64]!r}: use 1 to 63 letters, digits, dots, hyphens and underscores")

@@ -1,4 +1,4 @@
-"""The keys that a process knows, each for a short time."""
+"""The keys that a process remembers, each for a short time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from tidetable.credentials.records import KeyRecord
 
-# So long a revoked key may still be accepted by a process that read it just before.
+# The time for which a key is remembered: a process that read a key just before its revocation accepts it for this time.
 LIFE = timedelta(seconds=60)
-# So long an id without a key is not looked up again. A key that is made after its id was refused waits so long.
+# The time for which an id without a key is not looked up again. A key with such an id that is made meanwhile waits.
 UNKNOWN_LIFE = timedelta(seconds=10)
-# Ids of each kind: a key takes about a kilobyte.
+# The most known ids, and the most unknown ids, that are remembered: a key takes about a kilobyte.
 MOST = 5_000
 
 _Kept = TypeVar("_Kept")
@@ -22,8 +22,8 @@ _Kept = TypeVar("_Kept")
 class KeyRing:
     """Keys by their id, read from the catalog when they are needed.
 
-    ``read`` must be strongly consistent: then a key that was revoked more than ``LIFE`` ago is never found here as it was
-    before. Unknown ids are kept apart, so that a flood of invented ids cannot push out the keys that are in use.
+    ``read`` must be strongly consistent: then a key that was revoked more than ``LIFE`` ago is always found as revoked.
+    Unknown ids are kept apart, so that a flood of invented ids cannot push out the keys that are in use.
     """
 
     def __init__(self, read: Callable[[str], KeyRecord | None]) -> None:
@@ -33,14 +33,14 @@ class KeyRing:
         self._lock = Lock()
 
     def find(self, id: str, now: datetime) -> KeyRecord | None:
-        """The key of an id; None if there is none. Errors of ``read`` pass: a key that cannot be read is not accepted."""
+        """Return the key of an id, or None. Errors of ``read`` are raised: an unreadable key is not accepted."""
         known = self._known.get(id)
         if known is not None and _is_fresh(known[0], now, LIFE):
             return known[1]
         unknown = self._unknown.get(id)
         if unknown is not None and _is_fresh(unknown[0], now, UNKNOWN_LIFE):
             return None
-        # ``now`` is before the reading begins: what is read is at least as young.
+        # ``now`` is an instant before the read, so the record is never older than its entry says.
         record = self._read(id)
         with self._lock:
             self._known.pop(id, None)
@@ -53,7 +53,7 @@ class KeyRing:
 
 
 def _is_fresh(since: datetime, now: datetime, life: timedelta) -> bool:
-    # A clock that was set back says nothing about an entry's age.
+    # If the clock was set back, an entry may seem younger than 0 s: it is not fresh then.
     return timedelta(0) <= now - since < life
 
 

@@ -1,4 +1,5 @@
-"""Dialects: protocols that other programs speak, turned into events and answered in their own words.
+"""Dialects: protocols of other programs. A request becomes events, and its answer has the protocol's own form.
 
-Each dialect reads a body into a ``Reading``, the one use case of ingest takes its events, and the dialect renders the outcome.
+A dialect reads a body into a ``Reading``. The use case of ingest, which is the same for all dialects, stores the
+events. Then the dialect renders the outcome.
 """

@@ -26,7 +26,7 @@ _STRUCTURED, _BATCH = "application/cloudevents+json", "application/cloudevents-b
 _PREFIX = "ce-"
 _REQUIRED = ("id", "source", "specversion", "type")
 _PAYLOAD = frozenset({"data", "data_base64"})
-# The event has these in places of its own.
+# An event has its own places for these attributes, so the field ``ce`` leaves them out.
 _OWN = frozenset({"id", "time", "specversion"}) | _PAYLOAD
 _ESCAPED = re.compile(r"\\(.)")
 ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
@@ -35,9 +35,9 @@ ATTRIBUTES, VALUE, OBJECT = "ce", "value", "object"
 def read_events(
     body: bytes, content_type: str, headers: Mapping[str, str], *, policy: CloudEventsPolicy, most: int
 ) -> Reading:
-    """The events of a request; the places are their indexes. ``headers`` have names in lower case.
+    """Return the events of a request; their places are their indexes. ``headers`` have names in lower case.
 
-    ProblemError if the request has none, or more than ``most``.
+    ProblemError if the request is not in a mode of CloudEvents, or has more than ``most`` events.
     """
     kind = content_type.partition(";")[0].strip().lower()
     reading = Reading()
@@ -66,7 +66,7 @@ def read_events(
 
 
 def consent(headers: Mapping[str, str], rate: float) -> Mapping[str, str]:
-    """The headers that answer a webhook's handshake: deliveries need a key, so any origin that has one may send."""
+    """Return the headers that answer a webhook's handshake. Any origin may send, as each delivery needs a key."""
     origin = headers.get("webhook-request-origin")
     if not origin:
         return {}
@@ -81,7 +81,7 @@ def _decode(body: bytes) -> Any:
 
 
 def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str, str]) -> JsonObject:
-    """The attributes in the headers and the data in the body, as the structured mode has them."""
+    """Return the attributes from the headers and the data from the body, in the form of the structured mode."""
     event: JsonObject = {
         name.removeprefix(_PREFIX): _decode_header(value) for name, value in headers.items() if name.startswith(_PREFIX)
     }
@@ -104,14 +104,14 @@ def _read_binary(body: bytes, kind: str, content_type: str, headers: Mapping[str
 
 
 def _decode_header(value: str) -> str:
-    """The value of an attribute in a header: percent-encoded and, by senders of earlier versions, in quotes (RFC 7230, 3.2.6)."""
+    """Decode an attribute in a header: percent-encoded and, in earlier versions, also quoted (RFC 7230, 3.2.6)."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _ESCAPED.sub(r"\1", value[1:-1])
     return unquote(value)
 
 
 def _try_json(body: bytes) -> Any:
-    """The value of a body without a type, which usually is JSON; None if it is not."""
+    """Return the JSON value of a body whose type is not given; None if the body is not JSON."""
     try:
         return decode_json(body)
     except ValueError:
@@ -141,7 +141,7 @@ def _read_event(event: Any, policy: CloudEventsPolicy) -> Sent | Unreadable:
 
 
 def _make_id(source: str, id: str) -> str:
-    """Both in one text. A source is a URI reference, which has no space, so no two pairs have one text."""
+    """Join source and id to one text. A source is a URI reference, without spaces, so each pair has its own text."""
     text = f"{source} {id}"
     if " " in source or len(escape(text).encode()) > MAX_NAME_BYTES:
         return sha256(f"{len(source)} {text}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What all dialects have in common: a request, an answer, and the steps from the one to the other."""
+"""The common part of all dialects: a request, an answer, and the steps from the request to the answer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tidetable.ingest.writing import Remaining
 from tidetable.problems import Problem, refuse
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
-# The head of a zlib stream. A gateway that has decompressed a body may have left the header that named its encoding.
+# The first bytes of a zlib stream. A gateway may decompress a body, but leave the header that names its encoding.
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: the path of its route, the stream in it (empty if it names none), headers by names in lower case, the query.
+    """A request: its route's path, the stream in it (empty if it names none), headers (names in lower case), the query.
 
-    ``body`` is what was sent, and ``now`` the time of its arrival.
+    ``body`` is the body as it was sent, and ``now`` the time of its arrival.
     """
 
     route: str
@@ -87,14 +87,14 @@ class Intake:
 
 
 class Door(Protocol):
-    """A dialect: which stream a request is for, its events, and the answers."""
+    """A dialect: it finds a request's stream, reads its events, and makes the answers."""
 
     def stream(self, request: Request, /) -> str:
         """The stream's name; ProblemError if the request names none."""
         ...
 
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
-        """The candidates in a body after decompression; ProblemError for a body that is refused whole."""
+        """The candidates in a body after decompression; ProblemError if the whole body is refused."""
         ...
 
     def answer(self, intake: Intake, /) -> Answer:
@@ -102,12 +102,12 @@ class Door(Protocol):
         ...
 
     def refuse(self, request: Request, problem: Problem, /) -> Answer:
-        """The answer to a request that is refused whole, or failed."""
+        """The answer to a request that failed, or that is refused as a whole."""
         ...
 
 
 def take(door: Door, request: Request, access: Access, ports: Ingest, remaining: Remaining) -> tuple[Answer, Outcome]:
-    """Make a request's events durable; ProblemError if it is refused whole, with nothing acknowledged."""
+    """Make a request's events durable; ProblemError if the whole request is refused, and no event is acknowledged."""
     name = door.stream(request)
     access.require(name, "write")
     access.require_known(name, ports.config.streams)
@@ -129,7 +129,7 @@ def take(door: Door, request: Request, access: Access, ports: Ingest, remaining:
 
 
 def _inflate_zlib(body: bytes, max_body: int) -> bytes:
-    """The body after decompression, or one byte more than ``max_body`` of it, which the caller refuses."""
+    """Return the decompressed body; if it is too large, only ``max_body`` + 1 bytes, which the caller refuses."""
     stream = zlib.decompressobj()
     try:
         plain = stream.decompress(body, max_body + 1)

@@ -1,8 +1,8 @@
 """Requests of Amazon Data Firehose to an HTTP endpoint: records of JSON as events.
 
-Source: "Understand HTTP endpoint delivery request and response specifications" in Firehose's developer guide. After an answer
-that is not 200 the whole request comes again, and is kept in the delivery stream's bucket in the end. Only 413 is final, and
-nothing of the request is kept.
+Source: "Understand HTTP endpoint delivery request and response specifications" in Firehose's developer guide. After an
+error Firehose sends the whole request again, and in the end keeps it in the delivery stream's bucket. Only the answer
+413 is final: Firehose does not send the request again, and keeps nothing of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Delivery(msgspec.Struct, rename="camel"):
-    """A request: its id, which is the same at each attempt, its time in epoch milliseconds, and its records in base64."""
+    """A request: its id (the same in each attempt), its time in epoch milliseconds, and its records in base64."""
 
     request_id: str = ""
     timestamp: int = 0
@@ -39,7 +39,7 @@ class Delivery(msgspec.Struct, rename="camel"):
 
 
 def decode_delivery(body: bytes) -> Delivery:
-    """The request; ProblemError if the body is not a request of Firehose."""
+    """Decode a request; ProblemError if the body is not a request of Firehose."""
     try:
         return _DELIVERY.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -47,7 +47,7 @@ def decode_delivery(body: bytes) -> Delivery:
 
 
 def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Reading:
-    """The events of the records; the places are numbers of records, from 0. A record may hold several lines of JSON.
+    """Return the events of the records; their places are the records' numbers, from 0. A record may hold lines of JSON.
 
     ProblemError for more than ``most`` events.
     """
@@ -61,7 +61,7 @@ def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Re
 
 
 def describe(refusals: Sequence[Any], accepted: int) -> str:
-    """The message for a request some of whose records are refused."""
+    """Return the message for a request with refused records."""
     listed = "; ".join(f"record {refusal.place}: {refusal.detail}" for refusal in refusals[:_LISTED])
     more = f"; and {len(refusals) - _LISTED} more" if len(refusals) > _LISTED else ""
     return f"{len(refusals)} events are refused, {accepted} are stored: {listed}{more}"
@@ -108,7 +108,7 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
 
 
 def _as_name(value: Any) -> str | None:
-    """A text or a whole number as a name; None for anything else."""
+    """Return a text or a whole number as a name; None for any other value."""
     if type(value) is int:
         return str(value) if abs(value) < _BEYOND else None
     return value if isinstance(value, str) and value else None

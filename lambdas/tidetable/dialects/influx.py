@@ -1,7 +1,8 @@
 """InfluxDB's line protocol as events: a point is a measurement with its tags and a time; its fields are its data.
 
-Source of the format: docs.influxdata.com, "Line protocol reference". In InfluxDB a write of other fields to a point adds them. So
-the names of the fields are part of an event's id, and lines of one point in one request become one event.
+Source of the format: docs.influxdata.com, "Line protocol reference". In InfluxDB, a write of other fields to an
+existing point adds these fields to the point. So the names of the fields are part of an event's id, and lines of one
+point in one request become one event.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# A line without its end as measurement, tags, fields and time; None for a comment. ValueError says what is wrong.
+# Parses a line (without its end) to measurement, tags, fields and time; None for a comment. ValueError gives a reason.
 ParseLine = Callable[[str], "Mapping[str, Any] | None"]
 
 NANOS: Mapping[str, int] = {
@@ -28,7 +29,7 @@ NANOS: Mapping[str, int] = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# InfluxDB 3: a time below each of these is of that many nanoseconds.
+# As InfluxDB 3 guesses a unit: (bound, unit). A time below the bound has this unit, in nanoseconds.
 _AUTO = ((5_000_000_000, 10**9), (5_000_000_000_000, 10**6), (5_000_000_000_000_000, 10**3))
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -44,7 +45,7 @@ class _Point:
 
 
 def read_precision(name: str) -> int | None:
-    """The nanoseconds of a precision's unit, None for ``auto``; ProblemError for a name that InfluxDB does not have."""
+    """Return a precision's unit in nanoseconds, None for ``auto``; ProblemError for a name unknown to InfluxDB."""
     if name == "auto":
         return None
     if name not in NANOS:
@@ -55,10 +56,10 @@ def read_precision(name: str) -> int | None:
 def read_lines(
     text: bytes, parse_line: ParseLine, *, unit: int | None, policy: InfluxPolicy, now: int, most: int
 ) -> Reading:
-    """The points of a body, in the order of their first lines; the places are line numbers, from 1.
+    """Return the points of a body, in the order of their first lines; their places are line numbers, from 1.
 
-    ``unit`` are the nanoseconds of a time's unit, None to guess it by its size; ``now`` in nanoseconds is the time of lines that
-    have none. ProblemError for more than ``most`` lines.
+    ``unit`` is the unit of times in nanoseconds; None means: guess it by the size of each time. ``now`` (in
+    nanoseconds) is the time of lines without a time. ProblemError for more than ``most`` lines.
     """
     points: dict[tuple[_Identity, int], _Point] = {}
     points_and_problems: list[_Point | tuple[int, str]] = []
@@ -88,7 +89,7 @@ def read_lines(
 
 
 def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, str]:
-    """The beginnings of these lines, at most ``longest`` characters each, to quote in an answer."""
+    """Return the beginnings of these lines, at most ``longest`` characters of each, to quote them in an answer."""
     chosen, lines = set(numbers), text.split(b"\n") if numbers else []
     return {
         number: line.decode(errors="replace").rstrip("\r")[:longest]
@@ -115,7 +116,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         else:
             data[name] = value
     for name, value in pairs:
-        # A field may have the name of a tag, and so may the text of a number that DynamoDB cannot hold.
+        # A tag's name may be in use: by a field, or by the text of a number that DynamoDB cannot hold.
         while name in data:
             name += "_tag"
         data[name] = value
@@ -128,10 +129,11 @@ def _guess_unit(stamp: int) -> int:
 
 
 def _parse_all(text: bytes, parse_line: ParseLine) -> Iterator[tuple[int, Mapping[str, Any] | str]]:
-    """Each line with its number, parsed, or with the reason why it cannot be; blank lines and comments are left out.
+    """Yield each line's number with the parsed line, or with the reason why it cannot be parsed.
 
-    A text in quotes may hold ends of lines. So a line that fails, and has an odd number of quotes, is tried together with the
-    lines up to the next line of that kind. Each line is tried twice at the most, so a body of quotes costs no more than another.
+    Blank lines and comments are left out. A quoted text may contain line ends. So if a line fails and has an odd number
+    of quotes, it is parsed again together with all lines up to the next line with an odd number. No line is parsed more
+    than twice, so that a body full of quotes costs no more than any other body.
     """
     lines = text.split(b"\n")
     odd = [index for index, line in enumerate(lines) if b'"' in line and _count_quotes(line) % 2]
@@ -154,7 +156,7 @@ def _parse_all(text: bytes, parse_line: ParseLine) -> Iterator[tuple[int, Mappin
 
 
 def _count_quotes(line: bytes) -> int:
-    """Quotes of a line that no backslash escapes."""
+    """Count the quotes of a line that are not escaped by a backslash."""
     return line.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
 
 

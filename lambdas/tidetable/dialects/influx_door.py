@@ -1,4 +1,4 @@
-"""The writing routes of InfluxDB 1, 2 and 3: where each names its stream, and how each answers.
+"""The writing routes of InfluxDB 1, 2 and 3: where each route names its stream, and how it answers.
 
 Sources: docs.influxdata.com, the API references of v2 (`/api/v2/write`), v3 (`/api/v3/write_lp`) and v1 (`/write`).
 """
@@ -17,7 +17,7 @@ from tidetable.problems import Problem, refuse
 from tidetable.times import to_micros
 
 WRITE_1, WRITE_2, WRITE_3 = "/write", "/api/v2/write", "/api/v3/write_lp"
-# InfluxDB 3 lists so many lines of a partial write.
+# The most lines of a partial write that are listed, as in InfluxDB 3.
 LISTED = 100
 _LONGEST_LINE = 1000
 _STREAM_PARAMETER = {WRITE_1: "db", WRITE_2: "bucket", WRITE_3: "db"}
@@ -33,7 +33,7 @@ _CODES_2 = {
     500: "internal error",
     503: "unavailable",
 }
-# So many reasons are in a message.
+# The most reasons in a message.
 _NAMED = 3
 HEALTH: Mapping[str, Any] = {
     "name": "influxdb",
@@ -46,7 +46,7 @@ HEALTH: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class InfluxDoor:
-    """The three routes; ``parse_line`` reads a line."""
+    """The three writing routes; ``parse_line`` parses a line."""
 
     parse_line: ParseLine
 
@@ -66,7 +66,7 @@ class InfluxDoor:
         return reading
 
     def answer(self, intake: Intake) -> Answer:
-        """204, or the lines that are refused; the others are stored by then, unless the request was strict."""
+        """Return 204, or an error with the refused lines. All other lines are stored, unless the request was strict."""
         request, refusals = intake.request, intake.refusals
         if not refusals:
             return Answer(204)

@@ -46,7 +46,7 @@ class CloudEventsDoor:
 
 @dataclass(frozen=True, slots=True)
 class FirehoseDoor:
-    """Firehose wants its request's id and a time in each answer."""
+    """The answers to Firehose: it wants its request's id and a time in each answer."""
 
     def stream(self, request: Request) -> str:
         return request.stream
@@ -62,7 +62,7 @@ class FirehoseDoor:
         return self._answer(intake.request, 200)
 
     def refuse(self, request: Request, problem: Problem) -> Answer:
-        # After 413 Firehose keeps the records nowhere; after anything else in the delivery stream's bucket.
+        # After 413 Firehose loses the records; after any other error it keeps them in the delivery stream's bucket.
         status = 400 if problem.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else problem.status
         return self._answer(request, status, problem.detail)
 

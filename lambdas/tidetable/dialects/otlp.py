@@ -1,4 +1,7 @@
-"""OTLP's metrics and logs as events: a data point or a log record each. Every attribute that may tell two apart is in the id."""
+"""OTLP's metrics and logs as events: one event per data point or log record.
+
+Every attribute in which two points or two records may differ is part of an event's id.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,13 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# What identifies the SDK and no source: an update of the SDK must not begin new series.
+# Attributes that begin so identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a request may hold: ``most`` points, and ``max_body`` bytes, which bounds what shared attributes may grow to."""
+    """How much a request may hold: ``most`` points, and ``max_body`` bytes, which also limits shared attributes."""
 
     most: int
     max_body: int
@@ -50,14 +53,14 @@ class Bounds:
 
 @dataclass(slots=True)
 class _Budget:
-    """What is left of the bounds while a request is read. A resource is sent once, and is part of each of its events."""
+    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
 
     bounds: Bounds
     points: int = 0
     shared: int = 0
 
     def spend(self, size: int) -> None:
-        """Count an event with so many bytes of what it shares; ProblemError if there are too many of either."""
+        """Count an event and the bytes that it shares with others; ProblemError if a request has too many of them."""
         self.points += 1
         self.shared += size
         if self.points > self.bounds.most:
@@ -103,13 +106,13 @@ class _Source:
 
 
 def decode_metrics(body: bytes) -> types.MetricsRequest:
-    """A request for metrics in JSON; ProblemError if it is not."""
+    """Decode a request for metrics in JSON; ProblemError if the body is not such a request."""
     request: types.MetricsRequest = _decode(types.MetricsRequest, _METRICS, body)
     return request
 
 
 def decode_logs(body: bytes) -> types.LogsRequest:
-    """A request for logs in JSON; ProblemError if it is not."""
+    """Decode a request for logs in JSON; ProblemError if the body is not such a request."""
     request: types.LogsRequest = _decode(types.LogsRequest, _LOGS, body)
     return request
 
@@ -129,7 +132,7 @@ def _decode(kind: type[Any], decoder: msgspec.json.Decoder[Any], body: bytes) ->
 
 
 def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """The data points of a request in its order; the places are their numbers, from 0. ProblemError if they exceed the bounds."""
+    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the bounds."""
     reading, budget = Reading(), _Budget(bounds)
     for number, (source, common, size, point) in enumerate(_walk_metrics(request)):
         budget.spend(size)
@@ -141,7 +144,7 @@ def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Boun
 
 
 def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """The records of a request in its order; the places are their numbers, from 0. ProblemError if they exceed the bounds."""
+    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the bounds."""
     reading, budget = Reading(), _Budget(bounds)
     seen: dict[tuple[str, str | int | None, str | None], int] = {}
     for number, (source, record) in enumerate(_walk_logs(request)):
@@ -151,7 +154,7 @@ def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) ->
         except (ValueError, RecursionError) as error:
             reading.add(Unreadable(f"log record: {error}"), number)
             continue
-        # Equal records of one request are different events: a retry would send its copy in another request.
+        # Equal records in one request are different events: a retry would send the copy in another request.
         key = event.series, event.time, event.id
         count = seen[key] = seen.get(key, 0) + 1
         if count > 1:
@@ -161,9 +164,9 @@ def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) ->
 
 
 def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, JsonObject, int, types.Point]]:
-    """Each data point with its source, what its metric adds to its data, and the bytes of both.
+    """Yield each data point with its source, the data that its metric adds, and the bytes of the source and that data.
 
-    Both are made only for a metric that has points, as each point is counted with them: a body of empty ones costs little.
+    Source and data are made only for metrics with points, so that a body full of empty metrics costs little.
     """
     for owner in request.resource_metrics:
         for scoped in owner.scope_metrics:
@@ -181,7 +184,7 @@ def _walk_metrics(request: types.MetricsRequest) -> Iterator[tuple[_Source, Json
 
 
 def _walk_logs(request: types.LogsRequest) -> Iterator[tuple[_Source, types.LogRecord]]:
-    """Each record with its source."""
+    """Yield each record with its source."""
     for owner in request.resource_logs:
         for scoped in owner.scope_logs:
             if scoped.log_records:
@@ -240,7 +243,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
     if attributes:
         data["attributes"] = nest(attributes)
     data |= source.data
-    # The time of observation is not part of what a record is: two collectors may have seen the same record.
+    # The time of observation is not part of a record's identity: two collectors may have seen the same record.
     id = make_id([time, rest, data, source.scope], rest)
     if observed and observed != nanos:
         data["observed"] = split_nanos(observed)[0]
@@ -249,7 +252,7 @@ def _read_record(record: types.LogRecord, source: _Source, policy: OtlpPolicy) -
 
 
 def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attributes) -> str:
-    """The attributes that are part of a series' name, sorted: the chosen ones, or all but those that only name the SDK."""
+    """Return a series' attributes as text, sorted: the chosen attributes, or all except the SDK's own."""
     if chosen:
         values = {name: value for name, value in [*resource, *attributes] if name in chosen}
     else:
@@ -266,14 +269,15 @@ def _name_of(pair: tuple[str, Any]) -> str:
 
 
 def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
-    """The answer to a request in JSON; ``unit`` is what is counted: dataPoints or logRecords."""
+    """Return the answer to a request in JSON; ``unit`` names the counted things: dataPoints or logRecords."""
     if not message:
         return {}
     # A whole number of 64 bits is a text in protobuf's JSON.
     return {"partialSuccess": {f"rejected{unit[:1].upper()}{unit[1:]}": str(rejected), "errorMessage": message}}
 
 
-# Fields that are null: those behind another field, and then those behind a brace. In a text each quote has a backslash before it.
+# Fields that are null: first those after another field, then those after a brace. These patterns match nothing inside a
+# text, as each quote in a text has a backslash before it.
 _NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
 _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 _METRICS = msgspec.json.Decoder(types.MetricsRequest)

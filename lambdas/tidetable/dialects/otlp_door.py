@@ -1,7 +1,7 @@
 """OTLP over HTTP: requests in protobuf or JSON, and answers in the type of the request.
 
-Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP". What is refused is counted in an answer of 200, and a sender must
-not repeat such a request; errors are google.rpc.Status.
+Source: opentelemetry-proto, docs/specification.md, "OTLP/HTTP". If points or records are refused, the answer is 200 and
+counts them; a sender must not repeat such a request. Errors are google.rpc.Status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidetable.dialects.reading import Reading, Refusal
 from tidetable.problems import Problem, refuse
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-# Python's exporter tries for ten seconds in all, and drops what it would have to keep for longer.
+# In seconds. Python's exporter tries for ten seconds in all, and drops data that it would have to keep for longer.
 RETRY_AFTER = "1"
 # google.rpc.Code by the status of HTTP.
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 413: 8, 415: 3, 422: 3, 429: 8, 500: 13, 503: 14}
@@ -38,7 +38,7 @@ class Protobuf(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OtlpDoor:
-    """The routes of metrics and logs; ``default_metrics`` and ``default_logs`` are the streams of paths without one."""
+    """The routes of metrics and logs; ``default_metrics`` and ``default_logs`` are for paths without a stream."""
 
     protobuf: Protobuf
     default_metrics: str | None = None

@@ -1,7 +1,7 @@
-"""The messages of OTLP that are read, as its JSON encoding has them (opentelemetry-proto, docs/specification.md).
+"""The messages of OTLP that are read, in the form of OTLP's JSON encoding (opentelemetry-proto, docs/specification.md).
 
-Field names are lowerCamelCase, whole numbers of 64 bits are texts or numbers, NaN and infinities are texts, the ids of traces and
-spans hexadecimal. Unknown fields are ignored.
+Field names are lowerCamelCase. Whole numbers of 64 bits are texts or numbers. NaN and infinities are texts. The ids of
+traces and spans are hexadecimal. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _Message(msgspec.Struct, rename="camel", gc=False):
 
 
 class AnyValue(_Message):
-    """A value of any type: the one field that is set."""
+    """A value of any type: one field is set, all others are None."""
 
     string_value: str | None = None
     bool_value: bool | None = None

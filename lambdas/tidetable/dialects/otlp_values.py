@@ -1,4 +1,4 @@
-"""The values of OTLP as JSON has them: attributes, numbers, and what each kind of data point measures."""
+"""The values of OTLP in the form of JSON: attributes, numbers, and the measured values of each kind of data point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Attributes = Sequence[tuple[str, Any]]
 
 
 def list_points(metric: types.Metric) -> Iterator[tuple[str, JsonObject, Sequence[types.Point]]]:
-    """The points of a metric, its kind, and what the kind adds to each event."""
+    """Yield a metric's kind, the data that the kind adds to each event, and the metric's points."""
     if metric.gauge is not None:
         yield "gauge", {}, metric.gauge.data_points
     if metric.sum is not None:
@@ -35,7 +35,7 @@ def _name_temporality(number: int) -> JsonObject:
 
 
 def read_values(point: types.Point) -> JsonObject:
-    """What a point of its kind measures."""
+    """Return the measured values of a point, by the kind of the point."""
     data: JsonObject = {}
     match point:
         case types.NumberPoint():
@@ -63,7 +63,7 @@ def read_attributes(attributes: Sequence[types.KeyValue]) -> Attributes:
 
 
 def read_value(value: types.AnyValue | None) -> Any:
-    """A value as JSON has it; a floating-point number stays one, so that its place decides how it is kept."""
+    """Return a value in the form of JSON. A float stays a float: the caller decides how it is stored."""
     if value is None:
         return None
     if value.string_value is not None:

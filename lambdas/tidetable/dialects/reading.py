@@ -1,4 +1,4 @@
-"""What every dialect's events are made with: times, names, numbers and nested attributes."""
+"""The tools with which every dialect makes events: times, names, numbers and nested attributes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import ProblemError, refuse
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 
-# Points per request: so many times `max_events`, but no more than these. Collectors of OpenTelemetry send 8,192 points at their
-# defaults, and do not split what is refused as too much.
+# The most points per request: ten times `max_events`, but at most 10,000. Collectors of OpenTelemetry send 8,192 points
+# by default, and do not split a request that is refused as too large.
 BATCHES, MOST_POINTS = 10, 10_000
-# What senders share between points is written into each event: so many times a body's limit is what all may grow to.
+# Data that points share is written into each event. The copies may have at most this many times a body's limit.
 GROWTH = 4
 _LATEST_MICROS = to_micros(LATEST)
-# A readable beginning stays of a name that is too long; a character may take four bytes.
+# The characters that stay of a name that is too long: a readable beginning. A character may take four bytes.
 _KEPT_CHARACTERS = 90
 _DEEPEST = 8
 _TINIEST, _LARGEST = 1e-130, 9.9e125
@@ -32,9 +32,9 @@ _TINIEST, _LARGEST = 1e-130, 9.9e125
 
 @dataclass(slots=True)
 class Reading:
-    """The candidates of a body in order, and each one's places: numbers of its lines, points or records.
+    """The candidates of a body in order, and the places of each candidate: numbers of its lines, points or records.
 
-    ``strict`` says that nothing is to be stored if any is refused.
+    ``strict`` says that nothing is stored if any candidate is refused.
     """
 
     values: list[Sent | Unreadable] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why what stands at a place is refused; ``malformed`` if it could not even be read."""
+    """Why the candidate at a place is refused; ``malformed`` says that it could not even be read."""
 
     place: int
     code: str
@@ -74,9 +74,10 @@ def too_many(most: int) -> ProblemError:
 
 
 def split_nanos(nanos: int) -> tuple[str, int]:
-    """Nanoseconds since 1970 as the text of whole microseconds, and the nanoseconds that remain; ValueError outside the calendar.
+    """Split nanoseconds since 1970 into a time as text (whole microseconds) and the remaining nanoseconds.
 
-    The remainder belongs into the id: keys have microseconds, and two points of one microsecond must not replace each other.
+    The remainder must become part of the id: keys have microseconds, and two points of one microsecond must not replace
+    each other. ValueError outside the calendar.
     """
     micros, rest = divmod(nanos, 1000)
     if not 0 <= micros < _LATEST_MICROS:
@@ -85,25 +86,27 @@ def split_nanos(nanos: int) -> tuple[str, int]:
 
 
 def make_id(identity: Any, rest: int = 0) -> str:
-    """An id of 16 hexadecimal digits from what tells events of one series and time apart, and the remaining nanoseconds.
+    """Return an id: a hash of ``identity`` in 16 hexadecimal digits, and the remaining nanoseconds, if any.
 
-    64 bits suffice, as ids need to differ only within one series and one microsecond.
+    ``identity`` has all data in which events of one series and time may differ. 64 bits suffice, as ids need to differ
+    only within one series and one microsecond.
     """
     digest = sha256(canonical_json(identity)).hexdigest()[:16]
     return f"{digest}-{rest:03d}" if rest else digest
 
 
 def fit_name(name: str) -> str:
-    """The name, or its beginning with a hash of the whole if it is too long for a key."""
+    """Return the name; if it is too long for a key, return its beginning and a hash of the whole name."""
     if len(name) <= MAX_NAME_BYTES // 4 or len(escape(name).encode()) <= MAX_NAME_BYTES:
         return name
     return f"{name[:_KEPT_CHARACTERS]}~{sha256(name.encode()).hexdigest()[:32]}"
 
 
 def set_number(data: JsonObject, name: str, value: float) -> None:
-    """Set a number. One that DynamoDB cannot hold (NaN, infinite, beyond 1E-130 to 9.9E+125) is set as text under ``name_text``.
+    """Set a number, or a text under ``name_text`` if DynamoDB cannot hold the number.
 
-    So the field itself holds numbers only, and indexes, filters and aggregates leave such an event out.
+    It cannot hold NaN, infinities and numbers beyond 1E-130 to 9.9E+125. So the field itself holds only numbers:
+    indexes, filters and aggregates leave out an event whose number is a text.
     """
     number = read_exact(value)
     if isinstance(number, str):
@@ -114,7 +117,7 @@ def set_number(data: JsonObject, name: str, value: float) -> None:
 
 
 def read_exact(value: float) -> Decimal | int | str:
-    """A number as it is stored, or the text of one that DynamoDB cannot hold."""
+    """Return a number in the form in which it is stored, or its text if DynamoDB cannot hold the number."""
     if isinstance(value, int):
         return value
     if not isfinite(value):
@@ -125,10 +128,10 @@ def read_exact(value: float) -> Decimal | int | str:
 
 
 def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
-    """Attributes whose names have dots, as nested objects: ``http.method`` becomes ``{"http": {"method": …}}``.
+    """Return attributes whose names have dots as nested objects: ``http.method`` becomes ``{"http": {"method": …}}``.
 
-    So conditions reach them by their path. Where a name is both a value and the beginning of others, the longer names are kept
-    as they are; the order of the pairs does not matter.
+    So conditions reach them by their path. If a name has a value and is also the beginning of longer names, the longer
+    names are not split. The order of the pairs does not matter.
     """
     root: JsonObject = {}
     nested_ids: set[int] = set()

@@ -9,7 +9,7 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """The template with its names replaced; ValueError names a value that is missing."""
+    """Return the template with its names replaced by values; ValueError names a missing value."""
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:

@@ -40,8 +40,8 @@ class Record(NamedTuple):
 class Change(NamedTuple):
     """An event that was written: inserted, or replaced by the same event with other data.
 
-    ``at`` is when it was accepted, in epoch milliseconds. ``data`` is None if it cannot be read any more, or is too large for a
-    target: ``ref`` names the event.
+    ``at`` is the time at which it was accepted, in epoch milliseconds. ``data`` is None if the data cannot be read any
+    more, or is too large for a target; ``ref`` then still names the event.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Change(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """The event that was changed."""
+        """The series, the time and the id of the changed event."""
         return self.series, self.time, self.id
 
     def document(self, *, with_data: bool = True) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def _encode(document: dict[str, Any]) -> bytes:
 
 @dataclass(slots=True)
 class ChangeReader:
-    """Reads the changes of records. Only the ``kinds`` that meet all ``conditions`` are changes of the feed."""
+    """Reads the changes of records. The feed has only changes of these ``kinds`` that meet all ``conditions``."""
 
     unpacker: Unpacker
     kinds: frozenset[Kind] = field(default_factory=lambda: frozenset({"insert", "replace"}))
     conditions: Sequence[Condition] = ()
 
     def read(self, record: Record, entry: Entry) -> list[Change]:
-        """The changes of a record of the entry's table, in the order of their events.
+        """Return the changes in a record of the entry's table, in the order of their events.
 
         A deletion is not a change: the lifecycle deletes whole tables, and nobody deletes events. If an event keeps its
         versions, only the item of the newest version is a change.
@@ -97,7 +97,7 @@ class ChangeReader:
         return [change for change in changes if self._is_wanted(change)]
 
     def _is_wanted(self, change: Change) -> bool:
-        """Whether a change meets the conditions. Nobody knows it of data that is missing, so the target decides."""
+        """True if a change meets the conditions, or if its data is missing: then the target must decide."""
         return change.data is None or all(condition.holds(change.data) for condition in self.conditions)
 
     def _of_item(self, item: Item, kind: Kind, entry: Entry) -> Change:

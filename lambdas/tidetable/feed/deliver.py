@@ -1,10 +1,10 @@
 """Delivery: every change of a batch of records reaches every target at least once, the changes of one event in their order.
 
-The caller answers the batch with the first record that was not delivered. Lambda sends it and those after it again, also with
-fewer records at a time. Changes that fail for longer than ``max_age`` become dead letters. So a target that is gone, or a record
-that cannot be read, does not hold up the shard until its records expire (AWS: after 24 hours). Where a feed has several targets,
-one that took nothing for ``max_age`` is out of order from then on: it is tried once per batch, the others are served before it,
-and what it does not take becomes dead letters at once.
+The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later ones
+again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a target that
+is gone, or a record that cannot be read, does not hold up the shard until its records expire (AWS: after 24 hours). If
+a feed has several targets, a target that took nothing for ``max_age`` is out of order from then on: the other targets
+are served before it, it is tried once per batch, and changes that it does not take become dead letters at once.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from tidetable.ports import Clock
 
 TRIES = 3
 _PAUSE_SECONDS = 0.2
-# Kept back for burying what fails, and for the answer.
+# The time that is reserved for burying the changes that fail, and for the answer.
 _RESERVE_SECONDS = 5.0
 
 
 class Message(NamedTuple):
-    """A change on its way to a target: what orders it, and its body."""
+    """A change on its way to a target: the identity of its event, whose changes stay in order, and its body."""
 
     identity: tuple[str, str, str]
     body: bytes
 
 
 class Target(Protocol):
-    """Where changes go.
+    """A target of changes.
 
-    ``most_bytes`` is the largest body that it takes. One request takes ``most_messages`` of ``most_together`` bytes in all.
+    ``most_bytes`` is the largest body that it takes. One request takes at most ``most_messages`` messages, and at most
+    ``most_together`` bytes in all.
     """
 
     arn: str
@@ -45,7 +46,7 @@ class Target(Protocol):
     most_together: int
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Send messages in one request; returns the numbers of the messages that the target refused. Raises if it refused all."""
+        """Send messages in one request; return the numbers of the refused messages. Raises if all were refused."""
         ...
 
 
@@ -53,7 +54,7 @@ class FeedLetters(Protocol):
     """The dead letters of the feed."""
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
-        """Keep changes that a target did not take, with the reason; an error is raised if any could not be kept."""
+        """Keep changes that a target did not take, with the reason; raises if any change could not be kept."""
         ...
 
 
@@ -73,7 +74,7 @@ class Feed:
 
 @dataclass(slots=True)
 class Delivered:
-    """What became of a batch: how many changes were sent and buried, and the first record that is to come again, if any."""
+    """The outcome of a batch: how many changes were sent and buried, and the first record that must come again."""
 
     sent: int = 0
     buried: int = 0
@@ -87,7 +88,7 @@ class _Read(NamedTuple):
 
 
 def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float]) -> Delivered:
-    """Deliver the changes of records, which come in the order of their shard."""
+    """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read: list[_Read] = []
     failure: tuple[int, str] | None = None
@@ -115,7 +116,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
         return delivered
     number, delivered.reason = min(failures)
     delivered.first_failure = records[number].sequence
-    # Lambda sends the batch again from there on: a target that took its records is not sent them again.
+    # Lambda sends the batch again from this record on. A target does not get again the records that it took.
     for arn, end in done.items():
         feed.memory.note_taken(arn, records[number:end])
     return delivered
@@ -127,14 +128,14 @@ def _describe_unreadable(record: Record) -> bytes:
 
 
 def _is_due(record: Record, feed: Feed) -> bool:
-    """Whether a record has failed for so long that it becomes a dead letter."""
+    """True if a record is older than ``max_age``: if it fails now, it becomes a dead letter."""
     return feed.clock.now() - record.created > feed.max_age
 
 
 def _send_all(
     read: Sequence[_Read], target: Target, feed: Feed, remaining: Callable[[], float], delivered: Delivered
 ) -> tuple[int, str] | None:
-    """Send the changes of records to a target; the number of the first record that is to come again, and why."""
+    """Send the changes of records to a target. Return the number of the first record that must come again, and why."""
     memory, arn = feed.memory, target.arn
     taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
     pending: Sequence[_Numbered] = [
@@ -167,12 +168,12 @@ def _send_all(
             _bury(due, reason, target, feed, delivered)
         out = bool(due) and took_nothing
         now = feed.clock.now()
-        # Three tries have pauses, so they say nothing about how long one takes.
+        # Three tries include pauses, so their time does not show how long one request takes.
         memory.note_failure(arn, now, now, out=out)
         if young and not out:
-            # The changes after a failed one wait with it: another of the same event must not overtake it.
+            # The changes after a failed change wait too: another change of the same event must not overtake it.
             return min(number for number, _ in young), reason
-        # The letters may be about one bad change: the younger changes are tried once.
+        # Perhaps only one change was bad, and is buried now: so the younger changes are tried once.
         pending = [*young, *rest]
     return None
 
@@ -188,7 +189,7 @@ _Numbered = tuple[int, Message]
 def send_messages(
     messages: Sequence[Message], target: Target, clock: Clock, remaining: Callable[[], float]
 ) -> tuple[Sequence[Message], str]:
-    """Send messages to a target until one is not taken; the messages that are left, and why."""
+    """Send messages to a target until it does not take one. Return the messages that are left, and the reason."""
     pending: Sequence[_Numbered] = list(enumerate(messages))
     while pending:
         chunk, rest = _cut(pending, target)
@@ -200,7 +201,7 @@ def send_messages(
 
 
 def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Numbered], Sequence[_Numbered]]:
-    """The changes of the next request: no two of one event, as a target may take the second of them alone."""
+    """Split off the changes of the next request: one per event, as a target might take only the second of two."""
     size, events = 0, set()
     for end, (_, message) in enumerate(pending):
         size += len(message.body)
@@ -219,7 +220,7 @@ def _send(
     *,
     tries: int = TRIES,
 ) -> tuple[Sequence[_Numbered], str]:
-    """Send some changes, and send the refused ones again; returns the changes that are left, and why."""
+    """Send some changes, and send the refused changes again. Return the changes that are left, and the reason."""
     reason = ""
     for attempt in range(tries):
         if attempt:

@@ -1,4 +1,4 @@
-"""The feeds of a stage, by stream: from the configuration and the catalog."""
+"""The feeds of a stage, one per stream, made from the configuration and the catalog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MakeTarget = Callable[[str, str], Target]
 
 @dataclass(slots=True)
 class Feeds:
-    """What the feeds of a stage need. ``make_target`` makes the target of an ARN, for a stream."""
+    """The ports and settings of a stage's feeds. ``make_target`` makes the target of an ARN, for a stream."""
 
     config: Config
     stage: str
@@ -55,7 +55,7 @@ class Feeds:
         )
 
     def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Callable[[], float]) -> int:
-        """Send the changes of a dead letter to their target again; NotReady if it does not take all of them."""
+        """Send the changes of a dead letter to their target again; NotReady if the target does not take all of them."""
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None or target not in policy.feed.targets:
             known = "has no such target" if policy is not None else "is not in the configuration"
@@ -72,7 +72,7 @@ class Feeds:
         return self._targets[arn, stream]
 
     def _find_entry(self, table: str) -> Entry | None:
-        """The period of a table. Its layout never changes, so it is looked up once."""
+        """Return the period of a table. It is looked up once, as its layout never changes."""
         if table not in self._entries:
             stream, period = parse_table_name(self.stage, table)
             entries = self.catalog.entries(stream, period.start, period.start)
@@ -81,5 +81,5 @@ class Feeds:
 
 
 def read_conditions(stream: Stream, feed: FeedPolicy) -> tuple[Condition, ...]:
-    """The conditions of a feed; ProblemError says what to change."""
+    """Return the conditions of a feed; ProblemError says what to change."""
     return parse_conditions(stream, {f"where.{name}": value for name, value in feed.where.items()})

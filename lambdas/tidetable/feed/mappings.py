@@ -1,4 +1,4 @@
-"""Mappings follow tables: each open table of a stream with a feed has a change stream, and that has one mapping to the function.
+"""Mappings follow tables: each open table of a stream with a feed has a change stream, mapped once to the function.
 
 AWS: "The operation conflicts with the resource's availability. For example, you tried to update an event source mapping in the
 CREATING state" (ResourceInUseException). A mapping outlives its table, and its function, until somebody deletes it.
@@ -20,15 +20,15 @@ from tidetable.ports import CatalogReader, Tables
 from tidetable.ports.feeds import FeedSettings, Mappings, StreamMapping
 
 _ENABLED, _DISABLED = "Enabled", "Disabled"
-# AWS: a record of a change stream stays for 24 hours, also if its table is deleted before: "the corresponding stream on that
-# table goes into the DISABLED state, and the stream is automatically deleted after 24 hours" (DeleteTable).
+# AWS: a record of a change stream stays for 24 hours, even if its table is deleted earlier: "the corresponding stream
+# on that table goes into the DISABLED state, and the stream is automatically deleted after 24 hours" (DeleteTable).
 RECORDS_STAY = timedelta(hours=24)
-# The states of a period whose table is there: its last records may wait to be read, for 24 hours at the most.
+# The states of a period whose table exists: its last records may still be unread, for at most 24 hours.
 _THERE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING, State.ARCHIVED})
 
 
 class FeedStep(NamedTuple):
-    """A change of a table's stream or of a mapping, and what became of it: planned, done, deferred or failed."""
+    """A change of a table's stream or of a mapping, and its outcome: planned, done, deferred or failed."""
 
     action: str
     table: str
@@ -56,13 +56,13 @@ class FeedTables:
     catalog: CatalogReader
 
     def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
-        """Make, mend and remove mappings until they are those of the tables; what is under way is left to a later run.
+        """Make, mend and remove mappings so that they fit the tables; changes under way are left to a later run.
 
-        A table that closed keeps its mapping, and gets it back as long as its last records may not be read yet. So long the
-        mapping of a table that was deleted since stays, too.
+        A closed table keeps its mapping. While its last records may be unread, a lost mapping is made again; and if the
+        table is deleted in that time, its mapping stays.
 
-        ``periods`` are those of each stream with a feed; a stream that is missing could not be read, and its mappings stay. One
-        table's trouble stops no other.
+        ``periods`` has the periods of each stream with a feed. If a stream is missing there, its periods could not be
+        read, and its mappings stay. A problem with one table does not stop the work on other tables.
         """
         mapped = self.mappings.list()
         by_source = {mapping.source: mapping for mapping in mapped}
@@ -82,15 +82,15 @@ class FeedTables:
         return steps
 
     def _may_be_unread(self, entry: Entry, now: datetime) -> bool:
-        """Whether a table that is not open any more may have records that nobody has read."""
+        """True if a table that is not open any more may have unread records."""
         return entry.state in (State.CLOSED, State.ARCHIVING, State.ARCHIVED) and self._has_records(entry, now)
 
     def _has_records(self, entry: Entry, now: datetime) -> bool:
-        """Whether the change stream of a table that takes no more events may have records."""
+        """True if the change stream of a table that takes no more events may still have records."""
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """Whether a mapping is of a stream with a feed whose periods could not be read, or of a deleted table with records."""
+        """True if a feed needs the mapping: its periods could not be read, or its deleted table may have records."""
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
@@ -99,13 +99,13 @@ class FeedTables:
             return False
         if stream not in periods:
             return True
-        # A run does not read the periods of which everything is deleted.
+        # ``periods`` may lack a deleted period, so the catalog is read here.
         entries = self.catalog.entries(stream, period.start, period.start, consistent=True)
         entry = next((entry for entry in entries if entry.table == mapping.table), None)
         return entry is not None and entry.state is State.DELETED and self._has_records(entry, now)
 
     def remove_all(self) -> list[FeedStep]:
-        """Remove every mapping, because the function goes."""
+        """Remove every mapping, because the function will be deleted."""
         mapped = self.mappings.list()
         return [step for mapping in mapped for step in self._attempt(mapping.table, self._retire(mapping))]
 
@@ -114,17 +114,17 @@ class FeedTables:
         return policy.feed if policy is not None else None
 
     def _tend(self, entry: Entry, feed: FeedPolicy, mapped: Mapping[str, StreamMapping]) -> Iterator[_Due]:
-        """What a table lacks: if it is open its stream, then the stream's mapping."""
+        """Yield the changes that a table needs: its change stream (only if it is open), and the stream's mapping."""
         table, tables, mappings = self.tables.describe(entry.table), self.tables, self.mappings
         if table is None or table.status != "ACTIVE":
             return
         if table.stream_arn and not table.has_images:
             if entry.state is not State.OPEN:
                 return
-            # AWS changes what a stream shows only by a new stream, which its other readers would not follow.
+            # AWS changes what a stream shows only by a new stream, which readers of the old stream would not follow.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
         if not table.stream_arn and entry.state is not State.OPEN:
-            # It takes no more events. Of a restored table the records would be of events that came back.
+            # The table takes no more events. The records of a restored table would only be of events that came back.
             return
         if not table.stream_arn:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
@@ -141,7 +141,7 @@ class FeedTables:
             yield "unmap", "its table is gone, or its stream has no feed", lambda: self.mappings.delete(mapping)
 
     def _attempt(self, table: str, due: Iterator[_Due], *, dry_run: bool = False) -> Iterator[FeedStep]:
-        """Do what is due for one table."""
+        """Do the changes that are due for one table."""
         action, reason = "look", ""
         try:
             for action, reason, change in due:
@@ -151,7 +151,7 @@ class FeedTables:
         except (NotReady, TableMissing, TableRefused) as error:
             waits = not isinstance(error, TableRefused) or error.transient
             yield FeedStep(action, table, reason, "deferred" if waits else "failed", str(error))
-        except Exception as error:  # whatever one table's trouble is, the others' work must go on
+        except Exception as error:  # an error of one table must not stop the work on the others
             yield FeedStep(action, table, reason, "failed", f"{type(error).__name__}: {error}")
 
 

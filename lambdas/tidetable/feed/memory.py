@@ -1,6 +1,6 @@
-"""What a process remembers of a feed's targets: which are out of order, and what each took of a batch that comes again.
+"""A process's memory of a feed's targets: which are out of order, and what each took of a batch that comes again.
 
-It is forgotten with the process, which costs time and repeats, and never a change.
+The memory ends with the process. Its loss costs time and repeated changes, but no change is lost.
 """
 
 from __future__ import annotations
@@ -11,53 +11,53 @@ from datetime import datetime, timedelta
 
 from tidetable.feed.changes import Record
 
-# A request to a target that is out of order may take a tenth of the time, as a target that hangs takes a minute for each.
+# Tries of a target that is out of order may take a tenth of the time: a hanging target takes a minute per request.
 _SHARE = 10
 _LONGEST = timedelta(minutes=1)
-# Batches that are remembered for a target; beyond that all are forgotten.
+# The most batches that are remembered for a target; if there are more, all are forgotten.
 _MOST = 1_000
 
-# A sequence number in an order: of one shard, later records have greater numbers, of up to 40 digits.
+# A sequence number in a form that can be sorted: in one shard, later records have greater numbers, of up to 40 digits.
 _Order = tuple[int, str]
 
 
 @dataclass(slots=True)
 class Memory:
-    """By the ARNs of targets."""
+    """The state of each target, by the target's ARN."""
 
     _failing: set[str] = field(default_factory=set)
-    # Targets whose changes became dead letters, and have taken nothing since: when they are tried again.
+    # Targets that have taken nothing since their changes became dead letters, and when each may be tried again.
     _out: dict[str, datetime] = field(default_factory=dict)
-    # Of batches that come again, by table and first record, the last record that a target took.
+    # By target, and by table and first record of a batch that comes again: the last record that the target took.
     _taken: dict[str, dict[tuple[str, _Order], _Order]] = field(default_factory=dict)
 
     def is_failing(self, target: str) -> bool:
-        """Whether the last request to a target failed: the others are served before it."""
+        """True if the last request to a target failed: then the other targets are served before it."""
         return target in self._failing
 
     def is_out(self, target: str) -> bool:
-        """Whether a target took nothing since its changes became dead letters."""
+        """True if a target has taken nothing since its changes became dead letters."""
         return target in self._out
 
     def may_try(self, target: str, now: datetime) -> bool:
-        """Whether a target that is out of order may be tried again."""
+        """True if a target may be tried now; a target that is out of order must wait."""
         return now >= self._out.get(target, now)
 
     def note_success(self, target: str) -> None:
-        """A target took something."""
+        """Remember that a target took a change."""
         self._failing.discard(target)
         self._out.pop(target, None)
 
     def note_failure(self, target: str, begun_at: datetime, now: datetime, *, out: bool) -> None:
-        """A request that began at an instant failed; with ``out`` the target is out of order."""
+        """Remember that a request, begun at ``begun_at``, failed; with ``out`` the target is out of order."""
         self._failing.add(target)
         if out:
             self._out[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:
-        """How many of the first records of a batch a target took when they came before. The batch is not remembered any longer.
+        """Return how many of a batch's first records a target took when the batch came before, and forget the batch.
 
-        Nor are batches that begin later: the target may be sent an earlier record again, and then needs all that follow it.
+        Later batches are forgotten, too: the target may get an earlier record again, and then needs all later records.
         """
         table, first = records[0].table, _order_of(records[0])
         ends = self._taken.get(target, {})
@@ -66,7 +66,7 @@ class Memory:
         return 0 if last is None else sum(_order_of(record) <= last for record in records)
 
     def note_taken(self, target: str, records: Sequence[Record]) -> None:
-        """A target took all changes of records with which a batch will begin."""
+        """Remember that a target took all changes of these records. The next batch will begin with them."""
         if not records:
             return
         ends = self._taken.setdefault(target, {})

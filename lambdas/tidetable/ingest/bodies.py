@@ -20,12 +20,12 @@ _NDJSON_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
 _JSON_TYPES = frozenset({"application/json", "text/json"})
-# Types that do not say what is inside: tried as JSON, then line by line.
+# These types do not name the format of the content: it is tried as JSON, then line by line.
 _OPAQUE_TYPES = frozenset({"", "application/gzip", "application/x-gzip", "application/octet-stream"})
 
 
 class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A candidate that has the types that an event has, and no unusual number; the others are looked at field by field."""
+    """A value whose fields have an event's types, and no unusual number. Other values are checked field by field."""
 
     series: str
     time: str | int | None = None
@@ -34,7 +34,7 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The same with the values of its fields as they were sent: their syntax is right, and nothing more is known."""
+    """As ``Sent``, but the values in ``data`` stay raw: they are valid JSON, and nothing more is known of them."""
 
     series: str
     time: str | int | None = None
@@ -50,9 +50,10 @@ class Body(NamedTuple):
 
 
 def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
-    """The text of a body; ProblemError for a body that cannot be read.
+    """Return the text of a body; ProblemError for a body that cannot be read.
 
-    ``max_body`` bounds the bytes after decompression and is enforced while decompressing, so a gzip bomb cannot fill the memory.
+    ``max_body`` limits the bytes after decompression. It is enforced during decompression: a gzip bomb cannot fill the
+    memory.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _NDJSON_TYPES | _JSON_TYPES | _OPAQUE_TYPES:
@@ -69,9 +70,9 @@ def read_body(body: bytes, content_type: str, *, max_body: int) -> Body:
 
 
 def decode_body(body: Body, *, max_events: int) -> list[Any]:
-    """The values that should be events, in order; ProblemError for a body that is refused whole.
+    """Return the values that should be events, in order; ProblemError if the whole body is refused.
 
-    ``max_events`` is enforced before and while values are decoded, so a body of a million small values stays small.
+    ``max_events`` is enforced before and during the decoding, so that a million small values cannot fill the memory.
     """
     text, kind = body
     if kind in _NDJSON_TYPES:
@@ -94,12 +95,12 @@ def decode_body(body: Body, *, max_events: int) -> list[Any]:
 
 
 def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
-    """The events of a batch, if all have the usual types; none otherwise, and for a single event."""
+    """Return the events of a batch if all have the usual types; otherwise, or for a single event, an empty list."""
     text, kind = body
     if text.count(_SERIES) > max_events:
         return []
     try:
-        text.decode()  # the decoder does not look into values that it leaves as they are
+        text.decode()  # checks the UTF-8: the decoder does not check values that stay raw
         if kind in _NDJSON_TYPES:
             events = _RAW_LINES(text)
             return events if len(events) == sum(1 for _ in _LINE.finditer(text)) <= max_events else []
@@ -111,17 +112,17 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
 
 
 def _read_object(text: bytes, max_events: int) -> list[Any]:
-    """One event, or the events of a batch: an event has no field called "events", and a batch has no other."""
+    """Return one event, or the events of a batch: an event has no field "events", and a batch has only this field."""
     begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
     if begin is not None and whole.endswith(b"}"):
         try:
             return _read_array(whole[begin.end() : -1], max_events)
         except ValueError:
-            pass  # the body as one value says what is wrong with it
+            pass  # below, the body is decoded as one value, which names the error
     try:
         return [_SENT(text)]
     except (ValueError, RecursionError):
-        pass  # not an event of usual types, or not an event
+        pass  # an event of unusual types, or no event at all
     try:
         value = decode_json(text)
     except ValueError:
@@ -135,9 +136,10 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
 
 
 def _read_array(text: bytes, max_events: int) -> list[Any]:
-    """The elements of an array; ValueError if the text is not an array.
+    """Return the elements of an array; ValueError if the text is not an array.
 
-    First as events of usual types, if there cannot be too many; then as any values, and where one cannot be decoded, one by one.
+    First decode them as events of usual types, if there cannot be too many. If that fails, decode them as any values.
+    If one of them cannot be decoded, decode the elements one by one.
     """
     if text.count(_SERIES) <= max_events:
         try:
@@ -168,7 +170,10 @@ def _read_array(text: bytes, max_events: int) -> list[Any]:
 
 
 def _read_lines(text: bytes, max_events: int) -> list[Any]:
-    """Each line that is not blank. They are counted before any is decoded: a bad line costs more than its two bytes."""
+    """Return the values of all lines that are not blank.
+
+    The lines are counted before any is decoded: even a bad line of two bytes costs more than its two bytes to decode.
+    """
     lines = [match.group() for match in islice(_LINE.finditer(text), max_events + 1)]
     if len(lines) > max_events:
         _refuse_many(max_events)
@@ -178,7 +183,7 @@ def _read_lines(text: bytes, max_events: int) -> list[Any]:
         except (ValueError, RecursionError):
             pass
         else:
-            # The decoder takes two values of a line, or a value of two lines, which no other reader of NDJSON does.
+            # This decoder accepts two values in a line, or a value over two lines; no other reader of NDJSON does.
             if len(events) == len(lines):
                 return events
     return [_encode_line(line) for line in lines]
@@ -196,9 +201,8 @@ def _refuse_many(max_events: int) -> NoReturn:
 
 
 def inflate(body: bytes, max_body: int) -> bytes:
-    """The body, decompressed if its first bytes say gzip: gateways and clients disagree on Content-Encoding.
-
-    ProblemError if it has more than ``max_body`` bytes, which holds while it is decompressed, or if it is damaged.
+    """Return the body, decompressed if it begins as gzip does: gateways and clients disagree on Content-Encoding.
+    ProblemError if the body is damaged, or has more than ``max_body`` bytes; the size is checked during decompression.
     """
     if not body.startswith(_GZIP):
         if len(body) > max_body:
@@ -210,7 +214,7 @@ def inflate(body: bytes, max_body: int) -> bytes:
         for _ in range(_MOST_MEMBERS):  # a gzip file may have several members
             member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
             while not member.eof:
-                # A piece at a time, as what is left of it after a member is copied.
+                # Small pieces: zlib copies the bytes of the piece that follow the end of a member.
                 piece = view[at : at + _PIECE]
                 if not piece:
                     raise refuse(400, "unparseable", "the gzip body is cut short")
@@ -231,10 +235,10 @@ def _too_large(max_body: int) -> Exception:
     )
 
 
-# Members of a gzip body: each costs something, however empty, and no sender needs more than one for each event.
+# The most members of a gzip body: even an empty member costs work, and no sender needs more than one per event.
 _MOST_MEMBERS = 1_000
 _PIECE = 65_536
-# With so few characters and no exponent a number has neither too many digits nor too great an exponent.
+# A number of at most this many characters, without an exponent, has neither too many digits nor too large an exponent.
 _USUAL = 30
 
 
@@ -245,7 +249,7 @@ def _parse_usual_number(text: str) -> Decimal:
 
 
 class _Element:
-    """An element of an array, whatever it is: of a type of our own, so that each is counted when it is decoded."""
+    """An element of an array, with a value of any type. This type has a decoding hook, which counts the elements."""
 
     __slots__ = ("value",)
 
@@ -253,11 +257,12 @@ class _Element:
         self.value = value
 
 
-# Every event of usual types has this text in it, so there are no more of them. (One whose name is escaped is counted afterwards.)
+# Every event of usual types contains this text, so a body has at most as many events as occurrences of it. (Events
+# that write this name with JSON escapes are counted after decoding.)
 _SERIES = b'"series"'
 _SPACE = b" \t\r\n"
 _EVENTS = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"events"[ \t\r\n]*:[ \t\r\n]*(?=\[)')
-# What bytes.splitlines takes for lines, without those that are blank.
+# The lines that bytes.splitlines finds, without blank lines.
 _LINE = re.compile(rb"[^\s][^\r\n]*")
 _SENT = msgspec.json.Decoder(Sent, float_hook=_parse_usual_number).decode
 _RAW_ARRAY = msgspec.json.Decoder(list[SentRaw]).decode

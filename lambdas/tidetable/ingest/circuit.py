@@ -1,4 +1,4 @@
-"""A circuit for each table: while DynamoDB throttles it, events go straight to the overflow instead of asking again and again."""
+"""A circuit per table: while DynamoDB throttles a table, its events go to the overflow, and the table is not tried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = timedelta(seconds=30)
 
 
 class _Trip(msgspec.Struct):
-    """From when a table may be tried again, and how long it will be left alone if that fails too."""
+    """The instant from which a table may be tried again, and the length of the next pause if that try fails too."""
 
     until: datetime
     next: timedelta
@@ -23,7 +23,8 @@ class _Trip(msgspec.Struct):
 class Circuit:
     """Remembers, within one process, which tables could not take their writes in time.
 
-    A table is left alone for 2 s, then 4, up to 30, while each trial fails; a trial that succeeds closes the circuit.
+    The table is not tried for 2 s, then 4 s, and so on up to 30 s, while each try fails. A try that succeeds closes the
+    circuit.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,18 +32,18 @@ class Circuit:
         self._trips: dict[str, _Trip] = {}
 
     def admits(self, table: str) -> bool:
-        """Whether to try the table now."""
+        """True if the table may be tried now."""
         trip = self._trips.get(table)
         return trip is None or self._clock.now() >= trip.until
 
     def trip(self, tables: Iterable[str]) -> None:
-        """Leave tables alone that were throttled for as long as a request could wait."""
+        """Stop trying these tables for a while: they were throttled for the whole time that a request can wait."""
         for table in tables:
             before = self._trips.get(table)
             length = before.next if before is not None else _FIRST
             self._trips[table] = _Trip(self._clock.now() + length, min(2 * length, _LONGEST))
 
     def close(self, tables: Iterable[str]) -> None:
-        """Forget the failures of tables that took all of their writes."""
+        """Forget the failures of these tables: they took all of their writes."""
         for table in tables:
             self._trips.pop(table, None)

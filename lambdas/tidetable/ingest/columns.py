@@ -1,7 +1,7 @@
-"""A request to a stream with packs, by columns: an event is neither decoded nor given a key and an item of its own.
+"""The fast way for a request to a stream with packs: by columns. No event is decoded, or gets its own key and item.
 
-A request takes this way if nothing in it is unusual. Otherwise it takes the way of every request, which has a verdict on each
-event; both ways make the same packs.
+A request takes this way if nothing in it is unusual. Otherwise it takes the general way of ``request.py``, which gives
+a verdict on each event. Both ways make the same packs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
-# An item has at most four times as many bytes as its JSON: a list of digits takes four bytes for every two.
+# An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
 _EXPANSION = 4
 _OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class Batch(NamedTuple):
-    """The events of a request by columns: texts of times, series, ids and, as they were sent, data."""
+    """The events of a request as columns: times (as text), series, ids, and data as raw JSON."""
 
     times: Sequence[str]
     series: Sequence[str]
@@ -41,22 +41,22 @@ class Batch(NamedTuple):
     datas: Sequence[dict[str, Raw]]
 
     def event(self, number: int) -> Event:
-        """An event, decoded."""
+        """Decode the event with this number."""
         data = decode_json(encode_json(self.datas[number]))
         return Event(self.series[number], from_text(self.times[number]), self.ids[number], data)
 
 
 class RoutedBatch(NamedTuple):
-    """The packs of a batch, and the numbers of the events in each."""
+    """The packs of a batch, and the numbers of the events in each pack, by the pack's slot."""
 
     routed: Routed
     members: dict[Slot, Sequence[int]]
 
 
 def read_batch(sent: Sequence[SentRaw], window: Window, now: str, *, small: bool) -> Batch | None:
-    """Events by columns; None if there are none, or if any needs a closer look.
+    """Return the events as columns; None if there is no event, or if any event must take the general way.
 
-    ``now`` is the text of the time of arrival; ``small`` says that no event can be beyond DynamoDB's limit.
+    ``now`` is the time of arrival as text; ``small`` says that no event can exceed DynamoDB's limit for items.
     """
     if not sent:
         return None
@@ -85,9 +85,9 @@ def read_batch(sent: Sequence[SentRaw], window: Window, now: str, *, small: bool
 def route_batch(
     stream: str, batch: Batch, entries: Sequence[Entry], layout: Layout, compressor: Compressor, at: int
 ) -> RoutedBatch | None:
-    """Make the packs of a batch, accepted ``at`` (epoch milliseconds); None if any event is not to be packed.
+    """Make the packs of a batch, accepted ``at`` (epoch milliseconds); None if any event must take the general way.
 
-    Each event is of the window. ``layout`` is the layout of the stream's events before they are packed.
+    All events are within the window. ``layout`` is the layout of the stream's events before they are packed.
     """
     places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
@@ -122,7 +122,7 @@ def route_batch(
             labels += repeat(entry.period.label, len(own))
         routed.tables.add(entry.table)
     if len(routed.indexes) < len(places):
-        # Some are too large for a pack, or repeat others.
+        # Some events are too large for a pack, or repeat other events.
         return None
     routed.packs = set(members)
     routed.refs = encode_refs(stream, labels, pks, [places[index] for index in routed.indexes])

@@ -1,6 +1,6 @@
 """The use case of the drain: write the events of an overflow message, or fail so that the message comes again.
 
-An event that waited must not replace one of the same key that was accepted after it, so each is put on that condition.
+A waiting event must not replace an event of the same key that was accepted later, so every put has that condition.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guard
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
 
-# Of a table's write units, for all consumers together: the others are the live traffic's.
+# The share of a table's write units that all consumers together may use. The rest is for the live traffic.
 SHARE = 0.25
 CONSUMERS = 2
-# Units per second: a message must get through within one run of the function, or it would begin anew for ever.
+# Write units per second: one run of the function must finish a message, or the message would begin again for ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
-# A table that is still throttled after so long is left to the live traffic; the message comes again.
+# If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
 _PATIENCE = timedelta(seconds=3)
 _AT_ONCE = 10
-# The states of a table that nobody archives: it must be closed first, and its period is over for a while then.
+# In these states no table is archived: it must be closed first, and by then its period has been over for a while.
 _UNFENCED = frozenset({State.CREATING, State.OPEN})
 
 
 @dataclass(slots=True)
 class Pace:
-    """Keeps each table's writes to its share, within one process."""
+    """Limits the writes to each table to the drain's share of the table's write units, within one process."""
 
     clock: Clock
     _free: dict[str, datetime] = field(default_factory=dict)
 
     def wait(self, entry: Entry, remaining: Remaining) -> None:
-        """Let time pass until the table's turn, or until there is none left."""
+        """Sleep until the table may be written again, or until no time remains."""
         pause = (self._free.get(entry.table, self.clock.now()) - self.clock.now()).total_seconds()
         if pause > 0:
             self.clock.sleep(min(pause, max(remaining(), 0.0)))
 
     def spent(self, entry: Entry, units: float) -> None:
-        """Account for what was written."""
+        """Record the write units that were consumed from a table."""
         seen = entry.seen.write if entry.seen is not None else None
         rate = _UNKNOWN if seen is None else max(seen * SHARE / CONSUMERS, _LEAST)
         start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
@@ -60,7 +60,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Drain:
-    """What draining needs."""
+    """The ports and settings that the drain needs."""
 
     config: Config
     catalog: CatalogReader
@@ -75,16 +75,16 @@ class Drain:
 
 
 class Drained(NamedTuple):
-    """The number of events written or, of a message that was buried, why no try can write it."""
+    """The number of events that were written; for a buried message, the reason why no try can write it."""
 
     events: int
     buried: str | None = None
 
 
 def drain_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bool = False) -> Drained:
-    """Write a message's events, or bury it if no number of tries can; NotDrained if it must come again.
+    """Write a message's events, or bury the message if no later try can write them; NotDrained if it must come again.
 
-    It must come again, too, if it should be buried and the queue of dead letters did not take it.
+    The message also comes again if it should be buried, but the queue of dead letters did not take it.
     """
     try:
         return Drained(write_message(body, ports, remaining, repeated=repeated))
@@ -95,14 +95,14 @@ def drain_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
 
 
 def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bool = False) -> int:
-    """Write every event of a message and return how many; NotDrained or Undrainable says what stands in the way.
+    """Write every event of a message and return their number; NotDrained or Undrainable says what prevents it.
 
-    Writing an event again is harmless, but it costs write units. So of a ``repeated`` message, which came before, only the
-    events that are not there yet are written: each try gets further, however few units the table has.
+    Writing an event again is harmless, but it costs write units. So if the message is ``repeated`` (it came before),
+    only the events that are not in the table yet are written: each try gets further, even if the table has few units.
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    # By whether the events may still come by the API, and by table: those behind the window are written first.
+    # Grouped by (may the events still come by the API, table): events behind the window are written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     for event in message.events:
@@ -124,13 +124,13 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
                 puts = _find_missing(puts, entry, ports)
             full += write(message.stream, entry, puts, ports, remaining)
         except (NotDrained, StoreUnavailable, TableMissing) as error:
-            # What becomes of one period's events must not decide on those of others.
+            # A failure in one period must not stop the events of other periods.
             problems.append(error)
-    # A message is buried only if no later try writes anything more of it.
+    # A message is buried only if no later try can write more of its events.
     for problem in sorted(problems, key=lambda problem: isinstance(problem, Undrainable)):
         raise problem
     if full:
-        # Everything else of the message is written. AWS lets nothing into such a collection but what makes it smaller.
+        # All other items are written. AWS: a full item collection takes only writes that make it smaller.
         raise Undrainable(
             f"{full} items of {message.stream} belong to item collections that hold 10 GB, the most with a local index: choose a"
             " shorter bucket or more shards for the periods to come (runbook: ItemCollectionFull)"
@@ -163,10 +163,10 @@ def _note_series(message: Message, groups: Sequence[tuple[Entry, list[Event]]], 
 
 
 def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:
-    """The puts that an earlier try did not write; all of them if the table cannot be read now.
+    """Return the puts that no earlier try wrote; all puts if the table cannot be read now.
 
-    An item that is there equals the put, or was accepted after it. A read that is not strongly consistent may miss an
-    item that was written a moment ago; that item is written again.
+    A put is there if the item in the table equals it, or was accepted after it. A read that is not strongly consistent
+    may miss an item that was written a moment ago; that item is written again.
     """
     if not entry.writable:
         return puts
@@ -199,7 +199,7 @@ def _read_message(body: str, ports: Drain) -> Message:
 
 
 def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: Drain) -> list[Put]:
-    """The puts of a period's events: an event each or, of a layout with packs, the packs and what is too large for one."""
+    """Return a put per event of a period or, with packs, a put per pack and per event that is too large for a pack."""
     items = [entry.layout.make_item(event, at=message.at) for event in events]
     packs: list[Put] = []
     if entry.layout.pack is not None:
@@ -212,7 +212,7 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
     if policy is not None:
         packer = Packer.of(policy, large.compressor, large.unique)
     else:
-        # The stream has left the configuration. What it accepted is kept, however large it is.
+        # The stream has left the configuration. The events that it accepted are kept, of any size.
         packer = Packer(None, "s3", (), large.compressor, large.unique)
     target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
@@ -226,7 +226,7 @@ def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
 
 
 def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts of a table that may be archived at any moment; how many belong to full item collections."""
+    """Write puts to a table that may be archived at any moment; return how many belong to full item collections."""
     full = 0
     for put in puts:
         try:
@@ -237,7 +237,7 @@ def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, 
 
 
 def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
-    """Behind the window a table may be archived at any moment, hence the fence; once it is, no write may land."""
+    """Write a put only if its table is writable: it may be archived at any moment, and then no write may land."""
     sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
     if not entry.writable:
         raise Undrainable(sealed)
@@ -257,7 +257,7 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
 
 
 def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts, a few at a time, at the table's pace; how many belong to full item collections."""
+    """Write puts, a few at a time, at the table's pace; return how many belong to full item collections."""
     full = 0
     for start in range(0, len(puts), _AT_ONCE):
         some = puts[start : start + _AT_ONCE]
@@ -291,7 +291,7 @@ def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
 
 
 def _is_in_window(stream: str, event: Event, ports: Drain) -> bool:
-    """Whether the event may still come by the API too: its table then is not even closed."""
+    """True if the API would still accept the event: then its table is not even closed."""
     policy = ports.config.streams.get(stream)
     return policy is not None and event.time >= ports.clock.now() - policy.late
 

@@ -1,15 +1,16 @@
 """The periods that a process read from the catalog a moment ago, so that not every request reads them again.
 
-An entry that is two seconds old must not let a write into a table that is being archived: the scan would miss it. It does not:
+A remembered entry may be two seconds old. It must not let a write into a table that is being archived: the archive's
+scan would miss the event. These rules prevent that:
 
-- Only entries that are open (or creating) are kept. Only a closed table can be archived, and the lifecycle archives it
-  ``SETTLE`` (15 minutes) after it closed, at the earliest.
-- They serve only events within the window, which is compared with the time of the request itself, not with the time of the
-  read. A table is open as long as its period meets the window.
-- Events before the window (of a backfill) always make the request read the catalog. So do those for which no open entry is
-  known: nothing is refused, and nothing queued for want of a table, because of an entry that is kept.
+- Only open entries (or entries that are being created) are remembered. Only a closed table can be archived, and the
+  lifecycle archives it 15 minutes (``SETTLE``) after it closed, at the earliest.
+- Remembered entries serve only events within the window. The window is that of the request's own time, not that of the
+  time of the read. A table is open as long as its period meets the window.
+- A request reads the catalog if it has events before the window (of a backfill), or events for which no open entry is
+  remembered. So a remembered entry never causes a refusal, and never queues an event because its table is missing.
 
-What is kept of an open entry never changes: its period, its table and its layout. See docs/decisions/0033.
+The remembered facts of an open entry never change: its period, its table and its layout. See docs/decisions/0033.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class KnownPeriods:
-    """Entries of the catalog that are open, each for two seconds from before it was read."""
+    """Remembers open entries of the catalog, each for two seconds, counted from a moment before it was read."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, tuple[Entry, datetime]]] = {}
@@ -33,9 +34,9 @@ class KnownPeriods:
     def find_covering(
         self, catalog: CatalogReader, stream: str, oldest: datetime, newest: datetime, now: datetime
     ) -> Sequence[Entry]:
-        """The entries of ``[oldest, newest]``, which lies within the window; from memory if that covers all of it."""
+        """Return the entries of ``[oldest, newest]``, a range within the window; from memory if all are there."""
         known = self._entries.setdefault(stream, {})
-        # A clock that was set back makes nothing young again.
+        # If the clock was set back, an entry may seem younger than 0 s: it is not used then.
         fresh = [entry for entry, at in known.values() if timedelta(0) <= now - at < KEPT]
         if _holds_all(fresh, oldest, newest):
             return fresh
@@ -49,7 +50,7 @@ class KnownPeriods:
 
 
 def _holds_all(entries: Sequence[Entry], oldest: datetime, newest: datetime) -> bool:
-    """Whether the periods follow each other without a gap from one instant to the other."""
+    """True if the entries' periods cover the time from ``oldest`` to ``newest`` without a gap."""
     instant = oldest
     for period in sorted((entry.period for entry in entries), key=lambda period: period.start):
         if period.start <= instant < period.end:

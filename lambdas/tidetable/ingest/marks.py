@@ -1,8 +1,9 @@
-"""Marks: whoever writes late events of a stream with rollups first marks the buckets of the rollups that the events change.
+"""Marks: before a writer writes late events, it marks the buckets of the stream's rollups that the events change.
 
-A marked bucket is read from the events, so an aggregate shows an event as soon as it is acknowledged. The order is: the mark, the
-event, the acknowledgement. A writer that dies between them leaves a mark that is not needed, and never an event without a mark.
-On-time events need no mark, because their bucket is not sealed before every writer of it is dead (``tidetable.rollups.bounds``).
+Queries read a marked bucket from the events, so an aggregate shows an event as soon as it is acknowledged. The order
+is: the mark, the event, the acknowledgement. A writer that dies in between leaves a mark that is not needed, but never
+an event without a mark. On-time events need no mark: their bucket is sealed only when all of its writers have ended
+(``tidetable.rollups.bounds``).
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import MARK_KEPT, needs_mark, to_millis
 from tidetable.times import EPOCH
 
-# Buckets that a process remembers. Beyond that it forgets the buckets that it must mark again anyway.
+# The number of buckets that a process remembers. Beyond it, the process forgets buckets that it must mark again anyway.
 _MOST = 10_000
 
 
 class Marks:
     """Puts the marks of a process. A bucket that it marked within ``MARK_KEPT`` is not marked again.
 
-    ``notes`` puts the notes of series, which writers put before the same events.
+    ``notes`` puts the notes of series. Writers put marks and notes before the events.
     """
 
     def __init__(self, rollups: Rollups) -> None:
@@ -35,9 +36,9 @@ class Marks:
         self.notes = Notes(rollups)
 
     def mark(self, stream: Stream, times: Iterable[datetime], now: datetime) -> bool:
-        """Mark the buckets of those of some events that are late; False if any mark may not be written.
+        """Mark the buckets of the late events among ``times``; False if any mark may be missing.
 
-        ``now`` is when the writer looked at the clock, before it decided to write.
+        ``now`` is the instant when the writer looked at the clock, before it decided to write.
         """
         step = min(rollup.every for rollup in stream.rollup)
         buckets = {EPOCH + (time - EPOCH) // step * step for time in times if needs_mark(time, now)}
@@ -62,9 +63,10 @@ class Marks:
         names: Iterable[tuple[Slot, str]],
         now: datetime,
     ) -> frozenset[Slot]:
-        """Mark the buckets and note the series of events; the slots that must not be written, as either may be missing.
+        """Mark the buckets and note the series of events.
 
-        ``times`` and ``names`` are the slots of the events with their times and with their series.
+        Return the slots that must not be written, as a mark or a note may be missing.
+        ``times`` has the slot and the time of each event, ``names`` the slot and the series of each event.
         """
         unmarked = self._find_unmarked(stream, oldest, times, now)
         return unmarked | self.notes.find_unnoted(stream.name, entries, names, now)
@@ -72,9 +74,9 @@ class Marks:
     def _find_unmarked(
         self, stream: Stream, oldest: datetime, events: Iterable[tuple[Slot, datetime]], now: datetime
     ) -> frozenset[Slot]:
-        """Mark the buckets of late events; the slots that must not be written, as their marks may not be there.
+        """Mark the buckets of late events. Return the slots that must not be written: their marks may be missing.
 
-        ``events`` are the slots and times of events, which are looked at only if the ``oldest`` of them is late.
+        ``events`` has the slot and the time of each event. It is read only if the ``oldest`` time is late.
         """
         if not needs_mark(oldest, now):
             return frozenset()
@@ -85,5 +87,5 @@ class Marks:
 
     def _is_kept(self, stream: str, bucket: datetime, now: datetime) -> bool:
         at = self._put.get((stream, bucket))
-        # A clock that was set back makes nothing young again.
+        # If the clock was set back, a mark may seem younger than 0 s: it does not count then.
         return at is not None and timedelta(0) <= now - at < MARK_KEPT

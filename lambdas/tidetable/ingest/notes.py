@@ -1,8 +1,9 @@
-"""Notes of series: whoever writes the first event of a series into a period of a stream that is partitioned by series, and has
-rollups, first notes the series.
+"""Notes of series, for streams that are partitioned by series and have rollups: a writer notes each series before it
+writes the first event of the series into a period.
 
-No key of such a table leads to all of its events, so rollups read it by the noted series. The order is: the note, the event, the
-acknowledgement. A writer that dies between them leaves a note that is not needed, and never an event without a note.
+No key of such a table leads to all of its events, so rollups read the events of the noted series. The order is: the
+note, the event, the acknowledgement. A writer that dies in between leaves a note that is not needed, but never an event
+without a note.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from tidetable.ingest.submission import Slot
 from tidetable.ports.rollups import Rollups
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
 
-# Notes that a process surely remembers, and at the most twice as many: some 150 bytes each.
+# A process remembers at least this number of its last notes, and at most twice the number, at about 150 bytes per note.
 MOST = 150_000
 
 
 class Notes:
-    """Puts the notes of a process. It remembers the last ones, for less than ``NOTE_KEPT``, and does not put them again."""
+    """Puts the notes of a process. It remembers the last notes for less than ``NOTE_KEPT``, and skips them."""
 
     def __init__(self, rollups: Rollups, most: int = MOST) -> None:
         self._rollups = rollups
         self._most = most
-        # By stream and period, the younger half and the older half of what is remembered.
+        # The remembered series by stream and period, in two halves: the younger half and the older half.
         self._young: dict[tuple[str, str], set[str]] = {}
         self._old: dict[tuple[str, str], set[str]] = {}
         self._count = 0
         self._begun: datetime | None = None
 
     def note(self, stream: str, series_of: Mapping[str, Iterable[str]], now: datetime) -> bool:
-        """Note series of periods by the periods' labels; False if any note may not be written.
+        """Note the series of periods, given by the periods' labels; False if any note may be missing.
 
-        ``now`` is when the writer looked at the clock, before it decided to write.
+        ``now`` is the instant when the writer looked at the clock, before it decided to write.
         """
         self._age(now)
         for period, series in series_of.items():
@@ -54,9 +55,9 @@ class Notes:
     def find_unnoted(
         self, stream: str, entries: Sequence[Entry], events: Iterable[tuple[Slot, str]], now: datetime
     ) -> frozenset[Slot]:
-        """Note the series of events; the slots that must not be written, as their notes may not be there.
+        """Note the series of events. Return the slots that must not be written: their notes may be missing.
 
-        ``events`` are the slots and series of events, which matter only where a period of ``entries`` is partitioned by series.
+        ``events`` has the slot and the series of each event. Only periods that are partitioned by series need notes.
         """
         labels = {entry.table: entry.period.label for entry in entries if entry.layout.partition_by == "series"}
         if not labels:
@@ -74,9 +75,9 @@ class Notes:
         return series in self._young.get(key, ()) or series in self._old.get(key, ())
 
     def _age(self, now: datetime) -> None:
-        """Forget everything ``NOTE_KEPT`` after the first note, and the older half when the younger half is full."""
+        """Forget all notes ``NOTE_KEPT`` after the first note; forget the older half when the younger half is full."""
         if self._begun is None or not timedelta(0) <= now - self._begun < NOTE_KEPT:
-            # A clock that was set back makes nothing young again.
+            # If the clock was set back, the notes may seem younger than 0 s: they are forgotten.
             self._young, self._old, self._count, self._begun = {}, {}, 0, now
         elif self._count >= self._most:
             self._young, self._old, self._count = {}, self._young, 0

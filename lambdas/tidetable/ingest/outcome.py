@@ -1,4 +1,4 @@
-"""What became of a request: the outcome of its events, and the refusal of a request as a whole."""
+"""The result of a request: the outcome of its events, or the refusal of the whole request."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from tidetable.ingest.verdicts import Window
 from tidetable.ports import Written
 from tidetable.problems import refuse
 
-# What rejections mean for a request: an error if there is any, an error if all are rejected, nothing written if there is any, or
-# nothing for the others.
+# What rejections mean for a request. "strict": any rejection refuses the request. "all": the request is refused if
+# every event is rejected. "whole": any rejection means that nothing is written. "none": the other events are written.
 Refusal = Literal["strict", "all", "whole", "none"]
-# Of a request that is refused whole, so many errors are listed: nothing of it was written, so none needs to be sorted out.
+# The most errors listed if a whole request is refused: nothing was written, so nobody has to sort out its events.
 LISTED = 100
 
 
 class Outcome(msgspec.Struct):
-    """What became of a request; ``refs`` goes by the index of the events sent, None where one was rejected.
+    """The result of a request.
 
-    ``throttled`` counts throttled writes, ``throttled_late`` those of tables that are lowered for late events; ``reasons``
-    counts why, in DynamoDB's words. ``backfills`` are those under way, None if they were not looked up, as no event was
-    older than the window. ``packs`` counts the packs that were written, ``unmarked`` the writes that were queued because their
-    buckets of rollups could not be marked, or their series not noted. ``full`` counts the writes that item collections did not
-    take, because they hold all that DynamoDB allows.
+    ``refs`` has one entry per event: its ref, or None if the event was rejected, or was queued without a put.
+    ``throttled_late`` counts the throttled writes to tables that are lowered for late events, ``throttled`` those to
+    all other tables; ``reasons`` counts DynamoDB's reasons, in its words. ``backfills`` are the backfills under way;
+    None if no event was older than the window, as they were not looked up then. ``packs`` counts the packs that were
+    written. ``unmarked`` counts the writes that were queued because their buckets of rollups could not be marked, or
+    their series could not be noted. ``full`` counts the writes to item collections that hold all that DynamoDB allows.
     """
 
     refs: list[str | None]
@@ -50,7 +51,7 @@ class Outcome(msgspec.Struct):
 
     @property
     def status(self) -> int:
-        """200 if all that was taken is stored, 202 if some of it waits in the queue."""
+        """200 if all events that were not rejected are stored, 202 if some of them wait in the queue."""
         return 202 if self.queued else 200
 
     def document(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
 def report_written(
     routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
 ) -> Outcome:
-    """The outcome of a request of ``count`` events as far as its puts say it."""
+    """Return the outcome of a request of ``count`` events, as far as its puts and their writes determine it."""
     refs: list[str | None] = [None] * count
     for index, ref in zip(routed.indexes, routed.refs, strict=True):
         refs[index] = ref
@@ -101,7 +102,7 @@ def report_written(
 def reject_all(
     count: int, window: Window, rejections: Sequence[Rejection], backfills: Sequence[Backfill] | None
 ) -> Outcome:
-    """The outcome of a request of ``count`` events of which nothing is written."""
+    """Return the outcome of a request of ``count`` events if nothing of it is written."""
     return Outcome([None] * count, window, rejections=rejections, backfills=backfills)
 
 

@@ -1,4 +1,4 @@
-"""Messages of the overflow queue: a stream and some of its events, numbers with all their digits."""
+"""Messages of the overflow queue: a stream and some of its events, whose numbers keep all their digits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MESSAGE_BYTES = 200_000
 
 
 class Message(NamedTuple):
-    """Events that wait, and when they were accepted (epoch milliseconds; 0 if that is not known).
+    """Events that wait, and when they were accepted (``at``, epoch milliseconds; 0 if the time is not known).
 
-    Events that are too large for a message are kept in an object, whose key is ``kept``; the object holds a message.
+    If the events are too large for a message, an object holds them as a message: ``kept`` is the object's key.
     """
 
     stream: str
@@ -36,9 +36,9 @@ class Encoded(NamedTuple):
 
 
 def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
-    """The events as messages of at most 25 events and, but for an event that is larger alone, 200 KB.
+    """Encode the events as messages of at most 25 events and 200 KB; an event larger than 200 KB is a message alone.
 
-    Small messages: a partial failure of the drain then repeats little. Each event is encoded once.
+    Messages are small so that a partial failure of the drain repeats little. Each event is encoded once.
     """
     rows: list[str] = []
     batch: list[Event] = []
@@ -57,7 +57,7 @@ def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[E
 
 
 def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
-    """The body of one message, however large."""
+    """Encode all events as the body of one message of any size."""
     return _encode_rows(stream, at, [_encode_row(event) for event in events], list(events)).body
 
 
@@ -87,5 +87,5 @@ def _encode_rows(stream: str, at: int, rows: Sequence[str], events: list[Event])
 
 
 def _encode_text(value: object) -> str:
-    # AWS: SQS refuses these two characters; every other that JSON leaves as it is may be in a message.
+    # AWS: SQS refuses these two characters. It accepts all other characters that JSON leaves unescaped.
     return encode_json(value).decode().replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")

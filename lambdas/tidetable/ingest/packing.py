@@ -1,7 +1,7 @@
 """Packs on the write side: which events of a request, or of a message, share an item.
 
-Events are given as plain items of their period, but for the suffix of the partition key, which only an event needs that is too
-large for a pack.
+Events come as plain items of their period, but with suffix 0 in the partition key: only an event that is too large for
+a pack needs a computed suffix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidetable.ports import Compressor, Put
 
 
 class Members(NamedTuple):
-    """A pack's put, the address of its events, and the numbers of the events, those repeated later included."""
+    """A pack's put, the address of its events, and the events' numbers, also of events that are repeated later."""
 
     put: Put
     address: str
@@ -25,26 +25,32 @@ class Members(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Packs, and the events that are too large for one: the number of each, and of that with its key that counts."""
+    """Packs, and the events that are too large for a pack.
+
+    ``alone`` has two numbers per such event: its own, and that of the last event of the same key, which is written.
+    """
 
     packs: list[Members]
     alone: list[tuple[int, int]]
 
 
 def unspread(layout: Layout) -> Layout:
-    """The layout that events have before they are packed: a suffix costs a hash for each, and a pack has its own."""
+    """Return the layout of events before they are packed: without shards, as a suffix costs a hash per event.
+
+    A pack has a suffix of its own.
+    """
     return layout if layout.pack is None else replace(layout, shards=1)
 
 
 def is_same(layout: Layout, other: Layout) -> bool:
-    """Whether an event has the same item in two layouts before it is packed, if the first of them has packs."""
+    """True if an event has the same item in both layouts; before it is packed, if ``layout`` has packs."""
     if layout.pack is None:
         return layout == other
     return replace(layout, shards=1, pack=None) == replace(other, shards=1, pack=None)
 
 
 def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: Compressor) -> Packed:
-    """Pack events of one period. Of events with one key the last counts, and the others share what becomes of it."""
+    """Pack events of one period. Of several events with the same key the last is written; the others share its fate."""
     from tidetable.packs import make_packs
 
     pack_set = make_packs(items, layout, compressor)
@@ -58,7 +64,7 @@ def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: C
 
 
 def _find_repeated(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
-    """The numbers of the events that are repeated later, by the number of the last."""
+    """Map the number of the last event of a key to the numbers of the earlier events with the same key."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, item in enumerate(items):
         numbers.setdefault((item["pk"], item["sk"]), []).append(number)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
 
 RETRY_AFTER_SECONDS = 5
-# So long a request waits for a table that is throttled; what is not written by then is queued.
+# A request waits at most this time for a throttled table; events that are not written by then are queued.
 WRITE_BUDGET = timedelta(seconds=15)
 _MOST_KEY_BYTES = 80_000
 NO_SLOTS: frozenset[Slot] = frozenset()
@@ -47,7 +47,7 @@ class IngestRequest(msgspec.Struct, frozen=True):
     body: bytes
     content_type: str = ""
     strict: bool = False
-    # Of the caller's key: events of other series are refused.
+    # The prefix of the caller's key: events of series without this prefix are refused.
     series_prefix: str = ""
 
 
@@ -92,10 +92,10 @@ def ingest_values(
     strict: bool = False,
     series_prefix: str = "",
 ) -> Outcome:
-    """Take events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason; the caller bounds their number.
+    """Store events that a dialect has decoded: ``Sent``, or ``Unreadable`` with the reason.
 
-    The outcome lists every rejection, even if all events are rejected; with ``strict`` and any rejection nothing is written.
-    ProblemError for a stream that takes no events.
+    The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
+    ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
     policy, now = _find_stream(stream, ports), ports.clock.now()
     refusal: Refusal = "whole" if strict else "none"
@@ -104,7 +104,7 @@ def ingest_values(
 
 
 def _find_stream(name: str, ports: Ingest) -> Stream:
-    """The stream that events are sent to; ProblemError if there is none, or if it is a rollup."""
+    """Return the stream that events are sent to; ProblemError if there is no such stream, or if it is a rollup."""
     stream = ports.config.streams.get(name)
     if stream is None:
         raise refuse_unknown_stream(name, ports.config.streams)
@@ -126,7 +126,7 @@ def _take(
     refusal: Refusal,
     small: bool = False,
 ) -> Outcome:
-    """Judge decoded values, and make the accepted events durable. ``small`` says that none needs to be measured."""
+    """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
     packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
@@ -167,7 +167,7 @@ def _take(
 def _ingest_batch(
     stream: Stream, body: Body, prefix: str, window: Window, now: datetime, ports: Ingest, remaining: Remaining
 ) -> Outcome | None:
-    """Take the events of a stream with packs by columns; None, with nothing written, if any of them needs a closer look."""
+    """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual."""
     from tidetable.ingest.columns import read_batch, route_batch
 
     layout, at = unspread(stream.layout), to_micros(now) // 1000
@@ -187,7 +187,7 @@ def _ingest_batch(
         named = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
         unmarked = ports.marks.find_unready(stream, entries, oldest, events, named, now)
     written, unwritten = _store(routed, lowered, unmarked, ports, remaining)
-    # What was to be one pack stays together, as it can be packed again.
+    # The events of one pack stay together, so that the drain can pack them again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
     _send(stream.name, waiting, at, ports.overflow)
     outcome = report_written(routed, written, lowered, window, len(sent), newest)
@@ -198,23 +198,23 @@ def _ingest_batch(
 def _read_entries(
     stream: str, oldest: datetime, newest: datetime, window: Window, now: datetime, ports: Ingest
 ) -> Sequence[Entry]:
-    """The periods from the oldest event of the request to its newest. Entries that were kept serve the window alone."""
+    """Return the periods of the request's events. Remembered entries are used only if no event is before the window."""
     if oldest < window.oldest:
         return ports.catalog.entries(stream, oldest, newest)
     return ports.known.find_covering(ports.catalog, stream, oldest, newest, now)
 
 
 def _is_small(body: Body, layout: Layout) -> bool:
-    """Whether no plain event of the body can be beyond DynamoDB's limit: its fields take no more than their JSON does.
+    """True if no plain event of the body can exceed DynamoDB's limit: its fields take at most the bytes of their JSON.
 
-    The keys of the table and of twenty indexes take 80 KB at the most, and an index may hold fields once more.
+    The keys of the table and of twenty indexes take at most 80 KB. Each index may hold a copy of the fields.
     """
     copies = 1 + sum(bool(index.project) for index in layout.indexes)
     return len(body.text) * copies < MAX_ITEM_BYTES - _MOST_KEY_BYTES
 
 
 class _Imports:
-    """Whether an open backfill accepts a time. It is looked up for the first event that needs it; most requests have none."""
+    """Tells whether an open backfill accepts a time. Most requests need no backfill, so they are read at first use."""
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
@@ -232,10 +232,10 @@ class _Imports:
 def _store(
     routed: Routed, lowered: frozenset[str], unmarked: frozenset[Slot], ports: Ingest, remaining: Remaining
 ) -> tuple[Written, Collection[Slot]]:
-    """Write as many puts as their tables take within the budget; answer also the slots that are not written.
+    """Write as many puts as their tables take within the budget; also return the slots that are not written.
 
-    Of equal versions one is enough. A table whose circuit is open is not tried, nor are the slots that are ``unmarked``.
-    ``routed`` keeps the packs that were written.
+    Equal versions are written once. Tables whose circuit is open, and ``unmarked`` slots, are not tried.
+    ``routed.packs`` then has only the packs that were written.
     """
     puts = routed.puts
     if unmarked:
@@ -250,7 +250,7 @@ def _store(
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # A put with parts or an object may wait for those, and says nothing of the table. Nor does a full item collection.
+    # A put that waits for its parts or object, or whose item collection is full, does not mean a throttled table.
     unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
@@ -266,19 +266,19 @@ def _store(
 def _queue(
     stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool, versioned: bool
 ) -> None:
-    """Queue the events that no table took, of each slot the last, but all of a pack."""
+    """Queue the events that no table took: the last event of each slot, but all events of a pack."""
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
-        # What was to be one pack stays together, as it can be packed again.
+        # The events of one pack stay together, so that the drain can pack them again.
         to_queue.sort(key=lambda submission: submission.slot)
     events = {_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}
     _send(stream, list(events.values()), at, overflow)
 
 
 def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> None:
-    """Queue events; ProblemError if that fails for any.
+    """Queue events; ProblemError if any event cannot be queued.
 
-    Then no event of the request is acknowledged, although some may be stored.
+    In that case no event of the request is acknowledged, although some events may be stored.
     """
     unqueued = overflow.send(stream, events, at) if events else ()
     if unqueued:
@@ -287,9 +287,10 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
 
 
 def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
-    """What submissions have in common of which only the last is queued: the event in a pack, or else the slot.
+    """Return the identity of a submission for the queue: of submissions with the same identity only the last is queued.
 
-    Without a put it is the event, too, unless it may be one that keeps its versions: the queue keeps no order.
+    It is series, time and id for an event of a pack, and for an event without a put if no versions are kept: the queue
+    keeps no order. Otherwise it is the slot, or the index if there is no slot.
     """
     event, put = submission.event, submission.put
     if not versioned if put is None else is_pack(put.item):

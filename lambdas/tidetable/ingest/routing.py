@@ -1,4 +1,4 @@
-"""Routing: which period's table takes an event, by the event's own time, and in which form."""
+"""Routing: which period's table takes an event (by the event's own time), and in which form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidetable.times import to_text
 
 
 class LargeValueServices(msgspec.Struct, frozen=True):
-    """What large values need besides the tables. ``unique`` names objects, each only once."""
+    """The services for large values, besides the tables. ``unique`` returns a new object name at every call."""
 
     values: Values
     compressor: Compressor
@@ -28,10 +28,10 @@ class LargeValueServices(msgspec.Struct, frozen=True):
 
 
 class Routed(msgspec.Struct):
-    """The puts of events that go to tables, by their slots; the index of each such event in the request, and its ref.
+    """The puts of events that go to tables, by slot; also each such event's index in the request, and its ref.
 
-    ``plain`` says that no put is a version or refers to anything, ``tables`` which period tables the puts go to, ``packs`` which
-    slots are packs.
+    ``plain`` says that no put is a version, and no put refers to parts or an object. ``tables`` names the period
+    tables of the puts. ``packs`` are the slots that are packs.
     """
 
     plain: bool = True
@@ -53,11 +53,12 @@ def route(
     now: datetime,
     at: int,
 ) -> Routed:
-    """Give each submission its put, or its fate: it is queued if its period is not recorded yet, and rejected if no table may
-    take it. Nothing is looked up.
+    """Give each submission its put, or its fate: an event is queued if its period is not recorded yet, and rejected if
+    no table may take it. Routing reads no table.
 
-    ``entries`` are the periods, ``layout`` is the layout of the submissions' items; a period with another gives them another
-    item. Before ``oldest`` only a table that is open for a backfill takes events: any other may be archived at any moment.
+    ``entries`` are the periods. ``layout`` is the layout of the submissions' items; a period with another layout gets
+    new items. An event before ``oldest`` needs a table that is open for a backfill: any other may be archived at any
+    moment.
     """
     routed = Routed()
     always_plain = packer.plain
@@ -84,7 +85,7 @@ def route(
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
         elif period.layout.pack is not None:
-            # Which events share a pack follows from all of them together.
+            # The packs are made below: which events share a pack depends on all events of the period.
             period.submissions.append(submission)
             period.items.append(item)
             continue
@@ -98,17 +99,17 @@ def route(
         sks.append(sk)
     for target in targets.values():
         _bind_packs(target, packer.compressor, routed, columns, at)
-    # The last event of a slot is written for all of its slot, as it would win if each had come in a request of its own.
+    # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
     routed.tables = {target.table for target in targets.values() if target.writable}
-    # All refs at once cost a fifth of what they cost one by one.
+    # To encode all refs at once costs a fifth of encoding them one by one.
     routed.refs = encode_refs(stream, labels, pks, sks)
     return routed
 
 
 class _Bound(NamedTuple):
-    """The submissions that have a put, those of one slot in the order of the request, and what their refs say."""
+    """The submissions that have a put (those of one slot in the order of the request), and the fields of their refs."""
 
     submissions: list[Submission]
     labels: list[str]
@@ -117,7 +118,7 @@ class _Bound(NamedTuple):
 
 
 def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _Bound, at: int) -> None:
-    """Give the submissions of a period with packs the puts of their packs; those too large for a pack, puts of their own."""
+    """Give each submission of a period with packs its pack's put, or a put of its own if it is too large for a pack."""
     submissions, items = period.submissions, period.items
     if not items:
         return
@@ -148,24 +149,24 @@ class PeriodTarget:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
-        # A closed table takes events again if `late` was raised, while an archive that began before may scan it: the drain writes
-        # them, each on condition that the table is not archived.
+        # If `late` was raised, a closed table takes events again, while an archive that began before may scan it. So
+        # the events are queued: the drain writes each event on condition that the table is not archived.
         self.fenced = entry.state is State.CLOSED
-        # No event needs a closer look in an open table, which most events are for.
+        # A table that is open for a backfill, and was not closed, takes every event: no event needs a closer look.
         self.admits_all = self.writable and self.open and not self.fenced
         self.same = is_same(entry.layout, layout)
         self.item_layout = entry.layout if self.same else unspread(entry.layout)
-        # An event was measured without what other indexes hold of it: their keys, and copies of its fields.
+        # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
         larger = not self.same and bool(entry.layout.indexes)
         self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
-        # Events that are to be packed, and the items that they would have.
+        # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
         self._packer = packer
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 
     def admit(self, submission: Submission, oldest: datetime) -> bool:
-        """Tell whether the event may be written at once; otherwise decide its fate."""
+        """True if the event may be written at once; otherwise decide its fate."""
         time = submission.event.time
         if not (self.writable and (time >= oldest or self.open)):
             detail = f"the period of {to_text(time)} in {self._place.stream} is archived, or not open yet"
@@ -175,7 +176,7 @@ class PeriodTarget:
         return submission.fate is None
 
     def bind(self, submission: Submission, item: Item) -> bool:
-        """Give a submission its put and its slot; False if the item fits in no form, and the submission is refused."""
+        """Give a submission its put and its slot. If the item fits in no form, reject the submission; return False."""
         put = self.make_put(item)
         if put is None:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
@@ -185,7 +186,7 @@ class PeriodTarget:
         return True
 
     def make_put(self, item: Item) -> Put | None:
-        """The item in the form in which the period's table takes it; None if it fits in no form."""
+        """Return the put of an item in the form that the period's table takes; None if the item fits in no form."""
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
         return self._packer.put(item, self._place)

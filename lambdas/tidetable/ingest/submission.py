@@ -15,12 +15,12 @@ from tidetable.ports import Put
 
 Code = Literal["invalid", "too_old", "too_new", "too_large", "forbidden_series"]
 
-# The path of a field is part of some details, and may be as long as a body.
+# The most characters of a detail: some details contain the path of a field, which may be as long as a body.
 _LONGEST_DETAIL = 300
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why the event at ``index`` of a request is refused; ``id`` is its own, None if it has no usable id."""
+    """Why the event at ``index`` of a request is refused. ``id`` is the event's id, None if it has no usable id."""
 
     index: int
     id: str | None
@@ -31,7 +31,7 @@ class Rejection(msgspec.Struct, frozen=True):
     def of(cls, index: int, sent: Any, code: Code, detail: str) -> Rejection:
         """The rejection of a decoded value, with the value's id if it has one."""
         id = sent.id if isinstance(sent, Sent) else sent.get("id") if isinstance(sent, dict) else None
-        # No event has a longer id, and an answer must not repeat megabytes of what it refuses.
+        # A longer id is never valid, and an answer must not repeat megabytes of a refused event.
         usable = isinstance(id, str) and len(id) <= MAX_NAME_BYTES
         return cls(index, id if usable else None, code, detail[:_LONGEST_DETAIL])
 
@@ -43,21 +43,22 @@ class Durable(Enum):
     QUEUED = "queued"
 
 
-# Table and key of an item and, of a version, the digest of its data: two puts of one slot are one write.
+# The table and the key of an item; for a version, also the digest of its data. Two puts of one slot are one write.
 Slot = tuple[str, ...]
 
 
 def find_slot(put: Put) -> Slot:
-    """The slot of a put, from the put alone."""
+    """Return the slot of a put."""
     return (*put.place, put.item["digest"]) if "version" in put.item else put.place
 
 
 class Submission(msgspec.Struct, gc=False, eq=False):
-    """An event that may be written. ``index`` is its place in the request, and the only number that names it.
+    """An event that may be written. ``index`` is its position in the request, and the only number that identifies it.
 
-    ``sent`` is the decoded value. ``item`` has the stream's present layout, and ``size`` bytes (0 if it is surely small).
-    Routing gives it its ``put``, and the put's ``slot``: of several submissions with one slot only the last is written, and all
-    share its fate. The put of a pack has the events of all of its slot. ``fate`` is None until it is decided.
+    ``sent`` is the decoded value. ``item`` has the stream's present layout; its ``size`` is in bytes (0: surely small).
+    Routing sets ``put`` and the put's ``slot``. Of several submissions with one slot only the last is written, and all
+    of them share its fate. But the put of a pack holds the events of all submissions of its slot. ``fate`` is None
+    until it is decided.
     """
 
     index: int
@@ -70,7 +71,7 @@ class Submission(msgspec.Struct, gc=False, eq=False):
     fate: Rejection | Durable | None = None
 
     def reject(self, code: Code, detail: str) -> None:
-        """Refuse the event after all."""
+        """Reject the event, which was accepted so far."""
         self.fate = Rejection.of(self.index, self.sent, code, detail)
 
 

@@ -1,4 +1,4 @@
-"""Bodies of which some values cannot be decoded: each such value has its own verdict, and the others are kept."""
+"""Bodies with values that cannot be decoded: each such value gets its own verdict, and the other values are kept."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from tidetable.exact import decode_json
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A line of NDJSON, or an element of an array, that cannot be decoded: its verdict is its own, and the others are kept."""
+    """A line of NDJSON, or an element of an array, that cannot be decoded: it is rejected; other values are kept."""
 
     reason: str
 
 
 def read_elements(text: str) -> Iterator[Any]:
-    """The elements of an array of which some cannot be decoded, in order. ValueError if the array is not JSON."""
+    """Yield the elements of an array in order; ``Unreadable`` for an element that cannot be decoded.
+
+    ValueError if the array itself is not JSON.
+    """
     at = _skip_space(text, text.index("[") + 1)
     try:
         while text[at : at + 1] != "]":
@@ -51,7 +54,7 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def read_line(line: bytes) -> Any:
-    """The value of a line, whatever it is; ``Unreadable`` if it is not JSON."""
+    """Return the value of a line, of any type; ``Unreadable`` if the line is not JSON."""
     try:
         return decode_json(line)
     except ValueError as error:
@@ -59,9 +62,10 @@ def read_line(line: bytes) -> Any:
 
 
 def find_lone_surrogate(text: bytes | str) -> str | None:
-    """The reason, if a text cannot be decoded because of half of a surrogate pair, which is not a character.
+    """Return the reason if a text has half of a surrogate pair, which is not a character; None for any other text.
 
-    It is grammatical JSON (RFC 8259, section 8.2). Programs send it that cut a text in the middle of an emoji.
+    Such a text obeys the grammar of JSON (RFC 8259, section 8.2). It comes from programs that cut an emoji in the
+    middle.
     """
     try:
         surrogate = _SURROGATE.search(
@@ -80,5 +84,5 @@ def _refuse_constant(name: str) -> Any:
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-# Python's own decoder takes lone surrogates, and decodes a value where it stands. Its numbers are not looked at.
+# Python's own decoder accepts lone surrogates, and can decode a value in the middle of a text. Numbers are not checked.
 _SCANNER = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)

@@ -20,7 +20,7 @@ from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
 
-# Escaped and in UTF-8 a character takes four bytes at the most.
+# A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
 SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
 
@@ -44,9 +44,9 @@ class Window(msgspec.Struct, frozen=True):
 class Judge(msgspec.Struct):
     """Decides on the events of a request. ``takes_import`` tells whether a backfill takes a time before the window.
 
-    ``at`` is ``now`` in epoch milliseconds. ``small`` says that the request is too small to hold an event beyond DynamoDB's
-    limit, so that none needs to be measured, and ``packs`` that the stream has remedies for events beyond it. ``series_prefix``
-    is that of the caller's key: it may write no other series.
+    ``at`` is ``now`` in epoch milliseconds. ``small`` says that no event needs to be measured: the request is too small
+    to hold an event beyond DynamoDB's limit. ``packs`` says that the stream has remedies for events beyond that limit.
+    ``series_prefix`` is the prefix of the caller's key: the caller may write only series that begin with it.
     """
 
     stream: Stream
@@ -60,7 +60,7 @@ class Judge(msgspec.Struct):
     series_prefix: str = ""
 
     def judge_all(self, values: Sequence[Any]) -> list[Submission | Rejection]:
-        """The verdict on each decoded value. An absent time is the time of arrival, an absent id a hash of the content."""
+        """Return the verdict on each value. The default time is the arrival, the default id a hash of the content."""
         now, at, small, indexes = self.now, self.at, self.small, self.layout.indexes
         make_item, oldest, newest = self.layout.make_item, self.window.oldest, self.window.newest
         prefix = self.series_prefix
@@ -69,12 +69,12 @@ class Judge(msgspec.Struct):
             try:
                 event, stamp = _read_event(sent, now)
                 item = make_item(event, stamp, at)
-                # A value with an event's types and usual numbers is measured only if there is room for too much of it.
+                # A value of usual types and numbers is measured only if a request of this size can exceed the limit.
                 size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
             except ValueError as error:
                 verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
                 continue
-            # Only what may be refused is looked at closely.
+            # Only an event that may be refused is checked closely.
             doubtful = indexes or size > MAX_ITEM_BYTES or not oldest <= event.time <= newest
             doubtful = doubtful or not event.series.startswith(prefix)
             refusal = self._refuse(event, size) if doubtful else None
@@ -85,7 +85,7 @@ class Judge(msgspec.Struct):
         return verdicts
 
     def _refuse(self, event: Event, size: int) -> tuple[Code, str] | None:
-        """Why a readable event is refused; None if it is not."""
+        """Return why a readable event is refused; None if it is accepted."""
         if not event.series.startswith(self.series_prefix):
             return "forbidden_series", f"this key is for series that begin with {self.series_prefix[:64]!r}"
         for index in self.layout.indexes:
@@ -104,7 +104,7 @@ class Judge(msgspec.Struct):
 
 
 def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
-    """A decoded value as an event, and the text of its time; ValueError says what is wrong with it."""
+    """Return a decoded value as an event, and the event's time as text; ValueError says what is wrong with it."""
     if type(value) is not Sent:
         value = _read_fields(value)
     series, sent, own, data = value.series, value.time, value.id, value.data
@@ -151,6 +151,6 @@ def _check_name(value: Any, field: str) -> str:
 
 
 def _hash_content(series: str, time: datetime | None, data: JsonObject) -> str:
-    """A hash of what was sent, so that sending it again is harmless; 128 bits as 32 hexadecimal digits."""
+    """Return a hash of what was sent: 128 bits as 32 hexadecimal digits. So it is harmless to send the event again."""
     content = (series, None if time is None else to_text(time), data)
     return sha256(canonical_json(content)).hexdigest()[:32]

@@ -1,8 +1,9 @@
 """Keeping every version of an event, in streams whose policy says so.
 
-The newest version has the event's own key, which begins with ``v0#``; the one before it moves to ``v1#``, ``v2#`` and so on, in
-the order of writing, as AWS's guidance on sort keys has it. Nothing is looked up for an event that comes once: it is put on
-the condition that there is none. An event that equals a version already kept is a repeat, and changes nothing.
+The newest version has the event's own key, which begins with ``v0#``. When a newer version comes, the previous version
+moves to ``v1#``, the next time to ``v2#``, and so on in the order of writing, as AWS's guidance on sort keys
+recommends. An event that comes once needs no read: it is put on the condition that its key has no item. An event that
+equals a version already kept is a repeat, and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import strip_version
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
 
-# So many digests of earlier versions are remembered: repeats come soon.
+# The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32
 _DIGITS = 16
 
 
 def make_first_version(item: Item, data: JsonObject) -> Item:
-    """An item as the first version of its event."""
+    """Return an item as the first version of its event."""
     return {**item, "version": 1, "digest": sha256(canonical_json(data)).hexdigest()[:_DIGITS]}
 
 
@@ -38,7 +39,7 @@ def write_versions(
     jitter: Jitter,
     once: Collection[str] = (),
 ) -> Written:
-    """Write what can be written before the time is up, each put as a version of its own unless it repeats one."""
+    """Write as many puts as possible before the time is up. A put becomes a new version unless it repeats a version."""
 
     def attempt(waiting: Sequence[Put]) -> Written:
         total = Written()
@@ -49,7 +50,7 @@ def write_versions(
             existing, written.conflicts = written.conflicts, []
             for put, item in existing:
                 _supersede(store, put, item, written)
-            # The versions of one event are written in their order, or wait together.
+            # The versions of one event are written in order: if one waits, the later ones wait too.
             total.unwritten += [put for put in turn if put.place in behind]
             behind |= {put.place for put in written.unwritten}
             total.add(written)
@@ -69,9 +70,9 @@ def write_packed(
     jitter: Jitter,
     once: Collection[str] = (),
 ) -> Written:
-    """Write puts of every form: first what they refer to, then versions to their events, and the others by ``write``.
+    """Write puts of every form: first their parts and objects, then versions, then all other puts by ``write``.
 
-    What the tables ``once`` throttle is not tried again.
+    Puts that the tables ``once`` throttle are not tried again.
     """
     ready, total = write_outside(store, values, puts, remaining=remaining, clock=clock, jitter=jitter)
     versions = [put for put in ready if "version" in put.item]
@@ -93,7 +94,7 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
 
 
 def _supersede(store: EventStore, put: Put, existing: Item, written: Written) -> None:
-    """Add a version to an event that there is."""
+    """Add a version to an event that exists. A put that fails is added to ``written``."""
     if existing and is_repeat(put.item, existing):
         return
     try:
@@ -111,7 +112,7 @@ def _supersede(store: EventStore, put: Put, existing: Item, written: Written) ->
 
 
 def is_repeat(item: Item, existing: Item) -> bool:
-    """Whether a version equals the version that is there, or an earlier one that is remembered."""
+    """True if a version equals the existing version, or a remembered earlier version."""
     digest = item["digest"]
     past = existing.get("past", "")
     return digest == existing.get("digest") or digest in {
@@ -120,7 +121,10 @@ def is_repeat(item: Item, existing: Item) -> bool:
 
 
 def _make_successors(put: Put, existing: Item) -> list[Guarded]:
-    """The event's newest version and the one that goes behind it, which is the given one if it was accepted earlier."""
+    """Return two puts: the event's newest version, and the version that moves behind it.
+
+    The given version moves behind if it was accepted earlier than the existing version.
+    """
     count = int(existing["version"])
     older = put.item["at"] < existing["at"]
     newest, other = (existing, put.item) if older else (put.item, existing)
@@ -135,7 +139,7 @@ def _make_successors(put: Put, existing: Item) -> list[Guarded]:
 
 
 def _turns(puts: Iterable[Put]) -> list[list[Put]]:
-    """The puts in turns: each place at most once in a turn, and in its order."""
+    """Split the puts into turns. A turn has at most one put per place; the puts of a place keep their order."""
     turns: list[list[Put]] = []
     count: dict[tuple[str, str, str], int] = {}
     for put in puts:

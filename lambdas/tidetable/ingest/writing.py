@@ -1,6 +1,7 @@
-"""Writing within a budget: unprocessed items are tried again with full jitter until the time is up.
+"""Writing within a budget of time: unprocessed items are tried again with full jitter until the time is up.
 
-What an item refers to is written before it, so that an item is never seen without its data.
+The parts and the object that an item refers to are written before the item, so that an item is never seen without its
+data.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def retry_writes(
     jitter: Jitter,
     once: Collection[str] = (),
 ) -> Written:
-    """Attempt puts until all are written or the time is up; the others are the result's ``unwritten``.
+    """Attempt puts until all are written or the time is up; the other puts are the result's ``unwritten``.
 
-    Full jitter, so that many throttled functions do not come back in step. Puts whose table is missing are not tried
-    again: a table appears by the lifecycle's doing, in minutes, not in the time of a request. Nor are puts of the tables
-    ``once``, nor of item collections that are full.
+    Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of puts
+    are not tried again: puts whose table is missing (the lifecycle makes it in minutes, longer than a request takes),
+    puts of the tables ``once``, and puts of item collections that are full.
     """
     total = Written()
     waiting = list(puts)
@@ -58,7 +59,7 @@ def write_outside(
 ) -> tuple[list[Put], Written]:
     """Write the parts and objects that puts refer to.
 
-    Answers the puts whose data is durable, and what became of the writes; the other puts are its ``unwritten``.
+    Return the puts whose data is durable, and the outcome of the writes, whose ``unwritten`` are the other puts.
     """
     parts = {part.place: part for put in puts for part in put.parts}
     written = retry_writes(store.write, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)
