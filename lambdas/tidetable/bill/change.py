@@ -45,6 +45,8 @@ _COUNTS: Mapping[str, tuple[int, int, int]] = {
     "archive_days": (365, 1, 36_500),
     "groups": (100, 1, 100_000),
 }
+# A share of events, as it is written by hand or by a program.
+_SHARE = re.compile(r"[0-9]+(\.[0-9]+)?(e-[0-9]+)?")
 # Python's TOML parser calls itself once per level of nesting. A configuration has four levels.
 _BRACKETS, _MOST_LEVELS = {"[": 1, "{": 1, "]": -1, "}": -1}, 20
 KNOWN = ("stream", "change", "in_index", *_NUMBERS, *_COUNTS)
@@ -244,7 +246,7 @@ def _read_shares(stream: Stream, words: Sequence[str]) -> dict[str, float]:
     shares = {}
     for word in words:
         name, _, text = word.rpartition(":")
-        if name not in names or not re.fullmatch(r"(0(\.[0-9]+)?|1(\.0+)?|[0-9.]+e-[0-9]+)", text):
+        if name not in names or not _SHARE.fullmatch(text) or float(text) > 1:
             raise refuse_parameter(
                 f"in_index={word[:64]}: write an index and the share of events in it, such as by_error:0.01; "
                 f"the indexes are {', '.join(names) or 'none'}"
