@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator for the functions that callers wait for.
+"""Settings of the C library's allocator, for the functions whose answers a caller waits for.
 
 By default the C library returns large blocks to the kernel when they are freed, and requests them again for the next
 request: a page of 10,000 events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A
