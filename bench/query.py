@@ -101,7 +101,7 @@ def request(stream: str, route: str = "events", **parameters: str) -> dict[str, 
 
 
 def read_headers(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """The headers of an answer, each with its only value."""
+    """The headers of an answer by name. Each header has one value only."""
     return answer.get("headers") or {name: values[0] for name, values in answer["multiValueHeaders"].items()}
 
 

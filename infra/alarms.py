@@ -146,7 +146,8 @@ class StageAlarms(Alarms):
             periods=4,
             below=True,
         )
-        # Its metric is empty before the first run, so the alarm is created after the schedule, and deleted before it.
+        # Before the first run the metric has no data, and this alarm takes missing data for a fault. So the alarm is created
+        # after the schedule, and deleted before it.
         running.node.add_dependency(lifecycle.schedule)
         self._add_alarm(
             "LifecycleUndelivered",
@@ -237,7 +238,7 @@ class StageAlarms(Alarms):
             periods=3,
             missing_is_bad=True,
         )
-        # As with LifecycleNotRunning: without a run there is no metric.
+        # The alarm is created after the schedule, as with LifecycleNotRunning: without a run the metric has no data.
         lagging.node.add_dependency(rollups.schedule)
         self._add_alarm(
             "RollupsFailing",

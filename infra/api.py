@@ -23,8 +23,8 @@ from .storage import Storage
 STAGE = "api"
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Requests per second and burst of routes that anybody may call: each call runs a function. A browser that opens the console for
-# the first time asks for some 25 files at once.
+# The limits (requests per second, burst) of routes that anybody may call, because each call runs a function. A browser that
+# opens the console for the first time asks for some 25 files at once.
 _PROBES, _PAGE = (2, 10), (20, 100)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).

@@ -139,7 +139,7 @@ class Assets:
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
             with _build_folder(folder) as partial:
-                # Links, not copies: the packages are large, and nothing writes to them.
+                # The files are linked, not copied: the packages are large, and nothing writes to them.
                 for part in (packages, self._compile_sources(sources)):
                     shutil.copytree(part, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 if self._config is not None:

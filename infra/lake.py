@@ -1,4 +1,4 @@
-"""The archive as Athena tables, a table per stream.
+"""The archive as Athena tables, one table per stream.
 
 It needs no crawler, because partition projection calculates the partitions.
 """

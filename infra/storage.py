@@ -126,7 +126,7 @@ class Storage(Objects):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.KMS if self.key is not None else s3.BucketEncryption.S3_MANAGED,
             encryption_key=self.key,
-            # A data key for the bucket instead of one for each object: requests to KMS are billed.
+            # S3 then uses one data key for the bucket instead of one for each object: requests to KMS are billed.
             bucket_key_enabled=True if self.key is not None else None,
             enforce_ssl=True,
             versioned=True,

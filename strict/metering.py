@@ -84,7 +84,7 @@ class Meter:
     def report_consumed(
         self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]
     ) -> list[dict[str, Any]]:
-        """ConsumedCapacity by table, in the detail of ``ReturnConsumedCapacity``; empty for NONE."""
+        """ConsumedCapacity by table, with the detail for which ``ReturnConsumedCapacity`` asks; empty for NONE."""
         detail = request.get("ReturnConsumedCapacity", "NONE")
         if detail == "NONE":
             return []

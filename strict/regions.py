@@ -31,8 +31,8 @@ _Identity = tuple[str, str]
 class Member:
     """A table of a group of copies. ``source`` is the Region whose table was copied; it is empty for the first table.
 
-    ``read`` and ``infrequent`` are the table's own read units and table class; None means those of the other tables. A table
-    that is being deleted is listed in the group until the instant ``gone``.
+    ``read`` and ``infrequent`` are the table's own read units and table class; None if they are the same as the other tables'.
+    A table that is being deleted is listed in the group until the instant ``gone``.
     """
 
     region: str

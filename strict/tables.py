@@ -82,7 +82,7 @@ class Index(Resource):
 
 @dataclass(slots=True)
 class Table(Resource):
-    """A table. An ongoing change ends at ``until`` with ``finish``."""
+    """A table. An ongoing change ends at the instant ``until``, with a call of ``finish``."""
 
     created: datetime = field(kw_only=True)
     region: str = "us-east-1"

@@ -41,7 +41,7 @@ def reading(*conditions: str, queries: float, read: int, returned: int, units: f
 
 
 class Case(NamedTuple):
-    """A history and its right advice: what the lines of tidetable.toml must say, by rule."""
+    """A history and its right advice: for each rule, the settings that tidetable.toml must have."""
 
     text: str
     traffic: Traffic

@@ -30,7 +30,7 @@ class ApiError(TidetableError):
 
 
 class Unreachable(TidetableError):
-    """The API did not answer within the time that the client tries."""
+    """The API did not answer within the time for which the client tries."""
 
 
 class BufferFull(TidetableError):
