@@ -1,5 +1,5 @@
-"""Archiving a million items: items per second and core, memory, and bytes compared with DynamoDB JSON in gzip, the format of
-AWS's export.
+"""Archiving a million items: items per second and core, memory, and bytes compared with DynamoDB JSON in gzip, the
+format of AWS's export.
 
 It uses the real format with pages in memory, so the engine is not the limit. It prints the export and its verification
 separately. The baseline of the ratio does the same work with boto3's deserializer and ``pyarrow.Table.from_pylist``.

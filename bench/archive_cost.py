@@ -57,8 +57,8 @@ def archive_cost(
 ) -> ArchiveCost:
     """The cost of archiving ``size`` bytes of a table with a stream's ``[archive]`` settings.
 
-    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand). The cost does not include
-    them. ``maximum`` is the limit of the table's read units on demand.
+    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand). The cost does not
+    include them. ``maximum`` is the limit of the table's read units on demand.
     """
     units = size / _UNIT_BYTES
     raised = max(policy.read_units, provisioned) if policy.read_units is not None and provisioned is not None else None

@@ -1,9 +1,9 @@
 """A cold start: the time from a new process to the first answer, compared with bare boto3.
 
-Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes. The
-query function and the authorizer of keys have their own processes. The process of the baseline makes a boto3 client and puts
-an item. All processes call a server that answers at once. The bench prints milliseconds, the ratio of wall times, and the time
-of a call of the authorizer when it is warm and knows the key.
+Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes.
+The query function and the authorizer of keys have their own processes. The process of the baseline makes a boto3 client
+and puts an item. All processes call a server that answers at once. The bench prints milliseconds, the ratio of wall
+times, and the time of a call of the authorizer when it is warm and knows the key.
 """
 
 from __future__ import annotations

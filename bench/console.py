@@ -1,9 +1,10 @@
 """The time that a browser works on 10,000 points: drawing them, moving the mouse over them, and zooming into 10,000 others.
 
-Chromium's own trace says what the page's main thread did. The baseline is a page without a library for charts: an SVG with a
-line, a circle with a title for each point, and a search for the nearest point under the mouse. Both pages get the same answers
-over HTTP in the same run, in turns. CPU time is compared, as the machine may be busy with other work. There is no ratio for the
-first draw: at that time the console loads all of its files, and the baseline loads nearly nothing.
+Chromium's own trace says what the page's main thread did. The baseline is a page without a library for charts: an SVG
+with a line, a circle with a title for each point, and a search for the nearest point under the mouse. Both pages get
+the same answers over HTTP in the same run, in turns. CPU time is compared, as the machine may be busy with other work.
+There is no ratio for the first draw: at that time the console loads all of its files, and the baseline loads nearly
+nothing.
 """
 
 from __future__ import annotations

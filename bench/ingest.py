@@ -1,9 +1,9 @@
 """CPU per event of the ingest function, compared with the textbook handler and other baselines, in one process.
 
-Each side runs all of its layers down to the socket. A server in a separate process answers at once. The baselines are the code
-of a tutorial (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor: decode the
-events, write the requests, hash, sign and send them. The bench prints microseconds of CPU per event and the ratios. They are
-medians of many rounds, in which the sides take turns.
+Each side runs all of its layers down to the socket. A server in a separate process answers at once. The baselines are
+the code of a tutorial (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor:
+decode the events, write the requests, hash, sign and send them. The bench prints microseconds of CPU per event and the
+ratios. They are medians of many rounds, in which the sides take turns.
 """
 
 from __future__ import annotations

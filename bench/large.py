@@ -1,5 +1,5 @@
-"""Units of large values on the strict service: whether the reported write units are exact, and the units that compression and
-cold fields save.
+"""Units of large values on the strict service: whether the reported write units are exact, and the units that
+compression and cold fields save.
 
 Nothing is timed: the service counts units, so every machine prints the same figures.
 """
@@ -77,8 +77,8 @@ def send_events(stage: Stage, stream: str) -> float:
 
 
 def price_items(stage: Stage, stream: str) -> int:
-    """The write units of the items in the tables by the published rule: one unit per KB, rounded up, for the item itself and
-    again for each index that holds the item.
+    """The write units of the items in the tables by the published rule: one unit per KB, rounded up, for the item
+    itself and again for each index that holds the item.
     """
     total = 0
     for name, table in stage.dynamo.account.tables.items():

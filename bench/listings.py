@@ -1,7 +1,7 @@
 """The cost of listings: the read units and the time of a page, and the write units of the rollup that serves the page.
 
-Units are counted as in bench/rollups.py: from the bytes of the items that a page reads or the refresher writes. The 100,000
-series are in one bucket. A range of several buckets has this cost for each bucket.
+Units are counted as in bench/rollups.py: from the bytes of the items that a page reads or the refresher writes. The
+100,000 series are in one bucket. A range of several buckets has this cost for each bucket.
 """
 
 from __future__ import annotations

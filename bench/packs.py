@@ -1,8 +1,8 @@
 """The cost of packs: write units per event, the bytes of the format, and its CPU without the rest of the function.
 
-The tests' DynamoDB counts units: of each item as BatchWriteItem charges it, and of each page that the query function reads.
-The events are the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices. The telemetry is measured with
-ids that the pipeline derives, and with UUIDs. Requests have 500 or 50 events.
+The tests' DynamoDB counts units: of each item as BatchWriteItem charges it, and of each page that the query function
+reads. The events are the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices. The telemetry is
+measured with ids that the pipeline derives, and with UUIDs. Requests have 500 or 50 events.
 """
 
 from __future__ import annotations

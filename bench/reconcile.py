@@ -1,7 +1,7 @@
 """AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the change of an hour.
 
-The baseline describes every table in every run, as a simple reconciler does. Both sides run the real use case and adapters on
-the strict DynamoDB in memory, with a manual clock.
+The baseline describes every table in every run, as a simple reconciler does. Both sides run the real use case and
+adapters on the strict DynamoDB in memory, with a manual clock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The savings and the cost of rollups: a day of a million events by the hour, with and without rollups, and the write units of
-keeping rollups.
+"""The savings and the cost of rollups: a day of a million events by the hour, with and without rollups, and the write
+units of keeping rollups.
 
-Units are counted as DynamoDB charges them: a page of a query by the bytes of its items, a written item by its own bytes. The
-code that answers and refreshes is the code of the functions. The wall time is the time of the function's own work, with both
-sides in one process. It has no network, which would add the time of 200 requests to the side without rollups.
+Units are counted as DynamoDB charges them: a page of a query by the bytes of its items, a written item by its own
+bytes. The code that answers and refreshes is the code of the functions. The wall time is the time of the function's own
+work, with both sides in one process. It has no network, which would add the time of 200 requests to the side without
+rollups.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def _run(answers: dict[bytes, bytes], channel: Connection) -> None:
 def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
     """Run a stub while the block lasts; yield its address.
 
-    The names of ``answers`` are operations in lower case, or texts in a body. The stub gives the answer whose name is in the
-    request.
+    The names of ``answers`` are operations in lower case, or texts in a body. The stub gives the answer whose name is
+    in the request.
     """
     spawn = get_context("spawn")
     here, there = spawn.Pipe()

@@ -60,9 +60,10 @@ KINDS = (
 class Costs:
     """The figures of a kind.
 
-    ``writes`` are events of 1 KB per second before the first throttle. ``get_requests`` and ``get_units`` are the requests and
-    units to find one event by its id, ``page_requests`` and ``page_units`` to read the newest 100 events. ``stored`` is the
-    number of events in the table after 1,000 events were sent twice. Units are read units, eventually consistent.
+    ``writes`` are events of 1 KB per second before the first throttle. ``get_requests`` and ``get_units`` are the
+    requests and units to find one event by its id, ``page_requests`` and ``page_units`` to read the newest 100 events.
+    ``stored`` is the number of events in the table after 1,000 events were sent twice. Units are read units, eventually
+    consistent.
     """
 
     writes: int

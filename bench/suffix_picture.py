@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from bench.suffix_kinds import Costs, Kind
 
 WIDTH, _PANEL, _LEFT, _RIGHT, _ROW, _TOP = 760, 170, 180, 90, 22, 34
-# The picture paints its own background, light or dark: a page may show the picture on another background than its text expects.
-# The contrast of text to background is 15 (light) and 13 (dark).
+# The picture paints its own background, light or dark: a page may show the picture on another background than its text
+# expects. The contrast of text to background is 15 (light) and 13 (dark).
 _STYLE = """<style>
 .ground { fill: #ffffff } text { fill: #1f2328 } .one { fill: #6e7781 } .random { fill: #bc4c00 } .calculated { fill: #0969da }
 @media (prefers-color-scheme: dark) {

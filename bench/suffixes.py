@@ -1,5 +1,5 @@
-"""The events per second that a table takes before the first throttle, by number of suffixes and key layout, on the strict
-service. It also prints the comparison of one key, random and calculated suffixes (bench/suffix_kinds.py).
+"""The events per second that a table takes before the first throttle, by number of suffixes and key layout, on the
+strict service. It also prints the comparison of one key, random and calculated suffixes (bench/suffix_kinds.py).
 
 The table has more throughput than it needs (40,000 units per second, 40 physical partitions), so only the distribution of
 the keys limits it. Events of 1 KB come evenly for a minute, with real keys of real layouts. Bisection finds the highest rate

@@ -51,9 +51,9 @@ def acknowledge(
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
-    ``bucket`` is the stack's own bucket, or the name of another stack's bucket. ``copies`` are the Regions with copies of
-    tables, and ``*``; empty if no table has had a copy. The bare wildcard is accepted only for roles that change event source
-    mappings or read metrics: elsewhere it is a finding.
+    ``bucket`` is the stack's own bucket, or the name of another stack's bucket. ``copies`` are the Regions with copies
+    of tables, and ``*``; empty if no table has had a copy. The bare wildcard is accepted only for roles that change
+    event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.

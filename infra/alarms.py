@@ -146,8 +146,8 @@ class StageAlarms(Alarms):
             periods=4,
             below=True,
         )
-        # Before the first run the metric has no data, and this alarm takes missing data for a fault. So the alarm is created
-        # after the schedule, and deleted before it.
+        # Before the first run the metric has no data, and this alarm takes missing data for a fault. So the alarm is
+        # created after the schedule, and deleted before it.
         running.node.add_dependency(lifecycle.schedule)
         self._add_alarm(
             "LifecycleUndelivered",

@@ -23,8 +23,8 @@ from .storage import Storage
 STAGE = "api"
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# The limits (requests per second, burst) of routes that anybody may call, because each call runs a function. A browser that
-# opens the console for the first time asks for some 25 files at once.
+# The limits (requests per second, burst) of routes that anybody may call, because each call runs a function. A browser
+# that opens the console for the first time asks for some 25 files at once.
 _PROBES, _PAGE = (2, 10), (20, 100)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
@@ -72,8 +72,8 @@ _TITLES = {
     504: "Gateway Timeout",
 }
 _Field = apigateway.AccessLogField
-# A line of the access log: who called what, how it ended and how long it took. It names a key by its id, as the key itself
-# is a secret. It has no query strings, as they hold values of events. `requestId` is the answer's header
+# A line of the access log: who called what, how it ended and how long it took. It names a key by its id, as the key
+# itself is a secret. It has no query strings, as they hold values of events. `requestId` is the answer's header
 # Tidetable-Request-Id, and `api_request_id` in the function's log.
 _ACCESS = {
     "requestId": _Field.context_request_id(),
@@ -82,8 +82,8 @@ _ACCESS = {
     "requestTime": _Field.context_request_time(),
     "ip": _Field.context_identity_source_ip(),
     "userAgent": _Field.context_identity_user_agent(),
-    # Id and name of the caller's key, and why the key was refused. A field is "-" if the request was signed; the refusal is
-    # "-" if the request was let through.
+    # Id and name of the caller's key, and why the key was refused. A field is "-" if the request was signed; the
+    # refusal is "-" if the request was let through.
     "keyId": _Field.context_authorizer("key_id"),
     "keyName": _Field.context_authorizer("key_name"),
     "refusal": _Field.context_authorizer("refusal"),
@@ -106,9 +106,9 @@ _ACCESS = {
 class Api(Construct):
     """REST APIs in front of the ingest and the query function: ``rest``, and ``signed`` if callers may use keys and signatures.
 
-    A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a reader
-    has no ``ingest``, and so no routes that write. It has no ``lifecycle``, which would admit a first key: a reader accepts
-    the keys of the stage.
+    A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a
+    reader has no ``ingest``, and so no routes that write. It has no ``lifecycle``, which would admit a first key: a
+    reader accepts the keys of the stage.
     """
 
     def __init__(

@@ -22,20 +22,20 @@ from .console import collect_files
 RUNTIME = "3.13"
 # The names that pip has for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
-# Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct into the
-# 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's functions read
-# and write bytes. The linker loads a library under its name with one version number, so the files under its other names are
-# copies. CPython uses the C extension of zstandard, not cffi.
+# Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
+# into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
+# functions read and write bytes. The linker loads a library by its name with one version number, so the library's files
+# with other names are not needed. CPython uses the C extension of zstandard, not cffi.
 _CLUTTER = (
     *("__pycache__", "tests", "include", "bin"),
     *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
     *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
 )
-# The modes of an asset's files and folders, whatever the umask of the machine. Functions do not run as the user who owns the
-# files, and the CDK packs files with their modes (aws/aws-cdk#8233).
+# The modes of an asset's files and folders, whatever the umask of the machine. Functions do not run as the user who
+# owns the files, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
-# The name of the only file in an asset for the emulator (local/bundles.py has the name, too). The file holds the path of the
-# asset's folder.
+# The name of the only file in an asset for the emulator (local/bundles.py has the name, too). The file holds the path
+# of the asset's folder.
 FOLDER_ENTRY = "tidetable-asset-folder"
 _NO_BYTECODE = (
     f"There is no python{RUNTIME} on this machine: functions are deployed without bytecode, which makes their cold starts slower."
@@ -169,9 +169,9 @@ class Assets:
     def link(self, folder: Path) -> Path:
         """Make the ZIP file of an asset for the emulator. It holds only the path of the asset's folder.
 
-        ``local/bundles.py`` links functions to that folder. A ZIP file of a whole asset has up to 72 MB. The emulator would
-        write it to the disk for each process that it starts, some hundred times per run of the tests, and the CDK would
-        compress it for each configuration.
+        ``local/bundles.py`` links functions to that folder. A ZIP file of a whole asset has up to 72 MB. The emulator
+        would write it to the disk for each process that it starts, some hundred times per run of the tests, and the CDK
+        would compress it for each configuration.
         """
         file = folder.with_name(f"{folder.name}.link.zip")
         with _build_folder(file) as partial:
@@ -198,8 +198,8 @@ class Assets:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
 
         Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
-        compiled at every cold start. The file names in the bytecode are relative to the asset's folder, so the same sources
-        make the same bytecode on every machine.
+        compiled at every cold start. The file names in the bytecode are relative to the asset's folder, so the same
+        sources make the same bytecode on every machine.
         """
         interpreter = self.interpreter
         if interpreter is None or not path.exists():

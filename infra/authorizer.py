@@ -43,8 +43,8 @@ class Keys(Construct):
             "Authorizer",
             handler=self.function.entry,
             # The gateway caches the authorizer's answer under the values of its identity sources (such as headers), and
-            # refuses a request that lacks one of these. Keys may be in any of several headers, so there can be no identity
-            # source, and no cache in the gateway. The function itself caches keys.
+            # refuses a request that lacks one of these. Keys may be in any of several headers, so there can be no
+            # identity source, and no cache in the gateway. The function itself caches keys.
             identity_sources=[],
             results_cache_ttl=Duration.seconds(0),
         )
@@ -58,8 +58,8 @@ class Keys(Construct):
         """The options of methods that take a key.
 
         The gateway counts a request for the key that the authorizer names. The emulator does not support that: it would
-        require the header x-api-key. A key of the gateway belongs to one Region. So a reader has none of these keys, and does
-        not count requests per key.
+        require the header x-api-key. A key of the gateway belongs to one Region. So a reader has none of these keys,
+        and does not count requests per key.
         """
         return apigateway.MethodOptions(
             authorizer=self._authorizer,
@@ -78,8 +78,8 @@ class Keys(Construct):
         )
         statement = iam.PolicyStatement(actions=["apigateway:GET"], resources=[arn])
         role = lifecycle.deployment.role
-        # The right to read the key has its own policy. The role's other policy must exist before the period tables are made;
-        # this key is made after them.
+        # The right to read the key has its own policy. The role's other policy must exist before the period tables are
+        # made; this key is made after them.
         right = iam.Policy(self, "ReadFirst", roles=[role] if role is not None else None, statements=[statement])
         admitted = lifecycle.make_custom_resource(self, "First", "Custom::TidetableFirstKey", gateway_key=key.key_id)
         admitted.node.add_dependency(right)

@@ -47,8 +47,8 @@ def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -
 def check_region(stack: Stack, config: Config, origin: str = "") -> None:
     """UsageError if the configuration names a key or a topic that is not in the stage's Region.
 
-    For a reader, the stage's Region is ``origin``. AWS KMS: a service uses keys of its own Region only. CloudWatch: an alarm
-    notifies topics of its own Region only, so topics in the Regions of readers are accepted, too.
+    For a reader, the stage's Region is ``origin``. AWS KMS: a service uses keys of its own Region only. CloudWatch: an
+    alarm notifies topics of its own Region only, so topics in the Regions of readers are accepted, too.
     """
     home = origin or stack.region
     if Token.is_unresolved(home):

@@ -90,8 +90,8 @@ class Console(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
-        # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed. Keys and
-        # a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
+        # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
+        # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
         self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
         self.operations.allow(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))

@@ -26,9 +26,9 @@ from .function import Common, Function
 from .outputs import name_outputs
 from .parts import Code, External, StageParts, make_reader, make_stage
 
-# The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request validators of
-# two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs. Without the third,
-# policies may exceed IAM's size.
+# The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request
+# validators of two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs.
+# Without the third, policies may exceed IAM's size.
 _FLAGS = (
     "@aws-cdk/aws-apigateway:requestValidatorUniqueId",
     "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy",
@@ -39,15 +39,16 @@ _FLAGS = (
 class Tidetable(Construct):
     """One stage: the API, its functions, the period tables' lifecycle, the archive, alarms and a dashboard.
 
-    ``stage`` is part of the name of every table, so two stages in one account and Region need different names. ``local`` is
-    for emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values, and ``key`` encrypts
-    the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of ``[observability] notify``.
-    ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a checkout of the project; the
-    installed package brings the functions' code. UsageError names the parameter or the key that cannot be used.
+    ``stage`` is part of the name of every table, so two stages in one account and Region need different names.
+    ``local`` is for emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values,
+    and ``key`` encrypts the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of
+    ``[observability] notify``. ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a
+    checkout of the project; the installed package brings the functions' code. UsageError names the parameter or the key
+    that cannot be used.
 
-    With ``role="reader"`` the construct is a reader instead: the API's routes that read, the functions that answer them from
-    the copies in its own Region, and their alarms. ``origin`` is then the Region of the stage; ``bucket`` and ``key`` are the
-    bucket and the key of the origin.
+    With ``role="reader"`` the construct is a reader instead: the API's routes that read, the functions that answer them
+    from the copies in its own Region, and their alarms. ``origin`` is then the Region of the stage; ``bucket`` and
+    ``key`` are the bucket and the key of the origin.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Rights on copies in other Regions, which only a stage with ``replicas`` has.
 
-AWS, "DynamoDB global tables security": a role that makes or deletes a replica needs rights in the replica's Region, namely
-for the requests that DynamoDB makes there on the role's behalf.
+AWS, "DynamoDB global tables security": a role that makes or deletes a replica needs rights in the replica's Region,
+namely for the requests that DynamoDB makes there on the role's behalf.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _DELETES = ("DeleteTable", "DeleteTableReplica")
 def allow_copies(function: Function, common: Common) -> None:
     """Let the function make copies of period tables in the Regions of the configuration; tag and delete copies in any Region.
 
-    A table keeps its copies although the configuration no longer names their Region. So the right to tag and delete copies
-    must not depend on today's list of Regions.
+    A table keeps its copies although the configuration no longer names their Region. So the right to tag and delete
+    copies must not depend on today's list of Regions.
     """
     if not common.config.has_had_copies:
         return

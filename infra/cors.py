@@ -44,8 +44,8 @@ def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[st
 
 
 def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration:
-    # With */* among the binary media types, a mock integration takes the empty body for bytes and answers 500. So request
-    # and response are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
+    # With */* among the binary media types, a mock integration takes the empty body for bytes and answers 500. So
+    # request and response are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
     # serverless/serverless#10254).
     text = apigateway.ContentHandling.CONVERT_TO_TEXT
     return apigateway.MockIntegration(

@@ -68,6 +68,6 @@ class Doors(Construct):
                 method, integration, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
             )
         if origins:
-            # Two routes get no preflight: OPTIONS of the CloudEvents' route is the webhooks' handshake, and no web page sends
-            # to Firehose's route.
+            # Two routes get no preflight: OPTIONS of the CloudEvents' route is the webhooks' handshake, and no web page
+            # sends to Firehose's route.
             allow_preflights([rest.root.resource_for_path(path) for path in pages], origins)

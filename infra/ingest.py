@@ -28,8 +28,8 @@ class Ingest(Construct):
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
         self._common, self._storage = common, storage
-        # The messages of these queues are acknowledged events. So the queues are deleted with the stack only if the stack's
-        # data is deleted, too.
+        # The messages of these queues are acknowledged events. So the queues are deleted with the stack only if the
+        # stack's data is deleted, too.
         keep = common.config.keeps_catalog
         self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=keep)
         self.overflow = Queue(
@@ -93,8 +93,8 @@ class Ingest(Construct):
     def allow(self, function: Function) -> None:
         """Let a function write events, or send them to the overflow queue."""
         storage = self._storage
-        # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read. The
-        # stream's tables keep versions until they are deleted, even after the configuration changed.
+        # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read.
+        # The stream's tables keep versions until they are deleted, even after the configuration changed.
         reach(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
         function.allow(["dynamodb:Query"], storage.catalog.table_arn)

@@ -10,7 +10,8 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 # AWS, "Encryption at rest: how DynamoDB uses AWS KMS": kms:Encrypt, Decrypt, ReEncrypt*, GenerateDataKey* and
-# DescribeKey. The list names the actions behind the wildcards, without the actions for key pairs: DynamoDB does not use them.
+# DescribeKey. The list names the actions behind the wildcards, without the actions for key pairs: DynamoDB does not use
+# them.
 TABLE_USES = (
     *("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo"),
     *("GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "DescribeKey"),

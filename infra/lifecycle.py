@@ -64,8 +64,8 @@ class Lifecycle(Construct):
         self.sweeper = self._make_sweeper()
         self._provider = self._create_provider()
         self.tables = self._make_resource()
-        # The schedule is created after the tables and deleted before them: a run during the stack's deletion would create
-        # the tables again.
+        # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
+        # create the tables again.
         self.schedule = self._schedule()
         self.schedule.node.add_dependency(self.tables)
         self._schedule_daily_runs()

@@ -23,10 +23,10 @@ def name_rollups_table(stage: str) -> str:
 def name_alarm_prefix(construct: Construct, stage: str) -> str:
     """The prefix of the names of a stage's alarms; empty in a checkout's stack, whose functions know the prefix by the stage.
 
-    CloudFormation joins an alarm's name from the stack's name and the alarm's logical id. The CDK joins the logical id from
-    the ids of the constructs around the alarm. It leaves out an id ``Default``, an id with which the id before it ends, and all
-    characters except letters and digits. The prefix ends with ``Alarms``, the construct of the alarms: without it, the prefix of
-    a stage ``prod`` would also fit the alarms of a stage ``prod-eu``.
+    CloudFormation joins an alarm's name from the stack's name and the alarm's logical id. The CDK joins the logical id
+    from the ids of the constructs around the alarm. It leaves out an id ``Default``, an id with which the id before it
+    ends, and all characters except letters and digits. The prefix ends with ``Alarms``, the construct of the alarms:
+    without it, the prefix of a stage ``prod`` would also fit the alarms of a stage ``prod-eu``.
     """
     stack = Stack.of(construct)
     ids = [scope.node.id for scope in construct.node.scopes[len(stack.node.scopes) :] if scope.node.id != "Default"]
@@ -42,8 +42,8 @@ def name_alarm_prefix(construct: Construct, stage: str) -> str:
 def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
     """The archive bucket's name. It is fixed, so that a new stack finds the archive of a stack that was destroyed.
 
-    If the stack's account and Region are known, the name is a literal: an import needs a literal. Otherwise CloudFormation
-    joins the same name. ``region`` is the bucket's Region, by default the stack's.
+    If the stack's account and Region are known, the name is a literal: an import needs a literal. Otherwise
+    CloudFormation joins the same name. ``region`` is the bucket's Region, by default the stack's.
     """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-archive-{stack.account}-{region or stack.region}"

@@ -11,8 +11,8 @@ from constructs import Construct
 class Queue(sqs.Queue):
     """A queue with encryption, TLS only, SQS's largest messages, and its longest retention: 14 days.
 
-    With ``keep`` the queue outlives the stack, because its messages are acknowledged events. CloudFormation generates the
-    queue's name: so the queue that a destroyed stack left behind does not block a new queue.
+    With ``keep`` the queue outlives the stack, because its messages are acknowledged events. CloudFormation generates
+    the queue's name: so the queue that a destroyed stack left behind does not block a new queue.
     """
 
     def __init__(

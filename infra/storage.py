@@ -15,8 +15,9 @@ from .keys import READS, WRITES, find_customer_key, make_key_statements
 from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
-# How long S3 keeps messages that were too large for the overflow queue. The message that refers to such an object waits for up
-# to 14 days, may be a dead letter for 14 more, and may be replayed on the last of these days: then both times begin again.
+# How long S3 keeps messages that were too large for the overflow queue. The message that refers to such an object waits
+# for up to 14 days, may be a dead letter for 14 more, and may be replayed on the last of these days: then both times
+# begin again.
 _OVERFLOW_DAYS = 60
 _OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(_OVERFLOW_DAYS))
 _CLASSES = {
@@ -29,8 +30,8 @@ _CLASSES = {
 def archive_rules(config: Config) -> list[s3.LifecycleRule]:
     """The rules for the retention and the storage class of archives, one per configured stream.
 
-    There is no rule for all archives: it would delete the archives of a stream that has left the configuration, although
-    that stream kept its archives longer. If rules overlap, S3 follows the rule that deletes first.
+    There is no rule for all archives: it would delete the archives of a stream that has left the configuration,
+    although that stream kept its archives longer. If rules overlap, S3 follows the rule that deletes first.
     """
     policies = {f"{ARCHIVES}{name}/": config.find_keeping(name) for name in config.streams}
     return [
@@ -76,8 +77,8 @@ class Storage(Objects):
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         removal = keep if config.keeps_catalog else RemovalPolicy.DESTROY
         self.catalog = self._make_table("Catalog", name_catalog_table(stage), removal)
-        # A stage without rollups has this table, too. Otherwise a stage whose rollups come back could not create the table,
-        # because a kept table has its name.
+        # A stage without rollups has this table, too. Otherwise a stage whose rollups come back could not create the
+        # table, because a kept table has its name.
         self.rollups = self._make_table("Rollups", name_rollups_table(stage), removal)
         self.bucket = self._make_bucket(stage, config) if bucket is None else bucket
         self._object_keys = list(self._message_keys)

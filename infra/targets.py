@@ -45,8 +45,8 @@ class Targets(Construct):
     def _of_region(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield the topics of the stack's Region, each with its position in ``topics``.
 
-        CloudWatch refuses an alarm that notifies a topic of another Region. A configuration may have a topic for each Region
-        of its copies. If the stack's Region is not known yet, CloudFormation chooses the topic.
+        CloudWatch refuses an alarm that notifies a topic of another Region. A configuration may have a topic for each
+        Region of its copies. If the stack's Region is not known yet, CloudFormation chooses the topic.
         """
         region, named = Stack.of(self).region, [arn.split(":")[3] for arn in topics]
         for number, arn in enumerate(topics):

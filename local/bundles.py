@@ -1,8 +1,8 @@
 """Starts the emulator, or the program that is its argument, so that all functions share one copy of each bundle's files.
 
-By itself the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time. During this
-time it answers no request. A stage has a dozen functions with several processes each, but only two bundles. Functions do not
-write to their code.
+By itself the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time. During
+this time it answers no request. A stage has a dozen functions with several processes each, but only two bundles.
+Functions do not write to their code.
 """
 
 import runpy

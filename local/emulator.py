@@ -43,9 +43,9 @@ class Emulator:
     """A ministack on a free port of the loopback interface, with its state in a temporary folder.
 
     With ``clock`` its time can be moved (only on Linux for x86-64, with libfaketime's library). With the ``engine``
-    dynamodb-local, its functions use DynamoDB Local, which other clients reach at the address ``dynamodb``. ``long`` is for a
-    stage that lives longer than some minutes (see DynamoDBLocal). ``program`` is a Python file to start instead of ministack.
-    ``variables`` are added to the environment of the process.
+    dynamodb-local, its functions use DynamoDB Local, which other clients reach at the address ``dynamodb``. ``long`` is
+    for a stage that lives longer than some minutes (see DynamoDBLocal). ``program`` is a Python file to start instead
+    of ministack. ``variables`` are added to the environment of the process.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class Emulator:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _read_own_offset():+.0f}\n")
         if self._process is not None:
-            # After this wait every process has read the file again. libfaketime compares whole seconds, so a process may keep
-            # the earlier time for one second more than its cache says.
+            # After this wait every process has read the file again. libfaketime compares whole seconds, so a process
+            # may keep the earlier time for one second more than its cache says.
             time.sleep(_CLOCK_SECONDS + 1.1)
 
     @property
@@ -172,8 +172,8 @@ class Emulator:
 
     def _make_environment(self) -> dict[str, str]:
         environment = clean_environment() | {
-            # The emulator accepts any key and runs code, so no other machine may reach it. By default it listens on every
-            # interface.
+            # The emulator accepts any key and runs code, so no other machine may reach it. By default it listens on
+            # every interface.
             "BIND_HOST": HOST,
             "GATEWAY_PORT": str(self.port),
             "IOT_MTLS_ENABLED": "0",

@@ -58,7 +58,8 @@ def start_server(
     """Start a server in its own process group, and wait until ``is_ready`` accepts the text of its log.
 
     The log decides, not an answer at the port: such an answer may come from another process that listens there.
-    PortTaken if the server ended because its port was in use; RuntimeError with the end of its log if it does not start.
+    PortTaken if the server ended because its port was in use; RuntimeError with the end of its log if it does not
+    start.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own command

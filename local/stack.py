@@ -64,8 +64,8 @@ def deploy(
 ) -> Deployed:
     """Bootstrap and deploy a configuration, by default tidetable.toml.
 
-    RuntimeError with the command's output if the deployment fails. If ``engine`` differs from the emulator's engine, the
-    emulator restarts without any data: see Emulator.use.
+    RuntimeError with the command's output if the deployment fails. If ``engine`` differs from the emulator's engine,
+    the emulator restarts without any data: see Emulator.use.
     """
     if engine is not None:
         emulator.use(engine)
@@ -103,13 +103,13 @@ def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
             "AWS_SHARED_CREDENTIALS_FILE": str(Path(emulator.folder) / "no-credentials"),
             "AWS_EC2_METADATA_DISABLED": "true",
             "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
-            # The CDK's own check of the template is meant for a stage in AWS, and takes half of the time of a synth. It runs at
-            # a deployment to AWS, and in tests/infra/test_rules.py.
+            # The CDK's own check of the template is meant for a stage in AWS, and takes half of the time of a synth. It
+            # runs at a deployment to AWS, and in tests/infra/test_rules.py.
             "CDK_VALIDATION": "false",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
         }
-        # The CDK compares the times of the stack's events with its own time. So if the emulator's clock was moved, the CDK gets
-        # the same time.
+        # The CDK compares the times of the stack's events with its own time. So if the emulator's clock was moved, the
+        # CDK gets the same time.
         | {name: value for name, value in emulator.time_environment.items() if name != "FAKETIME_NO_CACHE"}
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]

@@ -22,8 +22,8 @@ _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
 def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dict[str, Any]:
     """The condition keys of a request for one table, with their values.
 
-    ``partition_keys`` maps the name of an index to the attribute of its partition key; the name "" stands for the table. A
-    condition key without a value in the request is absent.
+    ``partition_keys`` maps the name of an index to the attribute of its partition key; the name "" stands for the
+    table. A condition key without a value in the request is absent.
     """
     leading, attributes = list(_find_leading(request, partition_keys)), list(dict.fromkeys(_find_attributes(request)))
     context: dict[str, Any] = {SELECT: _find_select(request)}

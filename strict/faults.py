@@ -40,8 +40,8 @@ class Fault:
     """A fault of the calls with this operation and this table (None matches every call).
 
     ``probability`` lets the fault strike at random. ``script`` says for each matching call in turn whether the fault
-    strikes; after the script's end it does not strike. ``times`` limits how often the fault strikes. ``seconds`` is the delay
-    of a slow answer.
+    strikes; after the script's end it does not strike. ``times`` limits how often the fault strikes. ``seconds`` is the
+    delay of a slow answer.
     """
 
     kind: Kind

@@ -175,8 +175,8 @@ class Reads:
     def _filter_and_project(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
         """The items of the page after its filter and its projection.
 
-        In DynamoDB the limit counts the items that are read, before the filter. Some engines count the items after the filter.
-        So this method queries the engine without a limit, and drops the items that are not in ``read``.
+        In DynamoDB the limit counts the items that are read, before the filter. Some engines count the items after the
+        filter. So this method queries the engine without a limit, and drops the items that are not in ``read``.
         """
         if not read:
             return {"Items": [], "Count": 0}

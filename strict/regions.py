@@ -31,8 +31,8 @@ _Identity = tuple[str, str]
 class Member:
     """A table of a group of copies. ``source`` is the Region whose table was copied; it is empty for the first table.
 
-    ``read`` and ``infrequent`` are the table's own read units and table class; None if they are the same as the other tables'.
-    A table that is being deleted is listed in the group until the instant ``gone``.
+    ``read`` and ``infrequent`` are the table's own read units and table class; None if they are the same as the other
+    tables'. A table that is being deleted is listed in the group until the instant ``gone``.
     """
 
     region: str
@@ -62,8 +62,8 @@ class _Parcel:
 class Regions:
     """Connects strict services. Each service is one Region of the same account; all have the same clock.
 
-    A write reaches the copies after between half of ``seconds`` and ``seconds``: the seed decides for each item. ``seconds``
-    may be changed at any time. Calls of all Regions are handled one at a time.
+    A write reaches the copies after a delay between half of ``seconds`` and ``seconds``: the seed decides for each
+    item. ``seconds`` may be changed at any time. Calls of all Regions are handled one at a time.
     """
 
     def __init__(self, services: Mapping[str, StrictDynamo], *, seconds: float = 2.0, seed: int = 0) -> None:

@@ -21,11 +21,11 @@ _PendingWrite = tuple[datetime, int, str, Mapping[str, Any]]
 
 
 class LaggingEngine:
-    """An engine with a replica. A write reaches the replica after between half of ``seconds`` and ``seconds``.
+    """An engine with a replica. A write reaches the replica after a delay between half of ``seconds`` and ``seconds``.
 
-    The writes of one item arrive in order. The seed decides the delay of each item: the replica may have one item of a batch
-    or a transaction, and not yet another one. The replica answers GetItem, Query and Scan without ConsistentRead, and all
-    reads of an index.
+    The writes of one item arrive in order. The seed decides the delay of each item: the replica may have one item of a
+    batch or a transaction, and not yet another one. The replica answers GetItem, Query and Scan without ConsistentRead,
+    and all reads of an index.
     """
 
     def __init__(self, leader: Engine, clock: Clock, *, seconds: float, seed: int) -> None:

@@ -33,15 +33,16 @@ class Timings:
     index: float = 60.0
     # A table that is being deleted still answers for this time.
     linger: float = 1.0
-    # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags. The seed decides
-    # the time of each table.
+    # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags. The seed
+    # decides the time of each table.
     seen: float = 3.0
     tagged: float = 5.0
     # A transaction whose caller got no answer continues for this time.
     transaction: float = 0.5
-    # Copies in other Regions. `copy` is the time to copy an empty table, `copy_filled` a table with items. The copy is visible
-    # in its own Region after `copy_seen`, and in the table's description after `copy_listed`. `copy_update` is a change of a
-    # table that has copies. `copy_delete` is the deletion of a copy; the table ceases to list it `copy_lingers` before its end.
+    # Copies in other Regions. `copy` is the time to copy an empty table, `copy_filled` a table with items. The copy is
+    # visible in its own Region after `copy_seen`, and in the table's description after `copy_listed`. `copy_update` is
+    # a change of a table that has copies. `copy_delete` is the deletion of a copy; the table ceases to list it
+    # `copy_lingers` before its end.
     copy: float = 49.0
     copy_filled: float = 690.0
     copy_seen: float = 10.0

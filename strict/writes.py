@@ -149,8 +149,8 @@ class Writes:
     def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
         """The numbers of the changes after which an item collection would hold too many bytes.
 
-        A change that makes its collection smaller is accepted. An UpdateItem is not checked here: its new item is known only
-        afterwards.
+        A change that makes its collection smaller is accepted. An UpdateItem is not checked here: its new item is known
+        only afterwards.
         """
         account = self._account
         grown: dict[tuple[str, str], int] = {}
@@ -236,8 +236,8 @@ class Writes:
     def _outgrows(self, request: Request, old: Wire | None) -> bool:
         """Whether an update makes an item larger than an item may be.
 
-        False if the service refuses the update for another reason, such as its condition, or if only the engine can read the
-        expression: then the engine decides.
+        False if the service refuses the update for another reason, such as its condition, or if only the engine can
+        read the expression: then the engine decides.
         """
         if not self._account.enforces(Rule.ITEM_BYTES):
             return False

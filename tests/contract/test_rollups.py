@@ -146,8 +146,8 @@ def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
         answers = [client.query(**body, ReturnConsumedCapacity="TOTAL") for body in lean.bodies]
         return marks, sum(answer["ConsumedCapacity"]["CapacityUnits"] for answer in answers)
 
-    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge costs one more unit, and a
-    # query that finds nothing costs one, too.
+    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge costs one more unit,
+    # and a query that finds nothing costs one, too.
     assert read(None) == (10_000, 124.0)
     assert read((end - HOUR, end)) == (60, 2.0)
     assert read((end, end + HOUR)) == (0, 2.0)

@@ -76,8 +76,8 @@ class FakeArchiver:
 
 
 def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
-    """The events of a table's items. In a packed layout an event may have several copies: the copy that was accepted last
-    counts and, of copies that were accepted at the same instant, the copy with the greatest hash.
+    """The events of a table's items. In a packed layout an event may have several copies: the copy that was accepted
+    last counts and, of copies that were accepted at the same instant, the copy with the greatest hash.
     """
     if layout.pack is None:
         return [read_event(layout, item) for item in items]

@@ -36,8 +36,9 @@ from tidetable.times import EPOCH
 class FakeStore:
     """The event store in memory. The next ``throttled`` puts are refused, as by a table without capacity.
 
-    ``throttles`` are tables that refuse every put. ``between`` is called before each transaction: it can do what another writer
-    might do at that moment. Eventually consistent reads answer ``stale``, or the present items if ``stale`` is None.
+    ``throttles`` are tables that refuse every put. ``between`` is called before each transaction: it can do what
+    another writer might do at that moment. Eventually consistent reads answer ``stale``, or the present items if
+    ``stale`` is None.
     """
 
     def __init__(self, catalog: FakeCatalog) -> None:

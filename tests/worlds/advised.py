@@ -225,8 +225,8 @@ CASES: dict[str, Case] = {
     "late events are throttled by the step for them": Case(
         stream(head='period = "day"\nlate = "7d"\nretention = 7', capacity=sized(430)),
         Traffic(steady(300), late=0.05, reads=3.5),
-        # 15 of 300 events per second are late, which needs 15 / 0.7 = 22 units. But one advice raises units only to the double,
-        # or by ten if that is more: from 1 to 11.
+        # 15 of 300 events per second are late, which needs 15 / 0.7 = 22 units. But one advice raises units only to the
+        # double, or by ten if that is more: from 1 to 11.
         {
             "late": {
                 "capacity": {

@@ -21,8 +21,8 @@ from tests.fakes.stage import Stage
 from tests.worlds.hours import CONFIG
 
 ROOT = Path(__file__).parents[2]
-# Typer reads the signatures of all commands anew for each call of its runner. Without this cache, that took a third of the time
-# of tests/cli.
+# Typer reads the signatures of all commands anew for each call of its runner. Without this cache, that took a third of
+# the time of tests/cli.
 testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 # A fixed time, as no test reads the real clock. At this minute no step of the ladder is due.
 NOW = datetime(2026, 3, 15, 12, 20, tzinfo=UTC)
@@ -102,8 +102,9 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage = Stage(NOW - timedelta(hours=8, minutes=10), CONFIG)
     functions = FakeFunctions(stage)
     for hours in range(8, -1, -1):
-        # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the previous run, the last
-        # run would fall into another hour. The clock never moves back: a table of the last run would become invisible again.
+        # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the previous run,
+        # the last run would fall into another hour. The clock never moves back: a table of the last run would become
+        # invisible again.
         stage.clock.time = NOW - timedelta(hours=hours, minutes=5)
         stage.run_lifecycle()
         assert stage.clock.now() < NOW - timedelta(hours=hours)

@@ -138,8 +138,8 @@ _ROUTES = {
 class Server:
     """An HTTP server that calls a world's function. ``outage`` decides about each request by the request's number, from 1.
 
-    ``outage`` returns None to serve the request, a status to refuse it, or "lost" to serve it and then to close the connection
-    without an answer.
+    ``outage`` returns None to serve the request, a status to refuse it, or "lost" to serve it and then to close the
+    connection without an answer.
     """
 
     def __init__(self, world: Doors) -> None:

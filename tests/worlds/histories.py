@@ -32,9 +32,10 @@ def daily(low: float, high: float, *hours: int) -> Callable[[datetime], float]:
 class Traffic:
     """The writes and reads of a stream.
 
-    ``rate`` gives events per second. ``late`` is the share of events that go to the previous period. ``hot`` is the share of
-    the heaviest series. ``units`` are the write units per event; by default ``size`` (bytes) decides them. ``in_index`` is the
-    share of events that are in an index. ``index_reads`` are read units per second of an index, ``reads`` of the newest table.
+    ``rate`` gives events per second. ``late`` is the share of events that go to the previous period. ``hot`` is the
+    share of the heaviest series. ``units`` are the write units per event; by default ``size`` (bytes) decides them.
+    ``in_index`` is the share of events that are in an index. ``index_reads`` are read units per second of an index,
+    ``reads`` of the newest table.
     """
 
     rate: Callable[[datetime], float]

@@ -15,8 +15,8 @@ from tests.fakes.stage import Killed, Stage
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
-# A copy of a stage gets new locks and new thread-local data: nobody holds a lock during the copy, and a thread makes its local
-# data again.
+# A copy of a stage gets new locks and new thread-local data: nobody holds a lock during the copy, and a thread makes
+# its local data again.
 for _make in (threading.Lock, threading.RLock, threading.local):
     copyreg.pickle(type(_make()), lambda _, make=_make: (make, ()))  # type: ignore[misc]
 
@@ -90,8 +90,8 @@ def state(stage: Stage) -> Any:
 def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
     """Return a function that makes equal stages: copies of one prepared stage. To prepare each stage would take much longer.
 
-    A table that is still changing has a function that ends its change; a copy of this function would change the first stage.
-    So if the prepared stage has such tables, each stage is prepared anew.
+    A table that is still changing has a function that ends its change; a copy of this function would change the first
+    stage. So if the prepared stage has such tables, each stage is prepared anew.
     """
     prepared = prepare()
     prepared.restart()
@@ -108,8 +108,8 @@ def killed_after_every_change(
 ) -> Iterator[tuple[int, Stage]]:
     """Yield stages in which ``act`` was stopped: after its first call, and after each call that may have changed something.
 
-    The last call is left out: after it, the act is complete. A function that is stopped after a read leaves the same state as
-    after the change before the read.
+    The last call is left out: after it, the act is complete. A function that is stopped after a read leaves the same
+    state as after the change before the read.
     """
     make = copier_of(prepare)
 

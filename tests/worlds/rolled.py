@@ -1,5 +1,5 @@
-"""A stream with rollups on fakes: writers that mark and write in steps, refreshers that may be killed, and queries with and
-without rollups.
+"""A stream with rollups on fakes: writers that mark and write in steps, refreshers that may be killed, and queries with
+and without rollups.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Killed(BaseException):
 class World:
     """Four days of the stream ``s`` and of its rollups. Time passes only by ``sleep``.
 
-    A world that is partitioned by series has a twin with the same events that is partitioned by time. The answers of the twin
-    are the right ones.
+    A world that is partitioned by series has a twin with the same events that is partitioned by time. The answers of
+    the twin are the right ones.
     """
 
     def __init__(self, definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> None:

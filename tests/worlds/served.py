@@ -11,8 +11,8 @@ import pytest
 from tests.api.gateway import NOON, Gateway, serving
 from tests.fakes.stage import Stage
 
-# A stream with packs, and a stream without packs that is partitioned by series. Both are on demand, so all events are stored at
-# once, and none are queued.
+# A stream with packs, and a stream without packs that is partitioned by series. Both are on demand, so all events are
+# stored at once, and none are queued.
 CONFIG = """
 [streams.quakes]
 period = "day"

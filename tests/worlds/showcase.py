@@ -154,8 +154,8 @@ def all_events() -> Iterator[tuple[datetime, str, dict[str, Any]]]:
     for stream, events in feeds.items():
         for event in events:
             time = datetime.fromisoformat(event["time"])
-            # The last hour has no events: after the last event the lifecycle takes some minutes, and nothing may be written after
-            # NOW.
+            # The last hour has no events: after the last event the lifecycle takes some minutes, and nothing may be
+            # written after NOW.
             if NOW - timedelta(days=DAYS) <= time <= NOW - timedelta(hours=1):
                 yield time, stream, {name: value for name, value in event.items() if name != "sent"}
 

@@ -185,9 +185,9 @@ class AsyncQuery:
     async def to_arrow(self, *, every_field: bool = False) -> Any:
         """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are JSON in
-        ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That needs a loop over the
-        rows, which takes longer.
+        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
+        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
+        needs a loop over the rows, which takes longer.
         """
         return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-# With these statuses, and with every 5xx, the same request may succeed later: it came too early, took too long, or was one of
-# too many requests.
+# With these statuses, and with every 5xx, the same request may succeed later: it came too early, took too long, or was
+# one of too many requests.
 _LATER = frozenset({408, 425, 429})
 # These statuses mean that the stage is in trouble, and not only this request.
 _WIDE = frozenset({408, 425, 429, 502, 503, 504})

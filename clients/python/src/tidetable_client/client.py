@@ -82,8 +82,8 @@ class Client(Reader):
             timeout=self._timeout,
             transport=self._transport,
         )
-        # This is set last. When another thread of a child process reads the child's number here, ``_opened`` must already be the
-        # child's own client, not the parent's.
+        # This is set last. When another thread of a child process reads the child's number here, ``_opened`` must
+        # already be the child's own client, not the parent's.
         self._process = os.getpid()
 
     @property
@@ -117,8 +117,9 @@ class Client(Reader):
         An event has ``series``, ``data``, and optionally ``time`` (datetime with offset, RFC 3339, or epoch milliseconds) and
         ``id``. It is in the buffer when ``write`` returns, and acknowledged when ``flush`` returns.
 
-        EventInvalid for an event that cannot be sent; the events before it are in the buffer. BufferFull, with ``taken``, as
-        the policy's ``when_full`` says. WriteFailed if the buffer is full of failures that ``flush`` has not raised.
+        EventInvalid for an event that cannot be sent; the events before it are in the buffer. BufferFull, with
+        ``taken``, as the policy's ``when_full`` says. WriteFailed if the buffer is full of failures that ``flush`` has
+        not raised.
         """
         return self._writer.write(stream, [events] if isinstance(events, Mapping) else events)
 

@@ -30,8 +30,8 @@ class Clock:
 
     async def wait_for(self, event: asyncio.Event, seconds: float | None) -> None:
         """Wait until the event is set or the time is over."""
-        # asyncio.wait_for is not used: before Python 3.12 it waits in a new task, and misses an event that is set before the
-        # task runs.
+        # asyncio.wait_for is not used: before Python 3.12 it waits in a new task, and misses an event that is set
+        # before the task runs.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()

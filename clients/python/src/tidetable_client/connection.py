@@ -80,8 +80,8 @@ def judge_response(response: httpx.Response, batch: Batch, now: datetime) -> Ver
 def judge_error(error: Exception) -> Verdict:
     """The verdict on a request without an answer.
 
-    An error of the network may end, so the request is repeated. Any other error, such as missing AWS credentials, would come
-    again, so it is reported at once.
+    An error of the network may end, so the request is repeated. Any other error, such as missing AWS credentials, would
+    come again, so it is reported at once.
     """
     if isinstance(error, httpx.TransportError | httpx.DecodingError) and not isinstance(
         error, httpx.UnsupportedProtocol

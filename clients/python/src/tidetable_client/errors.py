@@ -48,10 +48,10 @@ class BufferFull(TidetableError):
 class Failure:
     """An event that is not acknowledged, and why.
 
-    ``index`` is the number of the event among all events of this client, from 0. ``code`` is the API's code (``too_old``,
-    ``invalid``, ``forbidden`` ...), or ``unsent``. ``status`` is the status of the answer, 0 if there was none. ``window``
-    holds the times that the stream accepts, None if the answer did not say them. ``line`` is the event as JSON, as it was
-    sent: with the time and the id that the client added.
+    ``index`` is the number of the event among all events of this client, from 0. ``code`` is the API's code
+    (``too_old``, ``invalid``, ``forbidden`` ...), or ``unsent``. ``status`` is the status of the answer, 0 if there was
+    none. ``window`` holds the times that the stream accepts, None if the answer did not say them. ``line`` is the event
+    as JSON, as it was sent: with the time and the id that the client added.
     """
 
     stream: str

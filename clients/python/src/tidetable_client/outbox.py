@@ -1,8 +1,8 @@
 """The state of writing: which events wait, which are on their way, and which are acknowledged or failed.
 
-This is a state machine without input or output: it reads no clock, starts no thread and opens no connection. Its drivers are
-``writing.py`` (threads, under a lock) and ``aio.py`` (asyncio). They call its methods, and send the requests that ``take``
-returns.
+This is a state machine without input or output: it reads no clock, starts no thread and opens no connection. Its
+drivers are ``writing.py`` (threads, under a lock) and ``aio.py`` (asyncio). They call its methods, and send the
+requests that ``take`` returns.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class Settled:
 class Outbox:
     """Events between ``add`` and their acknowledgement.
 
-    ``random`` returns a number from 0 to 1 for the random part of a wait. At any time, every event that was added is in exactly
-    one place: in an open batch, in the queue, on its way, among the failures that nobody has collected, or settled.
+    ``random`` returns a number from 0 to 1 for the random part of a wait. At any time, every event that was added is in
+    exactly one place: in an open batch, in the queue, on its way, among the failures that nobody has collected, or
+    settled.
     """
 
     def __init__(self, policy: Policy, random: Callable[[], float]) -> None:
@@ -124,8 +125,8 @@ class Outbox:
         if len(self._flying) >= self._most_flying or now < self._gate:
             return None
         if not self._queue:
-            # A batch is closed only when it can be sent at once. A batch that must wait stays open for more events, so after an
-            # outage there are few requests.
+            # A batch is closed only when it can be sent at once. A batch that must wait stays open for more events, so
+            # after an outage there are few requests.
             for stream, batch in list(self._open.items()):
                 if now >= batch.born + self.policy.linger:
                     self._close(stream, now)
@@ -214,8 +215,9 @@ class Outbox:
     def _find_deadline(self, batch: Batch, verdict: Later) -> float:
         """The instant from which a request is given up: when ``retry_for`` seconds have passed without success.
 
-        If the whole API fails, they count from the last acknowledgement, or from the close of the batch if that is later: so a
-        request that waited long in a slow queue still has its time. If only this request fails, its first failure counts.
+        If the whole API fails, they count from its last final answer, or from the close of the batch if that is later:
+        so a request that waited long in a slow queue still has its time. If only this request fails, they count from
+        its first failure.
         """
         since = max(batch.born, self._progress)
         if not verdict.wide and batch.failed_since is not None:

@@ -32,8 +32,8 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Convert parameters of Python to parameters of the API.
 
     ``start`` and ``end`` become ``from`` and ``to``, ``series_prefix`` and ``id_prefix`` become ``series:prefix`` and
-    ``id:prefix``, ``where={"mag:ge": 4.5}`` becomes ``where.mag:ge=4.5``. Lists of fields, statistics and groups are joined
-    by commas.
+    ``id:prefix``, ``where={"mag:ge": 4.5}`` becomes ``where.mag:ge=4.5``. Lists of fields, statistics and groups are
+    joined by commas.
     """
     named: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -52,7 +52,7 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 class Page:
     """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other facts of the answer.
 
-    ``gaps`` are parts of the range that could not be read. ``body`` is the body of an answer in Arrow or JSON.
+    ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged.
     """
 
     rows: list[dict[str, Any]]
@@ -67,8 +67,8 @@ class Page:
 class Walk:
     """The requests that read a query from a cursor to its end.
 
-    The walk can go on from ``cursor``. It moves to the next page only when all rows of a page were taken. So a program that
-    stores the cursor, and goes on from it after a crash, sees some rows again and misses none.
+    The walk can go on from ``cursor``. It moves to the next page only when all rows of a page were taken. So a program
+    that stores the cursor, and goes on from it after a crash, sees some rows again and misses none.
     """
 
     def __init__(

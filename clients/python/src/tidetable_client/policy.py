@@ -10,8 +10,8 @@ class Policy:
     """The settings of writing. Times are in seconds.
 
     batch_events, batch_bytes
-        A request is sent when this number of events, or of bytes before compression, waits. 500 events suit packs: a larger
-        number saves little (docs/design/packs.md), and the API takes 1,000 at the most.
+        A request is sent when this number of events, or of bytes before compression, waits. 500 events suit packs: a
+        larger number saves little (docs/design/packs.md), and the API takes 1,000 at the most.
     linger
         The longest time for which an event waits for other events of its request.
     buffer_bytes
@@ -24,8 +24,8 @@ class Policy:
     retry_for
         A request is repeated for this time. Then its events are reported as ``unsent``.
     backoff, longest_backoff
-        The wait before the n-th repetition is random: up to backoff * 2 ** n, but at most longest_backoff. The time of a
-        Retry-After header is added.
+        The wait before the n-th repetition is random: up to backoff * 2 ** n, but at most longest_backoff. The time of
+        a Retry-After header is added.
     exit_timeout
         The time for which a process that ends without closing its client waits for the API.
     """

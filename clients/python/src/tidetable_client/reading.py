@@ -43,8 +43,9 @@ class Reader(ABC):
     def events(self, stream: str, **parameters: Any) -> Query:
         """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
 
-        The parameters are the API's (docs/use/api.md), but ``start`` and ``end`` stand for ``from`` and ``to``. ``limit`` is the
-        limit of all rows, by default none, and ``page_size`` the limit of a page. ``decimals=True`` reads numbers as Decimal.
+        The parameters are the API's (docs/use/api.md), but ``start`` and ``end`` stand for ``from`` and ``to``.
+        ``limit`` is the limit of all rows, by default none, and ``page_size`` the limit of a page. ``decimals=True``
+        reads numbers as Decimal.
         """
         return self._query(stream, ("events",), "events", parameters)
 
@@ -96,9 +97,9 @@ class Reader(ABC):
     ) -> Iterator[dict[str, Any]]:
         """Follow a stream for ever: yield each event once, in order of time within a reading.
 
-        A reading is one query; ``interval`` seconds lie between two readings. The range of a reading begins ``overlap`` seconds
-        before the start of the previous reading. So an event that arrives up to ``overlap`` seconds after its time is not
-        missed. Events that arrive later are not seen.
+        A reading is one query; ``interval`` seconds lie between two readings. The range of a reading begins ``overlap``
+        seconds before the start of the previous reading. So an event that arrives up to ``overlap`` seconds after its
+        time is not missed. Events that arrive later are not seen.
         """
         tail = Tail(overlap)
         while True:
@@ -141,9 +142,9 @@ class Reader(ABC):
 class Query:
     """A query that is read page by page as a program iterates: ``for event in client.events("quakes", start="-1d")``.
 
-    The query can go on later from its ``cursor``: ``client.events("quakes", cursor=...)``. The cursor moves when all rows of a
-    page were taken. So after an interruption nothing is missed, and less than a page is read again. ``gaps`` are the parts of
-    the range that could not be read, ``read_units`` the read units that the pages cost.
+    The query can go on later from its ``cursor``: ``client.events("quakes", cursor=...)``. The cursor moves when all
+    rows of a page were taken. So after an interruption nothing is missed, and less than a page is read again. ``gaps``
+    are the parts of the range that could not be read, ``read_units`` the read units that the pages cost.
     """
 
     def __init__(self, read: Callable[..., httpx.Response], walk: Walk, *, decimals: bool) -> None:
@@ -202,9 +203,9 @@ class Query:
     def to_arrow(self, *, every_field: bool = False) -> Any:
         """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are JSON in
-        ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That needs a loop over the
-        rows, which takes longer.
+        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
+        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
+        needs a loop over the rows, which takes longer.
         """
         return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
 

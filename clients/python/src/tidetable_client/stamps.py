@@ -22,10 +22,11 @@ _SUSPECT = (b"null", b"NaN", b"Infinity")
 class Stamper:
     """Gives events their time and id before the first try, so that every repetition is the same event.
 
-    An event without a time gets the present time. If it has no id either, it gets the id ``<name>-<number>``. No other event
-    has this id, and in a pack it compresses to some bits, because the ids of its neighbours have the same name. An event with
-    a time and without an id gets no id here: the API takes the hash of its content as its id. So it stays one event, even if
-    the program that reads it from a file runs twice. ``read_process`` returns the number of the present process.
+    An event without a time gets the present time. If it has no id either, it gets the id ``<name>-<number>``. No other
+    event has this id, and in a pack it compresses to some bits, because the ids of its neighbours have the same name.
+    An event with a time and without an id gets no id here: the API takes the hash of its content as its id. So it stays
+    one event, even if the program that reads it from a file runs twice. ``read_process`` returns the number of the
+    present process.
     """
 
     def __init__(
@@ -64,8 +65,8 @@ class Stamper:
         return text
 
     def _make_id(self) -> str:
-        """Make an id that no other event has. Each process chooses its own name when it makes its first id: a name that was
-        chosen earlier would be copied by a fork, or by a snapshot of AWS Lambda (SnapStart).
+        """Make an id that no other event has. Each process chooses its own name when it makes its first id: a name that
+        was chosen earlier would be copied by a fork, or by a snapshot of AWS Lambda (SnapStart).
         """
         process = self._read_process()
         if self._process != process:

@@ -13,9 +13,9 @@ Identity = tuple[str, str, str]
 class Tail:
     """Readings whose ranges overlap, and the events of the last reading.
 
-    The range begins at an age, such as ``-60s``. The API counts the age from its own clock, so the clock of this machine may be
-    wrong. The range of each reading begins ``overlap`` seconds before the start of the previous reading, even if hours lie
-    between the two readings.
+    The range begins at an age, such as ``-60s``. The API counts the age from its own clock, so the clock of this
+    machine may be wrong. The range of each reading begins ``overlap`` seconds before the start of the previous reading,
+    even if hours lie between the two readings.
     """
 
     def __init__(self, overlap: float) -> None:
