@@ -29,7 +29,7 @@ _PART_BYTES = 32e6
 
 @dataclass(frozen=True, slots=True)
 class ArchiveCost:
-    """The dollars of archiving a table once, and its duration: ``hours`` in all, with ``busy`` seconds of the function."""
+    """The dollars of archiving a table once, and its duration: ``hours`` in all, ``busy`` seconds of the function."""
 
     reads: float
     function: float

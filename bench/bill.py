@@ -1,4 +1,4 @@
-"""DynamoDB's monthly bill of a workload: period tables with and without packs, one provisioned table, one on-demand table.
+"""DynamoDB's monthly bill of a workload: period tables with and without packs, a provisioned table, an on-demand table.
 
 It draws docs/design/cost.svg. lambdas/tidetable/bill has the prices and the rules.
 """

@@ -92,7 +92,8 @@ def make_catalog_answer() -> bytes:
     stream = load(ROOT / "tidetable.toml").streams["quakes"]
     period = find_containing(now, stream.period)
     entry = Entry("quakes", period, name_table("bench", "quakes", period), stream.layout, State.OPEN, now)
-    # Every read of the catalog gets this answer. A query whose page is full also reads the secret of cursors from the catalog.
+    # Every read of the catalog gets this answer. A query whose page is full also reads the secret of cursors from the
+    # catalog.
     item = make_period_key("quakes", period) | make_attributes(entry) | {"secret": "00" * 32}
     return f'{{"Items":[{encode_item(item)}],"Count":1}}'.encode()
 
@@ -122,7 +123,7 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Measure both sides alternately, many times. Modules are compiled before, as in the assets and in an installed boto3."""
+    """Measure both sides alternately, many times. Modules are compiled before, as in assets and installed packages."""
     compile_dir(ROOT / "lambdas", quiet=2)
     answers = {b".getitem": make_key_answer(), b"bench-catalog": make_catalog_answer(), b".query": make_events_answer()}
     with stub(answers) as endpoint:

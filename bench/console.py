@@ -1,4 +1,4 @@
-"""The time that a browser works on 10,000 points: drawing them, moving the mouse over them, and zooming into 10,000 others.
+"""The time that a browser works on 10,000 points: drawing, moving the mouse over them, and zooming into 10,000 others.
 
 Chromium's own trace says what the page's main thread did. The baseline is a page without a library for charts: an SVG
 with a line, a circle with a title for each point, and a search for the nearest point under the mouse. Both pages get

@@ -203,7 +203,7 @@ def ours(now: datetime) -> Handler:
 
 
 def cpu(handler: Handler, event: dict[str, Any]) -> float:
-    """Microseconds of CPU per event, in the second of two calls: the first call fills the caches that other sides have used."""
+    """Microseconds of CPU per event, in the second of two calls: the first call fills caches that other sides used."""
     handler(event)
     begun = time.process_time()
     answer = handler(event)

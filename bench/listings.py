@@ -43,7 +43,7 @@ def list_day() -> float:
 
 
 def measure(*, random_names: bool) -> float:
-    """Print the read units of pages of three lengths and the bucket's write units; return the read units of the longest page.
+    """Print the read units of pages of three lengths and the bucket's write units; return those of the longest page.
 
     Random names compress to half of their length.
     """

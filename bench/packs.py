@@ -85,7 +85,7 @@ def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
 
 
 def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
-    """The items of requests of ``size`` events. Each request is packed alone; a last request that is not full is omitted."""
+    """The items of requests of ``size`` events. Each request is packed alone; a request that is not full is omitted."""
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):

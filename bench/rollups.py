@@ -45,7 +45,7 @@ EVENTS, SERIES = 1_000_000, 100
 
 
 class Counted(FakeStore):
-    """The tests' store, which also counts units. The events are in columns, because a million items do not fit into memory."""
+    """The tests' store, which also counts units. Events are in columns, as a million items do not fit into memory."""
 
     def hold(self, table: str, count: int, series: int, length: timedelta) -> None:
         """Put ``count`` events of ``series`` series into a table, evenly over the time ``length`` from the start on."""

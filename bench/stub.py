@@ -1,4 +1,4 @@
-"""A server that answers every DynamoDB request at once. It has its own process, so its CPU time counts for no side of a bench."""
+"""A server that answers every DynamoDB request at once. It has its own process: its CPU time counts for no side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares one key, random suffixes and calculated suffixes on the strict service: writes, look-ups, ranges and repetitions.
+"""Compares one key, random and calculated suffixes on the strict service: writes, look-ups, ranges and repetitions.
 
 A logical partition is a day of a stream that is partitioned by time. `python -m bench.suffixes` prints the table and draws
 docs/inside/suffix.svg.

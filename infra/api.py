@@ -162,7 +162,8 @@ class Api(Construct):
             # The gateway passes every body as bytes, so that gzip arrives unchanged with any Content-Type.
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
-            # The authorizer names the gateway's key for which a request counts, in whatever header the caller sent its own key.
+            # The authorizer names the gateway's key for which a request counts, in whatever header the caller sent its
+            # own key.
             api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER
             if keys is not None and not self._common.origin
             else None,
@@ -259,7 +260,7 @@ class Api(Construct):
         )
 
     def _add_other_refusals(self, rest: apigateway.RestApi) -> None:
-        """Add the headers to all other refusals. Their bodies stay AWS's: one template cannot name each refusal's own status."""
+        """Add the headers to all other refusals. Their bodies stay AWS's: a template cannot name their status."""
         rest.add_gateway_response(
             "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )
@@ -267,7 +268,8 @@ class Api(Construct):
     def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
         """The first key, and the usage plan of every key that has no rate of its own."""
         description = "The first caller of Tidetable; docs/operate/keys.md makes others"
-        # `add_api_key` makes a key that depends on API Gateway's stage. But the key must exist before that stage asks for it.
+        # `add_api_key` makes a key that depends on API Gateway's stage. But the key must exist before that stage asks
+        # for it.
         key = apigateway.ApiKey(self.rest, "Key", description=description)
         throttle = apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst)
         plan = self.rest.add_usage_plan("Plan", throttle=throttle)

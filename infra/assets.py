@@ -236,7 +236,7 @@ def _make_readable(folder: Path) -> None:
 
 @contextmanager
 def _build_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to build in. It takes its final name when it is complete. If two builds run at once, one result is kept."""
+    """Yield a folder to build in. It gets its final name when it is complete. If two builds run at once, one is kept."""
     folder.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:
         partial = Path(name) / "built"

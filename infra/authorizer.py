@@ -68,7 +68,7 @@ class Keys(Construct):
         )
 
     def admit_first(self, key: apigateway.IApiKey, lifecycle: Lifecycle) -> CustomResource:
-        """A resource that lets API Gateway's key call the API: a deployment reads the key's text, and stores a salted hash."""
+        """A resource that lets API Gateway's key call the API. A deployment reads the key, and stores a salted hash."""
         arn = Stack.of(self).format_arn(
             service="apigateway",
             account="",

@@ -27,7 +27,8 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 class Bundles:
     """The assets of one stage: ZIP files that are joined from files of the package, and hold the stage's configuration.
 
-    Emulators run functions with this machine's Python. So a stage ``local`` takes the code for it, if the package has such code.
+    Emulators run functions with this machine's Python. So a stage ``local`` takes the code for this Python, if the package
+    has such code.
     """
 
     def __init__(self, config: bytes, stage: str, architecture: lambda_.Architecture, *, folder: Path = FOLDER) -> None:

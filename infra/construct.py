@@ -246,7 +246,7 @@ class Tidetable(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
-        """Let a role or a user query these streams by signed requests (all if no stream is named), and list the streams.
+        """Let a role or a user query these streams by signed requests (all if none is named), and list the streams.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
@@ -280,6 +280,6 @@ class Tidetable(Construct):
         return name_outputs(self._common, self._parts, self.functions)
 
     def add_outputs(self) -> None:
-        """Add the outputs to the stack: with them ``bin/tidetable --stage`` finds a stage. A stack can have one such stage."""
+        """Add the outputs with which ``bin/tidetable --stage`` finds a stage. A stack can have one such stage."""
         for name, value in self.outputs.items():
             CfnOutput(Stack.of(self), name, value=value)

@@ -1,4 +1,4 @@
-"""The storage of a reader: the copies of the catalog and of the period tables in its Region, and its origin's bucket."""
+"""The storage of a reader: the copies of the catalog and the period tables in its Region, and its origin's bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .objects import Objects
 
 
 class Copied(Objects):
-    """The reader's storage, referenced by names: the lifecycle makes the copies, and the origin's stack makes the bucket."""
+    """The reader's storage, by names only. The lifecycle makes the copies, and the origin's stack makes the bucket."""
 
     def __init__(
         self,

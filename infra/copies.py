@@ -45,7 +45,8 @@ def allow_copies(function: Function, common: Common) -> None:
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
     function.allow(["application-autoscaling:DeregisterScalableTarget"], targets)
-    # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the copy.
+    # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
+    # copy.
     service = "replication.dynamodb.amazonaws.com"
     role = f"aws-service-role/{service}/AWSServiceRoleForDynamoDBReplication"
     function.allow(

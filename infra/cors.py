@@ -25,7 +25,7 @@ def make_gateway_headers(origins: Sequence[str]) -> dict[str, str]:
 
 
 def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[str]) -> None:
-    """Let the gateway answer OPTIONS on every route: a browser sends no key with OPTIONS, and no function needs to run."""
+    """Let the gateway answer OPTIONS on every route: browsers send no key with OPTIONS, and no function must run."""
     for route in routes:
         route.add_method(
             "OPTIONS",
@@ -82,7 +82,7 @@ def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
 
 
 def _make_origin_template(origins: Sequence[str]) -> str:
-    """The template that answers the caller's origin if that origin is allowed; it compares whole origins, not patterns."""
+    """The template that answers the caller's origin if it is allowed. It compares whole origins, not patterns."""
     if _find_single_origin(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)

@@ -1,4 +1,4 @@
-"""The doors: routes of other programs' protocols. They have their own function: its parsers slow down no other function."""
+"""The doors: routes of other programs' protocols. They have their own function: its parsers slow down no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feed: the function that delivers the changes of period tables, and the queue of changes that a target did not take.
+"""The feed: the function that delivers changes of period tables, and the queue of changes that a target did not take.
 
 Both exist in every stage, also in a stage without a feed: the lifecycle lists the function's event source mappings, and
 removes the mappings whose feed has left the configuration.
@@ -65,7 +65,7 @@ class Feed(Construct):
         return self.function.metric("IteratorAge", statistic="Maximum")
 
     def allow_mappings(self, function: Function) -> None:
-        """Let ``function`` make and remove the event source mappings of the feed's function, and of no other function."""
+        """Let ``function`` make and remove event source mappings of the feed's function, and of no other function."""
         changes = ["CreateEventSourceMapping", "UpdateEventSourceMapping", "DeleteEventSourceMapping"]
         function.allow(
             [f"lambda:{change}" for change in changes],

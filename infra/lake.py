@@ -101,12 +101,12 @@ def make_projection(kind: Kind) -> dict[str, str]:
 
 
 def has_column(index: IndexPolicy) -> bool:
-    """Whether the files have a column for an index's partition key. A hierarchy's keys are among the attributes instead."""
+    """Whether the files have a column for an index's partition key. A hierarchy's keys are among the attributes."""
     return not (index.replica or index.local or isinstance(index.sort_by, tuple))
 
 
 def columns(stream: Stream) -> dict[str, str]:
-    """The columns of a stream's files with Athena's types: Tidetable's own columns, the keys of indexes, declared columns."""
+    """The columns of a stream's files with Athena's types: Tidetable's own, the keys of indexes, declared columns."""
     indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
     declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN

@@ -1,4 +1,4 @@
-"""The lifecycle: its schedule, the function that reconciles, the archiver, and the custom resource of the deployment."""
+"""The lifecycle: its schedule, the function that reconciles, the archiver, the custom resource of the deployment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ class Lifecycle(Construct):
 
     @property
     def health(self) -> cloudwatch.Metric:
-        """1 for a run whose actions all succeeded, 0 for a run with failed actions. These are not errors of the function."""
+        """1 for a run whose actions all succeeded, 0 for a run with failed actions.
+
+        A failed action is no error of the function.
+        """
         return make_own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
     def _make_parquet_function(
@@ -210,13 +213,13 @@ class Lifecycle(Construct):
         )
 
     def _create_provider(self) -> custom_resources.Provider:
-        """The provider that answers CloudFormation. Its logs are kept for the same time as the logs of the other functions."""
+        """The provider that answers CloudFormation. Its logs are kept for the same time as the functions' logs."""
         days = self._common.config.observability.log_retention_days
         group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
     def _make_resource(self) -> CustomResource:
-        """A resource that reconciles before a deploy returns: when the stack is created, and when the configuration changes."""
+        """A resource that reconciles before a deploy returns, if the stack is new or the configuration has changed."""
         resource = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
         # The resource also waits for the policies of its function's role and of the feed's role: without these rights a
         # deploy could not create tables or mappings.

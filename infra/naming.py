@@ -21,7 +21,7 @@ def name_rollups_table(stage: str) -> str:
 
 
 def name_alarm_prefix(construct: Construct, stage: str) -> str:
-    """The prefix of the names of a stage's alarms; empty in a checkout's stack, whose functions know the prefix by the stage.
+    """The prefix of the names of a stage's alarms; empty in a checkout's stack: its functions know it by the stage.
 
     CloudFormation joins an alarm's name from the stack's name and the alarm's logical id. The CDK joins the logical id
     from the ids of the constructs around the alarm. It leaves out an id ``Default``, an id with which the id before it

@@ -50,7 +50,7 @@ class Code(Protocol):
 
 @dataclass(frozen=True)
 class External:
-    """Resources of the user's app. Bucket and key take the place of the stage's own; the topic is notified beside the stage's."""
+    """Resources of the user's app. Bucket and key replace the stage's own; the topic is notified beside the stage's."""
 
     bucket: s3.IBucket | None = None
     key: kms.IKey | None = None

@@ -32,7 +32,8 @@ class Queue(sqs.Queue):
             encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.days(14),
-            # AWS allows 1 MiB. Until August 2025 a queue was made with 256 KB by default, and such a queue keeps its limit.
+            # AWS allows 1 MiB. Until August 2025 a queue was made with 256 KB by default, and such a queue keeps its
+            # limit.
             max_message_size_bytes=1_048_576,
             visibility_timeout=visibility_timeout,
             dead_letter_queue=dead_letter_queue,

@@ -48,7 +48,8 @@ class Rollups(Construct):
                 "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
         )
-        # The next run does the work that a failed run did not do. So Lambda must not repeat the failed run beside the next one.
+        # The next run does the work that a failed run did not do. So Lambda must not repeat the failed run beside the
+        # next one.
         self.function.configure_async_invoke(retry_attempts=0)
         reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)

@@ -1,4 +1,4 @@
-"""Starts the emulator, or the program that is its argument, so that all functions share one copy of each bundle's files.
+"""Starts the emulator, or the program that is its argument, so that functions share one copy of each bundle's files.
 
 By itself the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time. During
 this time it answers no request. A stage has a dozen functions with several processes each, but only two bundles.
@@ -19,12 +19,13 @@ from ministack.app import main
 from ministack.core import lambda_runtime
 
 _EMPTY = ("", ".")
-# A bundle for this machine holds one file of this name, in which infra/assets.py writes the path of the bundle's folder.
+# A bundle for this machine holds one file of this name, in which infra/assets.py writes the path of the bundle's
+# folder.
 FOLDER_ENTRY = "tidetable-asset-folder"
 
 
 class SharedZip(zipfile.ZipFile):
-    """A ZIP file that is unpacked only once per content; if it names a folder, it is not unpacked. The target becomes a link."""
+    """A ZIP file that is unpacked once per content, or never if it names a folder. The target becomes a link."""
 
     def extractall(self, path: Any = None, members: Any = None, pwd: Any = None) -> None:
         target = Path(path or "")

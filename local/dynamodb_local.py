@@ -57,7 +57,8 @@ class DynamoDBLocal:
             raise RuntimeError(f"{FOLDER / 'DynamoDBLocal.jar'} is missing: run `make dynamodb`, which fetches it")
         self._folder.mkdir(exist_ok=True)
         log = self._folder / "log"
-        # With libfaketime, Java would wait for each of its timers in a busy loop. No test looks at the engine's own time.
+        # With libfaketime, Java would wait for each of its timers in a busy loop. No test looks at the engine's own
+        # time.
         environment = drop_clock(clean_environment())
         self._process = start_server(
             "DynamoDB Local",

@@ -34,7 +34,8 @@ __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment
 REGION = "us-east-1"
 # A process reads the file of the moved clock again after this number of seconds.
 _CLOCK_SECONDS = 1
-# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local. The latter needs Java, and takes more events.
+# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local. The latter needs Java, and takes more
+# events.
 Engine = Literal["emulator", "dynamodb-local"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 

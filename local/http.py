@@ -72,7 +72,7 @@ class Api:
 
     @staticmethod
     def _retry(send: Callable[[], Answer]) -> Answer:
-        """Send a request, and send it again while the API asks for it: many cold archive readers overload a small machine."""
+        """Send a request, again while the API asks for it: many cold archive readers overload a small machine."""
         for _ in range(_TRIES):
             answer = send()
             if answer.status not in _LATER:

@@ -24,7 +24,8 @@ def stop() -> bool:
         return False
     stage = json.loads(_FILE.read_text())
     folder = Path(stage["folder"])
-    # After a restart of the machine the temporary folder is gone, and other processes may have the recorded process ids.
+    # After a restart of the machine the temporary folder is gone, and other processes may have the recorded process
+    # ids.
     if folder.is_dir():
         for pid in stage["pids"]:
             end_group(pid)

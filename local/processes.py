@@ -1,4 +1,4 @@
-"""Servers of the local stage. A server listens on the loopback interface only, and ends with all processes that it started."""
+"""Servers of the local stage. A server listens on the loopback interface only, and ends with all of its processes."""
 
 from __future__ import annotations
 

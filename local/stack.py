@@ -83,7 +83,7 @@ def deploy(
 
 
 def _find_api(endpoint: str, url: str) -> str:
-    """The API's address at the emulator. The emulator serves https://<id>.…/<stage>/ under a path of its own address."""
+    """The API's address at the emulator. The emulator serves https://<id>.…/<stage>/ under a path of its address."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"

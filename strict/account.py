@@ -199,7 +199,7 @@ class Account:
 
 
 def read_sides(throughput: Any) -> dict[str, int]:
-    """The units of an OnDemandThroughput or a WarmThroughput, by side ("Write", "Read"); a side without a limit is omitted."""
+    """The units of an OnDemandThroughput or a WarmThroughput, by side; a side without a limit is omitted."""
     units: dict[str, int] = {}
     for side in ("Write", "Read"):
         for name in (f"Max{side}RequestUnits", f"{side}UnitsPerSecond"):

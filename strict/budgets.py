@@ -1,4 +1,4 @@
-"""Changes that a table or an index may make only a few times per day or month: decreases of units, and the table class."""
+"""Changes that are allowed only a few times per day or month: decreases of units, and the table class."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDat
 class StrictClient:
     """Methods with boto3's names and boto3's errors, but without retries.
 
-    ``meta.events`` registers a handler of "before-parse.dynamodb.<operation>". The handler may replace the answer's body.
+    ``meta.events`` registers a handler of "before-parse.dynamodb.<operation>". It may replace the answer's body.
     """
 
     def __init__(self, service: StrictDynamo) -> None:

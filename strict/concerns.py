@@ -1,4 +1,4 @@
-"""The concerns of an UpdateTable request: the kinds of settings that it changes, and the units and maxima that it requests."""
+"""The concerns of an UpdateTable request: the kinds of settings that it changes, its units and its maxima."""
 
 from __future__ import annotations
 

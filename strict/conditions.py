@@ -89,7 +89,7 @@ def _render_text(value: Mapping[str, Any]) -> str:
 
 
 def find_partition_keys(table: Mapping[str, Any]) -> dict[str, str]:
-    """Map the table ("") and the name of each index to the attribute of its partition key, from a table's description."""
+    """Map the table ("") and the name of each index to the attribute of its partition key, by a description."""
     indexes: Iterable[Mapping[str, Any]] = [
         *(table.get("GlobalSecondaryIndexes") or ()),
         *(table.get("LocalSecondaryIndexes") or ()),

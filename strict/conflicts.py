@@ -1,4 +1,4 @@
-"""Ongoing transactions: while an item is in one, the service refuses other transactions and single writes of that item."""
+"""Ongoing transactions: while an item is in one, other transactions and single writes of it are refused."""
 
 from __future__ import annotations
 

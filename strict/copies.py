@@ -161,7 +161,7 @@ class Copies:
             )
 
     def _copy(self, table: Table, target: Account, action: Request) -> Table:
-        """Make the new copy. It has the table's settings, except the action's overrides, but no tags and no protection."""
+        """Make the new copy. It has the table's settings or the action's overrides, no tags and no protection."""
         infrequent = table.infrequent
         if "TableClassOverride" in action:
             infrequent = action["TableClassOverride"] == "STANDARD_INFREQUENT_ACCESS"

@@ -22,7 +22,7 @@ class Engine(Protocol):
 
 
 class HttpEngine:
-    """An emulator over HTTP. ``unknown`` names the members of requests that it does not understand: they are left out."""
+    """An emulator over HTTP. ``unknown`` names members of requests that it does not understand: they are left out."""
 
     def __init__(self, endpoint: str, *, unknown: frozenset[str] = frozenset()) -> None:
         self._endpoint = endpoint
@@ -74,7 +74,8 @@ _AUTHORIZATION = (
     "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0"
 )
 
-# DynamoDB Local has no table classes, tags, protection, warm throughput or maxima. The rules store these settings themselves.
+# DynamoDB Local has no table classes, tags, protection, warm throughput or maxima. The rules store these settings
+# themselves.
 LOCAL_UNKNOWN = frozenset(
     {"TableClass", "Tags", "DeletionProtectionEnabled", "WarmThroughput", "OnDemandThroughput", "SSESpecification"}
 )

@@ -60,7 +60,7 @@ class _Sorted:
     def between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
     ) -> Iterator[_Item]:
-        """The items from ``low`` to ``high`` (None: no bound) by their sort value, beginning behind the item ``after``."""
+        """The items from ``low`` to ``high`` (None: no bound) by sort value, beginning behind the item ``after``."""
         order, items = self._partitions.get(partition, ([], {}))
         start = bisect_left(order, (low,)) if low is not None else 0
         end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)

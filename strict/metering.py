@@ -115,7 +115,7 @@ def _describe_consumed_capacity(table: str, units: Mapping[str, float], *, index
 
 
 def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
-    """The bytes by which a change makes an item collection larger; 0 without local indexes, as there is then no limit."""
+    """The bytes that a change adds to an item collection; 0 without local indexes, as there is then no limit."""
     local = [index for index in table.indexes.values() if index.local]
     if not local:
         return 0

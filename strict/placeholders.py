@@ -52,7 +52,7 @@ class Expression:
 
 
 def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Expression]) -> None:
-    """Refuse a name or a value that no expression uses, and one that an expression uses but the request does not define."""
+    """Refuse a name or a value that no expression uses, and one that is used but that the request does not define."""
     used = frozenset().union(*(expression.placeholders for expression in expressions))
     for sign, member in _MEMBERS.items():
         defined = request.get(member)

@@ -56,7 +56,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are two writes. With Nagle's algorithm the second write would wait until the first is acknowledged.
+    # Headers and body are two writes. With Nagle's algorithm the second write would wait until the first is
+    # acknowledged.
     disable_nagle_algorithm = True
     server: _Server
 

@@ -49,7 +49,7 @@ class Reads:
         return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
-        """BatchGetItem: keys that exceed the tables' throughput or the size of an answer come back as unprocessed keys."""
+        """BatchGetItem: keys that exceed the tables' throughput or the answer's size come back as unprocessed."""
         account, requested = self._account, request["RequestItems"]
         self._check_batch(requested)
         size = 0
@@ -216,7 +216,7 @@ class Reads:
 
 
 def _drop_unused_placeholders(request: Document) -> Document:
-    """The request without the names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
+    """The request without names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
     text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
     tokens = set(re.findall(r"[#:]\w+", text))
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from strict.service import StrictDynamo
 
 WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
-# The time and the number of an item's last write. If two writes of an item compete, the write with the greater stamp wins.
+# The time and the number of an item's last write. If two writes of an item compete, the write with the greater stamp
+# wins.
 _Stamp = tuple[datetime, int]
 # A table's name and an item's key, as text that can be compared.
 _Identity = tuple[str, str]
@@ -99,7 +100,7 @@ class Regions:
         return [member for member in self.members(table).values() if member.region != region]
 
     def join(self, table: str, first: Member, member: Member) -> None:
-        """Add a member to a table's group. If there is no group yet, make one that begins with ``first``, the table itself."""
+        """Add a member to a table's group. A new group begins with ``first``, the table that is copied."""
         self._groups.setdefault(table, {first.region: first})[member.region] = member
 
     def leave(self, table: str, region: str) -> None:

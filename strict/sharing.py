@@ -11,7 +11,7 @@ from strict.tables import Table, make_key_schema
 
 
 def follow(account: Account, table: Table, seconds: float) -> None:
-    """Begin the change of a table's copies to the table's new settings. The copies' change ends 3 seconds after the table's."""
+    """Begin the change of a table's copies to the table's new settings. It ends 3 seconds after the table's change."""
     if account.regions is None or not account.enforces(Rule.COPY_SETTINGS):
         return
     for member in account.regions.others(table.name, account.region):

@@ -63,7 +63,10 @@ class Resource:
 
 @dataclass(slots=True)
 class Index(Resource):
-    """A secondary index. ``included`` is None if it projects everything. A ``local`` one has the table's partitions and units."""
+    """A secondary index; ``included`` is None if it projects everything.
+
+    A ``local`` index has the table's partitions and units.
+    """
 
     local: bool = False
     status: str = "ACTIVE"

@@ -61,7 +61,7 @@ class Lane:
             self._maximum.set_rate(setting.maximum, now)
 
     def limit(self, now: datetime) -> float:
-        """The units per second in on-demand mode: the larger of the warm throughput and twice the peak until half an hour ago."""
+        """The units per second on demand: the warm throughput or, if larger, twice the peak until half an hour ago."""
         base = float(max(ON_DEMAND_UNITS[self._side], self._setting.warm))
         if Rule.ON_DEMAND_GROWTH in self._without:
             return base

@@ -82,7 +82,7 @@ class Update:
             follow(account, table, seconds)
 
     def _capacity(self, table: Table, request: Request) -> _Effect:
-        """Check a change of billing mode, of units of the table and its indexes, or of on-demand maxima; return its effect."""
+        """Check a change of billing mode, of units (also of indexes), or of on-demand maxima; return its effect."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
         requested, maxima = read_requested_units(table, request), read_requested_maxima(table, request)

@@ -270,7 +270,7 @@ class Writes:
 
 
 def _measure_wire_size(changes: list[_Change]) -> int:
-    """Bytes of a batch as JSON; 0 if the batch is small enough that escaped characters cannot make it exceed the limit."""
+    """Bytes of a batch as JSON; 0 if the batch is so small that even escaped characters fit into the limit."""
     small = sum(measure_item(change.new) for change in changes if change.new) < BATCH_BYTES / 12
     return 0 if small else sum(len(json.dumps(change.request, default=_encode_base64)) for change in changes)
 

@@ -27,7 +27,7 @@ TAGS = {"project": "tidetable", "tidetable:stage": "t"}
 
 
 class Racing:
-    """A client whose exception classes are new at each access, as may happen when threads race at a client's first failure."""
+    """A client whose exception classes are new at each access, as if threads raced at its first failure."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

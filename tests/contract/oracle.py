@@ -74,7 +74,8 @@ class DynamoStore:
             # Puts that are refused for another reason are not written either; the caller queues them.
             return Written(unwritten=puts, throttles=Counter({table: len(puts)} if code in THROTTLED else {}))
         except BotoCoreError:
-            # There was no answer: the puts may be written or not. To write a put again is harmless, as its key is calculated.
+            # There was no answer: the puts may be written or not. To write a put again is harmless, as its key is
+            # calculated.
             return Written(unwritten=puts)
         left = {
             (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"].get("sk", {}).get("S", ""))

@@ -1,4 +1,4 @@
-"""Reads that must be strongly consistent, on an engine whose other reads lag. And every member of an entry comes back."""
+"""Reads that must be strongly consistent, on an engine whose other reads lag. Every member of an entry comes back."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -24,7 +24,8 @@ INDEXES = (
     Index("best", local=True, sort_by="n"),
 )
 LAYOUT = Layout("series", 1, "id", indexes=INDEXES)
-# Characters that sort before the usual separators, the joined key's own control characters, and texts that begin with another.
+# Characters that sort before the usual separators, the joined key's own control characters, and texts that begin with
+# another.
 COUNTRIES = ["US", "US!", "US ", "U", "US\x01", "US\x02", "US#", "USA", "é", "\U0001f600", "", 5, True]
 
 

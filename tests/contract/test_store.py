@@ -59,7 +59,7 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
 
 
 def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes(engine: Engine) -> None:
-    """The bytes of the key decide the order: "!" is before the separator, a letter is after it. Every byte comes back."""
+    """The key's bytes decide the order: "!" is before the separator, a letter is after it. Every byte comes back."""
     table = engine.create_table()
     at = "2026-02-28T00:01:00.000000Z"
     body = bytes(range(256)) * 8

@@ -104,7 +104,7 @@ class _Group:
 class FakeBucketReader:
     """Reads archives from a FakeBucket, and keeps the parts that it has decoded.
 
-    Like the reader of Parquet, it yields whole groups of rows. It skips a group whose times are all outside of the range.
+    Like the reader of Parquet, it yields whole groups of rows. It skips groups whose times are all outside the range.
     """
 
     def __init__(self, bucket: FakeBucket) -> None:

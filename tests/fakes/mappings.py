@@ -1,4 +1,4 @@
-"""Event source mappings in memory. As in Lambda, a change takes some time, and further changes are refused meanwhile."""
+"""Event source mappings in memory. As in Lambda, a change takes time, and further changes are refused meanwhile."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _AFTERWARDS = {"Creating": "Enabled", "Updating": "Enabled"}
 
 @dataclass
 class FakeMappings:
-    """Mappings by their sources. ``count`` is called after each change. A new mapping is listed only after the time ``hidden``.
+    """Mappings by their sources. ``count`` is called after each change. A new mapping is listed after ``hidden``.
 
     A mapping of a source in ``refused`` is always refused.
     """

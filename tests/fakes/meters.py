@@ -8,7 +8,10 @@ from tidetable.errors import StoreUnavailable
 
 
 class FakeMeters:
-    """Units by (table, index), and traffic. With ``fails`` there is no answer. ``tables`` are the tables of the last request."""
+    """Units by (table, index), and traffic. With ``fails`` there is no answer.
+
+    ``tables`` are the tables of the last request.
+    """
 
     def __init__(self) -> None:
         self.units: dict[tuple[str, str], ConsumedUnits] = {}

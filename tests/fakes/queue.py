@@ -1,4 +1,4 @@
-"""The overflow's queue in memory, and the event bus. A message is delivered until it is drained, or becomes a dead letter."""
+"""The overflow's queue in memory, and the event bus. A message is delivered until it is drained or a dead letter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class FakeQueue:
         return True
 
     def deliver(self, drain: Callable[[str, bool], object]) -> None:
-        """Deliver each visible message to the drain once. The second argument says whether the message was delivered before.
+        """Deliver each visible message to the drain once. The second argument: was the message delivered before?
 
         If the drain fails, the message is delivered again later.
         """

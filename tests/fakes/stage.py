@@ -50,9 +50,11 @@ from wiring_upkeep import Upkeep
 
 STAGE, REGION = "lapse", "us-east-1"
 CATALOG = "tidetable-lapse-catalog"
-# The table of the rollups' state. It is made only for a configuration with rollups: other stages then have no superfluous table.
+# The table of the rollups' state. It is made only for a configuration with rollups: other stages then have no
+# superfluous table.
 ROLLUPS = "tidetable-lapse-rollups"
-# Eventually consistent reads answer an older state: its age is between half of this time and this time. The seed decides.
+# Eventually consistent reads answer an older state: its age is between half of this time and this time. The seed
+# decides.
 STALE_SECONDS = 2.0
 # The time limits of the deployed functions.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0

@@ -26,7 +26,7 @@ class _TableState:
 
 
 class FakeTables:
-    """DynamoDB's tables. The creation of a table in ``fails`` is always refused; a table in ``unseen`` cannot be described."""
+    """DynamoDB's tables. Tables in ``fails`` are never created; tables in ``unseen`` cannot be described."""
 
     def __init__(self, clock: FakeClock, store: FakeStore) -> None:
         self._clock = clock
@@ -105,7 +105,8 @@ class FakeTables:
         own = (write, read) if itself else (table.write, table.read)
         maxima: dict[str, Any] = {}
         if table.on_demand is not (own[0] is None):
-            # A switch of the billing mode drops all maxima. The same request can set the maximum of the table, not of an index.
+            # A switch of the billing mode drops all maxima. The same request can set the maximum of the table, not of
+            # an index.
             maxima = {"most": most, "index_most": dict.fromkeys(table.index_most)}
         self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units, **maxima)
 

@@ -1,4 +1,4 @@
-"""Streams with simulated histories for which the right advice is known. The advice was written down before the rules."""
+"""Streams with simulated histories for which the right advice is known. It was written down before the rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sized(units: int) -> str:
 
 
 def reading(*conditions: str, queries: float, read: int, returned: int, units: float, requests: int = 7) -> Use:
-    """The use of a stream: ``queries`` per second over two weeks. Each reads ``read`` events and returns ``returned``."""
+    """The use of a stream: queries per second over two weeks. Each reads ``read`` and returns ``returned`` events."""
     count = round(queries * WEEKS)
     return Use("events", conditions, count, count * requests, count * units, count * read, count * returned)
 

@@ -1,4 +1,4 @@
-"""Aggregates of a stage in memory, and the same aggregates calculated from a list of events without the code under test."""
+"""Aggregates of a stage in memory, and the same aggregates, calculated from events without the code under test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def rollups_of(found: Aggregate) -> set[str]:
 
 
 def tally(events: Iterable[Mapping[str, Any]], step: timedelta, by: Iterable[str], field: str | None = "n") -> Rows:
-    """Calculate the rows of an aggregate that begins at a step. For the groups, a value that is no text counts as missing."""
+    """Calculate the rows of an aggregate that begins at a step.
+
+    In a field of ``by``, a value that is no text counts as missing.
+    """
     groups: dict[tuple[str, tuple[Any, ...]], list[tuple[str, str, str, Any]]] = defaultdict(list)
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     for event in events:

@@ -43,7 +43,7 @@ def notify(*targets: str) -> str:
 
 
 def uncomment(section: str) -> tuple[tuple[str, str], ...]:
-    """The changes that activate a section which is a comment in the example configuration: ``[[streams.quakes.rollup]]``."""
+    """The changes that activate a section which is a comment in the example, such as ``[[streams.quakes.rollup]]``."""
     text = Path(__file__).parents[2].joinpath("tidetable.toml").read_text(encoding="utf-8")
     lines = text[text.index(f"# {section}") :].partition("\n\n")[0].splitlines()
     # In the file, a comment follows the section's name in its first line.

@@ -64,7 +64,7 @@ def made(*replicas: str, **options: Any) -> Stage:
 
 
 def run(stage: Stage, runs: int = 1, minutes: float = 5) -> Report:
-    """Run the lifecycle ``runs`` times, as its schedule does; return the last report. The clock goes on after each run."""
+    """Run the lifecycle ``runs`` times, as scheduled; return the last report. The clock goes on after a run."""
     for _ in range(runs):
         report = stage.run_lifecycle()
         stage.clock.sleep(minutes * 60)

@@ -40,7 +40,7 @@ def event_of(row: dict[str, Any]) -> Event:
 
 
 class Days:
-    """Days of a stream on fakes, for queries. A day is a table or an archive; a day that is not added was never made."""
+    """Days of a stream on fakes, for queries. A day is a table or an archive; other days were never made."""
 
     def __init__(self) -> None:
         self.catalog, self.archive, self.values = FakeCatalog(), FakeArchive(), FakeValues()

@@ -44,7 +44,7 @@ class Reply(NamedTuple):
 
 
 def config(api: Mapping[str, Any] | None = None, **policy: Any) -> Config:
-    """The configuration of the tests, with all doors open. ``api`` and ``policy`` change keys of the API and of the stream."""
+    """The configuration of the tests, with all doors open. ``api`` and ``policy`` change keys of API and stream."""
     limits = {"max_events": 50, "max_body": 100_000} | dict(api or {})
     streams = {"quakes": replace(CONFIG.streams["quakes"], **policy)}
     return replace(CONFIG, api=replace(CONFIG.api, **limits), doors=DOORS, streams=streams)
@@ -92,7 +92,7 @@ class Doors(World):
         return Reply(answer["statusCode"], {k.lower(): v for k, v in answer["headers"].items()}, raw)
 
     def events(self) -> list[dict[str, Any]]:
-        """Every stored event, in the order of time, series and id. The keys are those of a stream that is partitioned by time."""
+        """Every stored event, in the order of time, series and id. The stream must be partitioned by time."""
         items = [item for table in self.store.tables.values() for item in table.values()]
         return [
             {"time": time, "series": unescape(series), "id": unescape(id), "data": item.get("data", {})}
@@ -136,7 +136,7 @@ _ROUTES = {
 
 
 class Server:
-    """An HTTP server that calls a world's function. ``outage`` decides about each request by the request's number, from 1.
+    """An HTTP server that calls a world's function. ``outage`` decides about each request by its number, from 1.
 
     ``outage`` returns None to serve the request, a status to refuse it, or "lost" to serve it and then to close the
     connection without an answer.

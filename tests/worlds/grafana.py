@@ -1,4 +1,4 @@
-"""The work of Grafana and its Infinity plugin (3.11) with the dashboard: variables, the step of a panel, requests, rows.
+"""Grafana and its Infinity plugin (3.11) at work on the dashboard: variables, the step of a panel, requests, rows.
 
 Sources: rangeUtil and the template service of npm's @grafana/data; pkg/infinity/request.go and jsonBackend.go of the plugin.
 """
@@ -42,7 +42,7 @@ class Span(NamedTuple):
         return {"__from:date:iso": _iso(self.start), "__to:date:iso": _iso(self.end)}
 
     def step(self, panel: Mapping[str, Any]) -> str:
-        """``$__interval`` of a panel: the range divided by the panel's most points, rounded, but at least its smallest step."""
+        """``$__interval`` of a panel: range divided by the panel's most points, rounded, at least its smallest step."""
         raw = (self.end - self.start) / timedelta(seconds=1) / panel.get("maxDataPoints", 1_000)
         rounded = next((step for below, step in _STEPS if raw < below), 31_536_000)
         match = re.fullmatch(r"(\d+)([smh])", panel.get("interval", "1s"))

@@ -1,4 +1,4 @@
-"""Histories of streams, simulated by arithmetic alone: traffic by the hour, and the parts that DynamoDB takes and refuses."""
+"""Histories of streams, simulated by arithmetic alone: hourly traffic, and the parts that DynamoDB takes or refuses."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _hour(
 
 
 def _shares(stream: Stream, traffic: Traffic) -> dict[str, float]:
-    """The share of each partition key in a table's units. By series, the keys are the heaviest series' and a thousand others."""
+    """The share of each partition key in a table's units. By series: the heaviest series, and a thousand others."""
     shards = traffic.shards or stream.key.shards
     rest = (1 - traffic.hot) / shards
     if stream.key.partition_by == "series":

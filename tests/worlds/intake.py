@@ -72,7 +72,7 @@ class World:
         stream: str = "quakes",
         **request: Any,
     ) -> Outcome:
-        """Handle a request. ``known`` is the state of a process that has served requests before; None for a new process."""
+        """Handle a request. ``known`` is the state of a process that has served requests; None for a new process."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
         return ingest(
             IngestRequest(stream, body, "application/json", **request),

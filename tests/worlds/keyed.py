@@ -1,4 +1,4 @@
-"""The API with keys, in this process: calls the authorizer's handler and then a function's handler, as API Gateway does."""
+"""The API with keys, in this process: calls the authorizer's and then a function's handler, as API Gateway does."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Answered(NamedTuple):
 
 
 class Door:
-    """API Gateway with the authorizer. It lets a request through only if the request counts for one of the gateway's own keys."""
+    """API Gateway with the authorizer. It lets a request through only if it counts for one of the gateway's keys."""
 
     def __init__(self, stage: Stage) -> None:
         from handlers import authorizer, ingest, operations, query

@@ -88,7 +88,7 @@ def state(stage: Stage) -> Any:
 
 
 def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
-    """Return a function that makes equal stages: copies of one prepared stage. To prepare each stage would take much longer.
+    """Return a function that makes equal stages: copies of one prepared stage. To prepare each would take longer.
 
     A table that is still changing has a function that ends its change; a copy of this function would change the first
     stage. So if the prepared stage has such tables, each stage is prepared anew.
@@ -106,7 +106,7 @@ def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
 def killed_after_every_change(
     prepare: Callable[[], Stage], act: Callable[[Stage], object]
 ) -> Iterator[tuple[int, Stage]]:
-    """Yield stages in which ``act`` was stopped: after its first call, and after each call that may have changed something.
+    """Yield stages in which ``act`` was stopped: after its first call, and after each that may have changed something.
 
     The last call is left out: after it, the act is complete. A function that is stopped after a read leaves the same
     state as after the change before the read.

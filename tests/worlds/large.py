@@ -1,4 +1,4 @@
-"""Streams with large events, cold fields and versions: their events, an object to which no item refers, and a query of all."""
+"""Streams with large events, cold fields and versions: their events, an object without an item, and a query of all."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,7 @@ def built() -> Stage:
 
 
 def ready(stage: Stage) -> None:
-    """Run the lifecycle until it has nothing to do. That takes several runs, as AWS limits the number of creations at a time."""
+    """Run the lifecycle until it has nothing to do: AWS limits the number of creations at a time."""
     while stage.run_lifecycle().done:
         stage.clock.sleep(10)
 

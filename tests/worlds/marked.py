@@ -32,7 +32,7 @@ class Stopped(Exception):
 
 
 class Recorder(FakeRollups):
-    """The state of rollups. It records marks in the log beside the writes of the store; a mark may fail, or stop the process."""
+    """The state of rollups. It logs marks beside the writes of the store. A mark may fail, or stop the process."""
 
     def __init__(self, log: list[str]) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ STREAMS: dict[str, Stream] = {
 
 
 def layouts(by: str) -> list[Layout]:
-    """The layouts of four days: packs; plain items; packs of a few events with another span; packs that are archived."""
+    """The layouts of four days: packs; plain items; packs of a few events with another span; archived packs."""
     if by == "series":
         return [
             Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),

@@ -1,4 +1,4 @@
-"""Keys of events, programmed a second time from docs/inside/suffix.md: so no test takes its order from the code under test."""
+"""Keys of events, programmed a second time from docs/inside/suffix.md: no test takes its order from the tested code."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ STREAM: Stream = parse(
     key = { partition_by = "time", bucket = "6h", shards = 2 }
     """
 ).streams["s"]
-# The same stream, but partitioned by series. Its rollups find the events through the series that are noted for its periods.
+# The same stream, but partitioned by series. Its rollups find the events through the series that are noted for its
+# periods.
 BY_SERIES: Stream = parse(
     """
     [streams.s]

@@ -45,7 +45,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Served:
-    """A gateway behind HTTP. Each of the ``troubles`` is the answer to one of the next requests; later requests are served."""
+    """A gateway behind HTTP. Each of ``troubles`` answers one of the next requests; later requests are served."""
 
     def __init__(self, application: Gateway) -> None:
         self.application = application

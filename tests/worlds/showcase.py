@@ -1,4 +1,7 @@
-"""A stage for screenshots: a month of four streams, with ladders, classes, an index, a ranking, a rollup, versions, archives."""
+"""A stage for screenshots: a month of four streams.
+
+They have ladders, table classes, an index, a ranking, a rollup, versions and archives.
+"""
 
 from __future__ import annotations
 

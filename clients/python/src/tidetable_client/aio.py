@@ -24,7 +24,7 @@ from tidetable_client.writing import OnRefused, OnSettled
 
 
 class AsyncClient(AsyncReader):
-    """``Client`` for asyncio: the same parameters and the same promises, but ``write``, ``flush`` and ``close`` are awaited."""
+    """``Client`` for asyncio: the same parameters and promises, but ``write``, ``flush`` and ``close`` are awaited."""
 
     def __init__(
         self,
@@ -130,7 +130,10 @@ class AsyncClient(AsyncReader):
             raise WriteFailed(failures)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Flush, and end. WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds."""
+        """Flush, and end.
+
+        WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds.
+        """
         try:
             await self.flush(timeout)
         except NotFlushed:
@@ -178,7 +181,7 @@ class AsyncClient(AsyncReader):
         return self._outbox.pending
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until anything changes. After that, each task that waits checks its own condition, and may wait again."""
+        """Wait until anything changes. Then each task that waits checks its own condition, and may wait again."""
         self._changed.clear()
         await self._clock.wait_for(self._changed, seconds)
 

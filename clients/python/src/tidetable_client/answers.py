@@ -28,7 +28,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The request is acknowledged, except the events ``refused``. ``queued`` events are durable, and will be stored soon."""
+    """The request is acknowledged, except the events ``refused``. ``queued`` events are durable, and stored soon."""
 
     accepted: int
     queued: int

@@ -131,7 +131,10 @@ class Client(Reader):
         self._writer.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end. WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds."""
+        """Flush, and end.
+
+        WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds.
+        """
         try:
             self._writer.close(timeout)
         finally:

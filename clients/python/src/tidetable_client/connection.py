@@ -91,7 +91,7 @@ def judge_error(error: Exception) -> Verdict:
 
 
 def flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Convert parameters to pairs for the query string: a list becomes several pairs of the same name, None is left out."""
+    """Convert parameters to pairs for the query string: a list becomes pairs of the same name, None is left out."""
     return [(name, text) for name, value in parameters.items() for text in _format_values(name, value)]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-# The code of an event that the API did not acknowledge. The event may be stored nevertheless: sending it again is harmless.
+# The code of an event that the API did not acknowledge. The event may be stored nevertheless: sending it again is
+# harmless.
 UNSENT = "unsent"
 
 
@@ -36,7 +37,7 @@ class Unreachable(TidetableError):
 class BufferFull(TidetableError):
     """The buffer has no room: the API takes events slower than they are written, or does not answer.
 
-    The first ``taken`` events of the call are in the buffer. So ``taken`` is also the index of the first event that is not.
+    The first ``taken`` events of the call are in the buffer. So ``taken`` is the index of the first event that is not.
     """
 
     def __init__(self, taken: int, detail: str) -> None:

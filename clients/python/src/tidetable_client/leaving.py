@@ -17,7 +17,7 @@ class Leaver(Protocol):
     """A writer that may still hold unsent events when the process ends."""
 
     def leave(self) -> Sequence[Failure]:
-        """Send the remaining events within the policy's ``exit_timeout``; return the events that are not acknowledged."""
+        """Send the remaining events within ``exit_timeout``; return the events that are not acknowledged."""
 
 
 _writers: set[Leaver] = set()

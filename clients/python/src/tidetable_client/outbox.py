@@ -15,7 +15,8 @@ from tidetable_client.answers import Later, Rejected, Stored, TooLarge, Verdict
 from tidetable_client.errors import UNSENT, Failure
 from tidetable_client.policy import Policy
 
-# The bytes that Python keeps per event beside its text: the headers of two objects and two references (measured: 33 + 32 + 16).
+# The bytes that Python keeps per event beside its text: the headers of two objects and two references (measured: 33 +
+# 32 + 16).
 _PER_EVENT = 96
 
 
@@ -48,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The events ``indexes`` of ``stream``, which an answer settled: ``failures`` failed, all others are acknowledged."""
+    """The events ``indexes`` of ``stream``, which an answer settled: ``failures`` failed, others are acknowledged."""
 
     stream: str
     indexes: Sequence[int] = ()
@@ -145,7 +146,7 @@ class Outbox:
 
     @property
     def _most_flying(self) -> int:
-        """The greatest number of requests at a time. While the API is in trouble it is one, to test whether the API is back."""
+        """The greatest number of requests at a time. While the API is in trouble it is one, which tests the API."""
         return 1 if self._troubles else self.policy.in_flight
 
     def settle(self, batch: Batch, verdict: Verdict, now: float) -> list[Settled]:

@@ -19,7 +19,8 @@ from tidetable_client.policy import Policy
 ARROW = "application/vnd.apache.arrow.stream"
 # A request with a cursor may have these parameters. All other parameters of the query are in the cursor.
 _FREE = ("format", "flat", "escape")
-# Each page reads some events of each shard that the page before also read. So few large pages cost less than many small ones.
+# Each page reads some events of each shard that the page before also read. So few large pages cost less than many small
+# ones.
 PAGE_SIZE = 1000
 _NAMES = {
     "start": "from", "end": "to", "series_prefix": "series:prefix", "id_prefix": "id:prefix",
@@ -125,7 +126,7 @@ class Walk:
 
 
 class Tries:
-    """The tries of one request that reads. Each method returns the seconds to wait before the next try, or raises the error."""
+    """The tries of one request that reads. A method returns the seconds until the next try, or raises the error."""
 
     def __init__(self, policy: Policy, clock: Clock, random: Callable[[], float]) -> None:
         self._policy, self._clock, self._random = policy, clock, random
@@ -133,14 +134,14 @@ class Tries:
         self._count = 0
 
     def judge(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
-        """Seconds to wait before the next try; None if the answer is final. ApiError if there is no time for another try."""
+        """Seconds to wait before the next try; None if the answer is final; ApiError if no time is left for a try."""
         if not is_later(status):
             return None
         later = judge_later(status, headers, read_document(body), body, self._clock.read_date())
         return self._wait(later.after, lambda: read_refusal(status, body))
 
     def judge_silence(self, error: Exception) -> float:
-        """Seconds to wait before a request without an answer is repeated; Unreachable if there is no time for another try."""
+        """Seconds to wait before a request without an answer is repeated; Unreachable if no time is left for a try."""
         reason = f"no answer within {self._policy.retry_for:g} s: {type(error).__name__}: {error}"
         return self._wait(0.0, lambda: Unreachable(reason))
 
@@ -172,7 +173,7 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def find_url(address: str, parameters: Sequence[tuple[str, str]]) -> str:
-    """The address with its query string. A space is written as %20: with a plus, a signature (SigV4) would not be valid."""
+    """The address with its query string. A space becomes %20: with a plus, a signature (SigV4) would not be valid."""
     return f"{address}?{urlencode(parameters, quote_via=quote)}" if parameters else address
 
 
@@ -181,7 +182,7 @@ def begin_walk(
 ) -> Walk:
     """Begin a walk over the pages of a stream's route; ``rows`` is the field of the answer that has the rows.
 
-    The walk itself uses ``cursor``, ``limit`` (of the rows of all pages) and ``page_size``. The other parameters go to the API.
+    The walk itself uses ``cursor``, ``limit`` (of the rows of all pages) and ``page_size``. The others go to the API.
     """
     named = dict(parameters)
     own = {name: named.pop(name) for name in ("cursor", "limit", "page_size") if named.get(name) is not None}

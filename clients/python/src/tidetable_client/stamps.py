@@ -15,7 +15,8 @@ import msgspec
 from tidetable_client.errors import EventInvalid
 
 _FIELDS = frozenset({"series", "time", "id", "data"})
-# msgspec writes a float that is NaN or infinite as null. It writes such a Decimal as NaN or Infinity, which is not JSON.
+# msgspec writes a float that is NaN or infinite as null. It writes such a Decimal as NaN or Infinity, which is not
+# JSON.
 _SUSPECT = (b"null", b"NaN", b"Infinity")
 
 

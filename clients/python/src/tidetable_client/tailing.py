@@ -29,9 +29,9 @@ class Tail:
         return f"-{math.ceil(self._overlap + elapsed)}s"
 
     def pass_reading(self, now: float, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the events that the previous reading did not have. The reading is complete when its last event was taken.
+        """Yield the events that the previous reading did not have. A reading is complete when its last event was taken.
 
-        If a reading fails in the middle, the next reading has a range that begins at the same instant, and repeats no event.
+        If a reading fails in the middle, the next range begins at the same instant, and no event is repeated.
         """
         read: set[Identity] = set()
         for event in events:

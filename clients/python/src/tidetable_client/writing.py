@@ -123,7 +123,7 @@ class Writer:
             raise WriteFailed(failures)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end the threads. Events that are not acknowledged within ``timeout`` seconds are reported as ``unsent``."""
+        """Flush, and end the threads. Events that are not acknowledged in ``timeout`` seconds fail as ``unsent``."""
         try:
             self.flush(timeout)
         except NotFlushed:
@@ -205,7 +205,7 @@ class Writer:
             self._deliver(batch)
 
     def _deliver(self, batch: Batch) -> None:
-        """Send a request, and report the events that its answer settled. Only errors that end the process are raised."""
+        """Send a request, and report the events that its answer settled. Raise only errors that end the process."""
         try:
             verdict = self._send(batch)
         except Exception as error:
@@ -226,7 +226,7 @@ class Writer:
                 self._changed.notify_all()
 
     def _report(self, settled: Iterable[Settled]) -> None:
-        """Call the user's functions, without the lock. ``flush`` raises the failures that these functions did not take."""
+        """Call the user's functions, without the lock. ``flush`` raises the failures that they did not take."""
         for event in settled:
             kept = list(event.failures)
             try:
