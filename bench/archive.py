@@ -1,8 +1,8 @@
-"""Archiving a million items: items per second and core, memory, and bytes compared with gzip'd DynamoDB JSON, which AWS's
-export writes.
+"""Archiving a million items: items per second and core, memory, and bytes compared with DynamoDB JSON in gzip, the
+format of AWS's export.
 
 It uses the real format with pages in memory, so the engine is not the limit. It prints the export and its verification
-separately. The baseline of the ratio is the same work by boto3's deserializer and ``pyarrow.Table.from_pylist``.
+separately. The baseline of the ratio does the same work with boto3's deserializer and ``pyarrow.Table.from_pylist``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COLUMNS = {"temperature": "decimal(9,2)", "humidity": "decimal(9,1)", "battery":
 
 
 def pages(count: int, *, seed: int = 1) -> Iterator[bytes]:
-    """Readings of 500 sensors over a day in the order of a scan, a page at a time, as DynamoDB answers them."""
+    """Yield readings of 500 sensors over a day in the order of a scan: pages in the form of DynamoDB's answers."""
     chance = random.Random(seed)  # noqa: S311 - a repeatable workload
     for start in range(0, count, PAGE):
         yield msgspec.json.encode([_item(chance) for _ in range(min(PAGE, count - start))])
@@ -90,7 +90,7 @@ def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
 
 
 def textbook(pages: list[bytes]) -> float:
-    """Seconds of CPU of the plain way: deserialize each item, make a list of rows, let Arrow guess the schema."""
+    """Seconds of CPU of the textbook way: deserialize each item, make a list of rows, let Arrow guess the schema."""
     begun = time.process_time()
     deserialize = TypeDeserializer().deserialize
     rows = []
@@ -121,7 +121,7 @@ def main() -> None:
     size_of = sum(measure_item(item) for item in json.loads(baseline[0])) / PAGE
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
-        # Only one page exists at a time; only the part grows.
+        # There is only one page in memory at a time; only the part grows.
         export, verify, size, facts = archived(pages(ITEMS), columns)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         each = size / facts.items

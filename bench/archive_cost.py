@@ -13,13 +13,13 @@ from math import ceil
 from tidetable.archive.pacing import BURST_SECONDS, ON_DEMAND_UNITS, WORTH_WAITING
 from tidetable.config import ArchivePolicy, TableClass
 
-# Read consistently, a unit is 4 KB.
+# A unit of a strongly consistent read is 4 KB.
 _UNIT_BYTES = 4096
 _ON_DEMAND = {TableClass.STANDARD: 0.125e-6, TableClass.INFREQUENT: 0.155e-6}
 _PROVISIONED_HOUR = {TableClass.STANDARD: 0.00013, TableClass.INFREQUENT: 0.00013 * 1.25}
 _GB_SECOND, _INVOCATION = 0.0000133334, 0.2e-6
 _WRITE, _READ = 5e-6, 0.4e-6
-# As the function is deployed; a run begins with the import of pyarrow.
+# The memory of the deployed function, the seconds of its start (it imports pyarrow), and the seconds of a run.
 FUNCTION_GB, START_SECONDS, RUN_SECONDS = 3008 / 1024, 4.0, 860.0
 # Table bytes per second that the function scans, writes and reads back: `make bench` measures 19 MB per second and
 # core, and the function has 1.7 cores.
@@ -29,7 +29,7 @@ _PART_BYTES = 32e6
 
 @dataclass(frozen=True, slots=True)
 class ArchiveCost:
-    """Dollars of archiving a table once, and its duration: ``hours`` on the clock, ``busy`` seconds of the function."""
+    """The dollars of archiving a table once, and its duration: ``hours`` in all, ``busy`` seconds of the function."""
 
     reads: float
     function: float
@@ -43,7 +43,7 @@ class ArchiveCost:
 
     @property
     def over_reads(self) -> float:
-        """The total cost as a multiple of the reads' cost."""
+        """The total cost divided by the cost of the reads."""
         return self.total / self.reads if self.reads else 0.0
 
 
@@ -55,10 +55,10 @@ def archive_cost(
     provisioned: int | None = None,
     maximum: int | None = None,
 ) -> ArchiveCost:
-    """The cost of archiving ``size`` bytes of a table by a stream's ``[archive]``.
+    """The cost of archiving ``size`` bytes of a table with a stream's ``[archive]`` settings.
 
-    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand); they are not counted
-    again. ``maximum`` is the limit of the table's read units on demand.
+    ``provisioned`` are the read units that the ladder gives the table anyway (None: on demand). The cost does not
+    include them. ``maximum`` is the limit of the table's read units on demand.
     """
     units = size / _UNIT_BYTES
     raised = max(policy.read_units, provisioned) if policy.read_units is not None and provisioned is not None else None
@@ -66,18 +66,18 @@ def archive_cost(
     work = size / BYTES_PER_SECOND
     hours = max(units / rate, work) / 3600
     if rate >= WORTH_WAITING:
-        # The function waits for a table that is slower than the function itself.
+        # If the table is slower than the function, the function waits for it.
         busy = max(work, units / rate)
         runs = max(1, ceil(busy / RUN_SECONDS))
     else:
-        # A run every five minutes reads the unused capacity, and ends.
+        # Every five minutes a run uses up the capacity that the table has saved, and ends.
         busy = work
         runs = max(1, ceil(units / (rate * BURST_SECONDS)))
     busy += runs * START_SECONDS
     if raised is None:
         reads = units * _ON_DEMAND[table_class]
     else:
-        # AWS bills every hour that has begun.
+        # AWS bills a whole hour for each hour that has begun.
         reads = ceil(hours) * (raised - (provisioned or 0)) * _PROVISIONED_HOUR[table_class]
     parts = max(ceil(size / _PART_BYTES), 1)
     requests = (2 * parts + 4) * _WRITE + (parts + 4) * _READ

@@ -1,6 +1,6 @@
-"""DynamoDB's monthly bill of a workload: rolling tables with and without packs, one provisioned table, one on-demand table.
+"""DynamoDB's monthly bill of a workload: period tables with and without packs, a provisioned table, an on-demand table.
 
-Draws docs/design/cost.svg. lambdas/tidetable/bill has the prices and the rules.
+It draws docs/design/cost.svg. lambdas/tidetable/bill has the prices and the rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PACKED = "rolling tables with packs"
 
 
 def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
-    """The bills as a table."""
+    """Write the bills as a table in Markdown."""
     rows = ["| | writes | reads | storage | per month |", "|---|---|---|---|---|"]
     for name, bill in bills_by_plan.items():
         rows.append(
@@ -34,7 +34,7 @@ def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
 
 
 def svg(bills_by_plan: Mapping[str, Bill]) -> str:
-    """The bills as bars."""
+    """Draw the bills as bars."""
     height = 46 + 48 * len(bills_by_plan)
     scale = 520 / max(bill.total for bill in bills_by_plan.values())
     parts = [

@@ -1,9 +1,9 @@
 """A cold start: the time from a new process to the first answer, compared with bare boto3.
 
-Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes; the
-query function and the authorizer of keys have a process each. The other process makes a boto3 client and puts an item. All
-call a server that answers at once. Prints milliseconds, the ratio of wall times, and the time of a call of the authorizer that
-is warm and knows the key.
+Our process imports the ingest function with its logs and metrics, reads the configuration and the catalog, and writes.
+The query function and the authorizer of keys have their own processes. The process of the baseline makes a boto3 client
+and puts an item. All processes call a server that answers at once. The bench prints milliseconds, the ratio of wall
+times, and the time of a call of the authorizer when it is warm and knows the key.
 """
 
 from __future__ import annotations
@@ -87,25 +87,26 @@ boto3.client("dynamodb").put_item(TableName="bench", Item={"pk": {"S": "a"}, "sk
 
 
 def make_catalog_answer() -> bytes:
-    """A Query's answer: the period of now."""
+    """The answer to a Query of the catalog: the present period."""
     now = datetime.now(UTC)
     stream = load(ROOT / "tidetable.toml").streams["quakes"]
     period = find_containing(now, stream.period)
     entry = Entry("quakes", period, name_table("bench", "quakes", period), stream.layout, State.OPEN, now)
-    # Every read of the catalog has this answer: a full page also reads the secret of cursors.
+    # Every read of the catalog gets this answer. A query whose page is full also reads the secret of cursors from the
+    # catalog.
     item = make_period_key("quakes", period) | make_attributes(entry) | {"secret": "00" * 32}
     return f'{{"Items":[{encode_item(item)}],"Count":1}}'.encode()
 
 
 def make_events_answer() -> bytes:
-    """A Query's answer: one event."""
+    """The answer to a Query of a period table: one event."""
     layout = load(ROOT / "tidetable.toml").streams["quakes"].layout
     item = layout.make_item(Event("a", datetime.now(UTC), "1", {"mag": 4}), at=1)
     return f'{{"Items":[{encode_item(item)}],"Count":1}}'.encode()
 
 
 def make_key_answer() -> bytes:
-    """GetItem's answer: a key of one stream."""
+    """The answer to a GetItem: an API key for one stream."""
     secret = Secret.of(KEY, bytes(16))
     access = Access("0123456789", frozenset({"quakes"}), frozenset({"write"}))
     record = KeyRecord("0123456789", "bench", access, datetime.now(UTC), (secret,), meter="m" * 20)
@@ -122,7 +123,7 @@ def seconds(program: str, environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Measure both alternately, many times, with compiled modules, as in the assets and as boto3 is installed."""
+    """Measure both sides alternately, many times. Modules are compiled before, as in assets and installed packages."""
     compile_dir(ROOT / "lambdas", quiet=2)
     answers = {b".getitem": make_key_answer(), b"bench-catalog": make_catalog_answer(), b".query": make_events_answer()}
     with stub(answers) as endpoint:

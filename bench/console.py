@@ -1,9 +1,10 @@
-"""How long a browser works on 10,000 points: drawing them, moving the mouse over them, and zooming into 10,000 others.
+"""The time that a browser works on 10,000 points: drawing, moving the mouse over them, and zooming into 10,000 others.
 
-Chromium's own trace says what the page's main thread did. The baseline is what a page without a library for charts does: an
-SVG with a line, a circle with a title for each point, and a search for the nearest point under the mouse. Both pages get the
-same answers over HTTP in the same run, in turns. CPU time is compared, as the machine may be busy with other work. Of the
-first draw there is no ratio: the console loads its whole self then, and the baseline nearly nothing.
+Chromium's own trace says what the page's main thread did. The baseline is a page without a library for charts: an SVG
+with a line, a circle with a title for each point, and a search for the nearest point under the mouse. Both pages get
+the same answers over HTTP in the same run, in turns. CPU time is compared, as the machine may be busy with other work.
+There is no ratio for the first draw: at that time the console loads all of its files, and the baseline loads nearly
+nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ STREAM = {
     "rollups": [],
     "window": {"oldest": to_text(NOW - timedelta(days=1)), "newest": to_text(NOW)},
 }
-# The console's states that are measured: the form of the answer, and its address.
+# The states of the console that are measured, by the form of the answer, with the address of each state.
 FORMS = {
     "lines": "explore?stream=load&from=-24h&to=now&step=5s&stat=max&field=value",
     "points": "explore?stream=load&from=-24h&to=now&ask=events&limit=10000",
@@ -56,7 +57,7 @@ WORDS = ("first draw", "mouse", "zoom")
 
 
 def rows_of(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]]:
-    """10,000 rows over the range of a request, of a noisy wave."""
+    """10,000 rows over the range of a request. Their values form a noisy wave."""
     begin, end = (_instant(query[name][0]) for name in ("from", "to"))
     step = (end - begin) / POINTS
     rows: list[dict[str, Any]] = []
@@ -78,7 +79,7 @@ def _instant(text: str) -> datetime:
 
 
 def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
-    """The API of one stream, the console, and the page of the baseline."""
+    """A WSGI application with the API of one stream, the console, and the page of the baseline."""
     path, query = environ["PATH_INFO"], parse_qs(environ.get("QUERY_STRING", ""))
     if path.startswith("/console"):
         return serve_page(environ, start)
@@ -110,7 +111,7 @@ def served() -> Iterator[str]:
 
 
 def trace_page(browser: Browser, url: str, target: str, *, zoom: bool = True) -> list[dict[str, float]]:
-    """What the main thread did for the first draw, for the mouse over the chart, and for a zoom."""
+    """Trace the main thread during the first draw, while the mouse moves over the chart, and during a zoom."""
     browser("open", url="about:blank", now=int(NOW.timestamp() * 1000))
     traces = []
     browser("trace")
@@ -132,7 +133,7 @@ def trace_page(browser: Browser, url: str, target: str, *, zoom: bool = True) ->
 
 
 def least(runs: list[list[dict[str, float]]]) -> list[dict[str, float]]:
-    """The least of each figure over the runs: what else the machine does only adds to it."""
+    """The lowest value of each figure over the runs: other work of the machine can only make a figure higher."""
     return [{name: min(run[part][name] for run in runs) for name in runs[0][part]} for part in range(len(runs[0]))]
 
 

@@ -1,4 +1,4 @@
-"""A process with the environment of the deployed functions."""
+"""Runs a bench with the environment variables of the deployed functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from infra.allocator import ENVIRONMENT
 
 
 def as_deployed(module: str) -> None:
-    """Restart the program with the environment variables of the stack's functions, unless it has them. Both sides of a bench
-    use them.
+    """Restart the program with the environment variables of the stack's functions, unless it has them already.
+
+    Both sides of a bench use these variables.
     """
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]], {**os.environ, **ENVIRONMENT})  # noqa: S606

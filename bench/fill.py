@@ -20,13 +20,13 @@ from tidetable.packs import make_packs
 from tidetable.periods import find_containing
 from tidetable.ports import Put, TableSpec
 
-# The number of events that are packed together, like the events of a request.
+# The number of events that are packed together, as if they came in one request.
 PER_REQUEST = 500
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def fill_tables(stream: Stream, days: int, events: int, text: int = 0, *, scores: bool = False) -> list[Entry]:
-    """Make period tables of a stream with a number of events; returns their entries."""
+    """Make one period table of a stream per day, with ``events`` events in all; return the tables' entries."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     entries = []
     tables = wiring.pipeline().table_reader

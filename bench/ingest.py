@@ -1,9 +1,9 @@
-"""CPU per event of the ingest function, compared with the textbook handler and others, in one process.
+"""CPU per event of the ingest function, compared with the textbook handler and other baselines, in one process.
 
-Each side runs all of its layers down to the socket; a separate process answers at once. The baselines are the code of a
-tutorial (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor: decode the
-events, write the requests, hash, sign and send them. It prints microseconds of CPU per event and the ratios: medians of
-many rounds, measured alternately.
+Each side runs all of its layers down to the socket. A server in a separate process answers at once. The baselines are
+the code of a tutorial (Powertools' resolver with validation, boto3's ``Table.batch_writer``), PynamoDB, and a floor:
+decode the events, write the requests, hash, sign and send them. The bench prints microseconds of CPU per event and the
+ratios. They are medians of many rounds, in which the sides take turns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EVENTS = 500
 BATCH = 25
 ROUNDS = 25
 STREAM = "quakes"
-# The same stream with packs; the sample's events cover eight minutes.
+# The same stream with packs. The events of the sample cover eight minutes.
 PACKED = "packed"
 PACKED_STREAM = """
 [streams.packed]
@@ -64,7 +64,7 @@ Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def sample(now: datetime, stream: str = STREAM) -> dict[str, Any]:
-    """A request of the API gateway."""
+    """A request as the API gateway passes it to the function."""
     events = [
         {
             "series": f"station-{index % 40}",
@@ -138,7 +138,7 @@ class _Stored(Model):
 
 
 def pynamodb() -> Handler:
-    """A model and its batch."""
+    """A model of PynamoDB and its batch."""
     _Stored.Meta.host = os.environ["AWS_ENDPOINT_URL"]  # type: ignore[attr-defined]
 
     def handle(event: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class _Wanted(msgspec.Struct):
 
 
 def floor() -> Handler:
-    """The least possible work: typed decoding, joining texts, a hash, a signature, and the socket."""
+    """The least work that is possible: typed decoding, joining texts, a hash, a signature, and the socket."""
     port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
     decode = msgspec.json.Decoder(list[_Wanted]).decode
@@ -203,7 +203,7 @@ def ours(now: datetime) -> Handler:
 
 
 def cpu(handler: Handler, event: dict[str, Any]) -> float:
-    """Microseconds of CPU per event, in the second of two calls: the first fills the caches again after the other sides."""
+    """Microseconds of CPU per event, in the second of two calls: the first call fills caches that other sides used."""
     handler(event)
     begun = time.process_time()
     answer = handler(event)

@@ -1,5 +1,5 @@
-"""Units of large values on the strict service: exactness of the write units, and the units that compression and cold fields
-save.
+"""Units of large values on the strict service: whether the reported write units are exact, and the units that
+compression and cold fields save.
 
 Nothing is timed: the service counts units, so every machine prints the same figures.
 """
@@ -77,8 +77,8 @@ def send_events(stage: Stage, stream: str) -> float:
 
 
 def price_items(stage: Stage, stream: str) -> int:
-    """The write units of the items in the tables by the published rule: a unit per KB, rounded up, and again for each index
-    of an item.
+    """The write units of the items in the tables by the published rule: one unit per KB, rounded up, for the item
+    itself and again for each index that holds the item.
     """
     total = 0
     for name, table in stage.dynamo.account.tables.items():
@@ -90,7 +90,7 @@ def price_items(stage: Stage, stream: str) -> int:
 
 
 def query_newest(stage: Stage, stream: str, **parameters: str) -> float:
-    """Query the newest hundred events; returns the read units."""
+    """Query the newest hundred events; return the read units."""
     policy = stage.config.streams[stream]
     query = {"from": [to_text(NOON - timedelta(hours=1))], "limit": ["100"]}
     query |= {name: [value] for name, value in parameters.items()}

@@ -1,7 +1,7 @@
-"""What listings cost: the read units and the time of a page, and the write units of the rollup that serves it.
+"""The cost of listings: the read units and the time of a page, and the write units of the rollup that serves the page.
 
-Units are counted as in bench/rollups.py: by the bytes of the items that a page reads or the refresher writes. The 100,000
-series are in one bucket: a range of more buckets costs so much for each.
+Units are counted as in bench/rollups.py: from the bytes of the items that a page reads or the refresher writes. The
+100,000 series are in one bucket. A range of several buckets has this cost for each bucket.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def list_day() -> float:
 
 
 def measure(*, random_names: bool) -> float:
-    """The read units of a page of each length, and the bucket's own writes; random names compress to half of their length."""
+    """Print the read units of pages of three lengths and the bucket's write units; return those of the longest page.
+
+    Random names compress to half of their length.
+    """
     world, store = built(HOURS, SERIES, SERIES, timedelta(hours=1))
     names = {f"device-{n:04d}": f"device-{n:04d}" for n in range(SERIES)}
     if random_names:

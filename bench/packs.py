@@ -1,8 +1,8 @@
 """The cost of packs: write units per event, the bytes of the format, and its CPU without the rest of the function.
 
-The tests' DynamoDB counts units: for each item as BatchWriteItem charges it, and for each page as the query function
-reads it. The events: the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices, with ids that the
-pipeline derives, and with UUIDs. Requests of 500 and of 50.
+The tests' DynamoDB counts units: of each item as BatchWriteItem charges it, and of each page that the query function
+reads. The events are the demo's real earthquakes, and telemetry of 100 to 200 bytes from 200 devices. The telemetry is
+measured with ids that the pipeline derives, and with UUIDs. Requests have 500 or 50 events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
 
 NOW = datetime(2026, 3, 5, 11, tzinfo=UTC)
-# A day of earthquakes is one or two packs: they are few, and a query of earthquakes covers a day or more.
+# A day of earthquakes is one or two packs: there are few earthquakes, and a query of them covers a day or more.
 QUAKES = Layout("time", 1, "id", 86_400, pack=Packing(86_400, 65_536))
 TELEMETRY = Layout("time", 1, "id", 3_600, pack=Packing(60, 65_536))
 ZSTD = Zstd()
@@ -67,7 +67,7 @@ def quakes() -> list[Event]:
 
 
 def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
-    """Readings of 200 devices, with the rate at which the newest page is measured."""
+    """Readings of 200 devices, ``RATE`` events per second: at this rate the newest page is measured."""
     chance = random.Random(3)  # noqa: S311 - made-up data
     events = []
     for number in range(count):
@@ -85,7 +85,7 @@ def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
 
 
 def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
-    """The items of requests of that size, each packed alone; a request that is not full is omitted."""
+    """The items of requests of ``size`` events. Each request is packed alone; a request that is not full is omitted."""
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):
@@ -96,12 +96,12 @@ def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
 
 
 def units(items: Sequence[Item]) -> int:
-    """Write units."""
+    """The write units of items."""
     return sum(ceil(measure_item(to_wire(item)) / WRITE_BYTES) for item in items)
 
 
 def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
-    """Write units per event; also prints bytes."""
+    """Return the write units per event; also print the bytes per event."""
     items = packed(events, layout, size)
     count = sum(item["n"] for item in items)
     stored_bytes = sum(measure_item(to_wire(item)) for item in items)
@@ -127,7 +127,7 @@ class Queried:
             items = [policy.layout.make_item(event, at=1) for event in events]
             if policy.pack is not None:
                 items = packed(events, policy.layout, size)
-            # A partition takes 1,000 units per second.
+            # A partition takes 1,000 units per second, so the items are written in portions, with a pause after each.
             for start in range(0, len(items), 400):
                 puts = [Put(entry.table, item) for item in items[start : start + 400]]
                 assert not self._stage.store.write(puts).unwritten
@@ -146,7 +146,7 @@ class Queried:
 
 
 def micros(what: Callable[[], Any]) -> float:
-    """Microseconds of CPU per event: the minimum of some calls."""
+    """Microseconds of CPU per event: the lowest value of several calls."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()
@@ -156,7 +156,7 @@ def micros(what: Callable[[], Any]) -> float:
 
 
 def cpu() -> None:
-    """The CPU of the format alone, per event."""
+    """Print the CPU per event of the format alone."""
     for name, uuids in (("derived ids", False), ("UUIDs", True)):
         events = telemetry(EVENTS, uuids=uuids)
         requests = [
@@ -174,7 +174,7 @@ def cpu() -> None:
 
 
 def main() -> None:
-    """Measure all, and keep the bars."""
+    """Measure everything, and write the ratios to bench/results.json."""
     units_by_batch: dict[int, list[float]] = {500: [], 50: []}
     for name, events, layout in (
         ("earthquakes", quakes(), QUAKES),

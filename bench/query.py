@@ -84,7 +84,7 @@ Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
 def request(stream: str, route: str = "events", **parameters: str) -> dict[str, Any]:
-    """A request of the API gateway."""
+    """A request as the API gateway passes it to the function."""
     return {
         "httpMethod": "GET",
         "path": f"/v1/streams/{stream}/{route}",
@@ -101,12 +101,12 @@ def request(stream: str, route: str = "events", **parameters: str) -> dict[str, 
 
 
 def read_headers(answer: Mapping[str, Any]) -> Mapping[str, str]:
-    """The headers of an answer, each with its only value."""
+    """The headers of an answer by name. Each header has one value only."""
     return answer.get("headers") or {name: values[0] for name, values in answer["multiValueHeaders"].items()}
 
 
 def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[list[Any], float, float]:
-    """Read every event of a query, page by page; returns events, read units and requests."""
+    """Read every event of a query, page by page; return events, read units and requests."""
     events: list[Any] = []
     units = requests = 0.0
     while True:
@@ -118,7 +118,7 @@ def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[li
         units += float(headers["Tidetable-Read-Units"])
         requests += float(headers["Tidetable-Requests"])
         if document is None:
-            # Only the end is parsed: a client pays for parsing the answer, on either side.
+            # Only the end of the answer is parsed: to parse the rest is work of the client, on both sides of the bench.
             tail = answer["body"][answer["body"].rindex('"next":') :]
             events.append(answer["body"].count('"ref":"'))
             cursor = json.loads("{" + tail)["next"]
@@ -167,7 +167,7 @@ def aggregate_by_textbook(entries: list[Entry]) -> dict[tuple[str, str], list[An
 
 
 def time_call(act: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of CPU and of wall time of the second of two calls, because the first fills the caches again."""
+    """Seconds of CPU and of wall time of the second of two calls, because the first call fills the caches again."""
     act()
     cpu, wall = time.process_time(), time.perf_counter()
     act()

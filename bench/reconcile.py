@@ -1,7 +1,7 @@
 """AWS calls of a lifecycle run over a thousand tables, when nothing changes and at the change of an hour.
 
-The baseline describes every table in every run, as a plain reconciler does. Both run the real use case and adapters on the
-strict DynamoDB in memory, with a manual clock.
+The baseline describes every table in every run, as a simple reconciler does. Both sides run the real use case and
+adapters on the strict DynamoDB in memory, with a manual clock.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def grow_stage() -> Stage:
 
 
 def count_calls(stage: Stage) -> tuple[int, int, float]:
-    """Calls of a run five minutes later, its actions, and its seconds of CPU."""
+    """Move the clock by five minutes and run the lifecycle: its calls, its actions, and its seconds of CPU."""
     stage.clock.sleep(300)
     stage.client.calls = 0
     begun = time.process_time()
@@ -58,12 +58,12 @@ def count_calls(stage: Stage) -> tuple[int, int, float]:
 
 
 def run_hour(stage: Stage) -> list[tuple[int, int, float]]:
-    """The twelve runs of an hour."""
+    """Count the calls of the twelve runs of an hour."""
     return [count_calls(stage) for _ in range(12)]
 
 
 def main() -> None:
-    """Print the calls of both and the ratio over an hour."""
+    """Print the calls of both sides, and their ratio over an hour."""
     stage = grow_stage()
     ours = run_hour(stage)
     with mock.patch("tidetable.lifecycle.observe._is_due", return_value=True):

@@ -1,8 +1,10 @@
-"""What rollups save and cost: a day of a million events by the hour, with them and without, and the units of keeping them.
+"""The savings and the cost of rollups: a day of a million events by the hour, with and without rollups, and the write
+units of keeping rollups.
 
-Units are counted as DynamoDB charges them: a page of a query by the bytes of its items, a written item by its own. The same code
-answers and refreshes as in the functions. The wall time is that of the function's own work, side by side in one process: without
-the network, which would add its 200 requests to the side of the events.
+Units are counted as DynamoDB charges them: a page of a query by the bytes of its items, a written item by its own
+bytes. The code that answers and refreshes is the code of the functions. The wall time is the time of the function's own
+work, with both sides in one process. It has no network, which would add the time of 200 requests to the side without
+rollups.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ EVENTS, SERIES = 1_000_000, 100
 
 
 class Counted(FakeStore):
-    """The tests' store, which counts units. The events are in columns, as a million items have no room in memory."""
+    """The tests' store, which also counts units. Events are in columns, as a million items do not fit into memory."""
 
     def hold(self, table: str, count: int, series: int, length: timedelta) -> None:
-        """Have so many events of so many series in a table, evenly over a time from the start on."""
+        """Put ``count`` events of ``series`` series into a table, evenly over the time ``length`` from the start on."""
         chance = random.Random(7)  # noqa: S311 - made-up data
         self.raw = table
         self.partitions: dict[str, tuple[list[str], list[str]]] = {}
@@ -102,14 +104,14 @@ class Counted(FakeStore):
 
 
 def built(definition: Definition, count: int, series: int, length: timedelta) -> tuple[World, Counted]:
-    """A world with so many events, and a rollup from its first bucket on."""
+    """A world with ``count`` events, and a rollup that begins with the first bucket."""
     world = World((definition,), RAW)
     store = Counted(world.catalog)
     store.tables = world.store.tables
     store.hold(world.entry("s", START).table, count, series, length)
     world.store = store
     world.reader = replace(world.reader, store=store, unpacker=unpacker(store, FakeValues()))
-    # The edge is put before the first event, and the refresher comes when all events are there.
+    # The refresher puts the rollup's edge before the first event, and runs again when all events are there.
     world.time = START - timedelta(minutes=10)
     world.refresh()
     world.time = START + length + timedelta(seconds=211)
@@ -117,7 +119,7 @@ def built(definition: Definition, count: int, series: int, length: timedelta) ->
 
 
 def measure(world: World, **parameters: str) -> tuple[Aggregate, float]:
-    """An answer, and the seconds that it took."""
+    """Ask for an aggregate; return the answer and the seconds that it took."""
     begun = time.perf_counter()
     answer = world.ask(
         **{
@@ -133,7 +135,7 @@ def measure(world: World, **parameters: str) -> tuple[Aggregate, float]:
 
 
 def main() -> None:
-    """Measure all, and keep the bars."""
+    """Measure everything, and write the ratios to bench/results.json."""
     world, store = built(HOURS, EVENTS, SERIES, timedelta(days=1))
     report = world.refresh()
     assert report is not None
@@ -149,7 +151,7 @@ def main() -> None:
     report = world.refresh()
     assert report is not None
     assert report.sealed == minutes
-    # The edge is an item of one unit, written once for each bucket.
+    # The edge is an item that costs one unit. It is written once per bucket.
     per_event = (store.written + report.sealed) / (minutes * 60_000)
     print(f"a minute of 1,000 series: {store.written / minutes} write units and 1 for the edge, for 60,000 events")
     note(

@@ -1,4 +1,4 @@
-"""A server that answers every DynamoDB request at once, in its own process, so that its CPU time counts for no side."""
+"""A server that answers every DynamoDB request at once. It has its own process: its CPU time counts for no side."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def _run(answers: dict[bytes, bytes], channel: Connection) -> None:
 
 @contextmanager
 def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
-    """Run a stub while the block lasts; yields its address.
+    """Run a stub while the block lasts; yield its address.
 
-    It gives the answer whose name is in the request: an operation in lower case, or a text of the body.
+    The names of ``answers`` are operations in lower case, or texts in a body. The stub gives the answer whose name is
+    in the request.
     """
     spawn = get_context("spawn")
     here, there = spawn.Pipe()

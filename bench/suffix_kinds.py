@@ -1,4 +1,4 @@
-"""One key, random suffixes and calculated suffixes, on the strict service: writes, look-ups, ranges and repetitions.
+"""Compares one key, random and calculated suffixes on the strict service: writes, look-ups, ranges and repetitions.
 
 A logical partition is a day of a stream that is partitioned by time. `python -m bench.suffixes` prints the table and draws
 docs/inside/suffix.svg.
@@ -20,7 +20,7 @@ from tidetable.times import to_text
 START = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DAY = "2026-03-15T00:00:00.000000Z"
 EVENTS, FOUND, BYTES = 1000, 100, 200
-# The events of a page, a few seconds of the stream.
+# The number of events of a page: a few seconds of the stream.
 PAGE = 100
 
 Choose = Callable[[str], int]
@@ -28,7 +28,7 @@ Choose = Callable[[str], int]
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to choose an event's suffix: its name, and how many suffixes there are."""
+    """A way to choose an event's suffix: its name, the number of suffixes, and whether the suffix is calculated."""
 
     name: str
     suffixes: int
@@ -36,11 +36,11 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """The name in the table and in the picture."""
+        """The name of the kind in the table and in the picture."""
         return self.name if self.suffixes == 1 else f"{self.suffixes} {self.name}"
 
     def chooser(self) -> Choose:
-        """A function from an event's id to its suffix; the random kind throws a die at each call."""
+        """Make a function that returns the suffix for an event's id. The random kind throws a die at each call."""
         if self.calculated:
             return lambda value: compute_suffix(value, self.suffixes)
         die = random.Random(1)  # noqa: S311 - repeatable on purpose
@@ -58,11 +58,12 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Costs:
-    """What a kind takes and gives.
+    """The figures of a kind.
 
-    ``writes`` are events of 1 KB per second before the first throttle. ``get_requests`` and ``get_units`` are those of one event
-    by its id, ``page_requests`` and ``page_units`` of the newest 100 events; ``stored`` are the events in the table after 1,000
-    were sent twice. Units are read units, eventually consistent.
+    ``writes`` are events of 1 KB per second before the first throttle. ``get_requests`` and ``get_units`` are the
+    requests and units to find one event by its id, ``page_requests`` and ``page_units`` to read the newest 100 events.
+    ``stored`` is the number of events in the table after 1,000 events were sent twice. Units are read units, eventually
+    consistent.
     """
 
     writes: int
@@ -84,7 +85,7 @@ HEADINGS = (
 
 
 def measure(kind: Kind, writes: int) -> Costs:
-    """The costs of a kind, whose sustained writes are known."""
+    """Measure the costs of a kind. Its sustained ``writes`` are known already."""
     table = _Table(kind)
     for id in _ids():
         table.put(id)
@@ -99,7 +100,7 @@ def measure(kind: Kind, writes: int) -> Costs:
 
 
 def keys(kind: Kind, count: int) -> list[str]:
-    """The partition keys of many events, in the order in which they come."""
+    """The partition keys of many events, in the order in which the events come."""
     choose = kind.chooser()
     return [f"{DAY}#{choose(f'event-{number}')}" for number in range(count)]
 
@@ -128,13 +129,13 @@ class _Table:
         self._clock = clock
 
     def put(self, id: str) -> None:
-        """Write an event; the clock goes on, so that nothing is throttled."""
+        """Write an event. The clock goes on before the write, so that nothing is throttled."""
         self._clock.sleep(0.01)
         item = {"pk": {"S": f"{DAY}#{self._choose(id)}"}, "sk": {"S": _sort_key(id)}, "d": {"S": "x" * BYTES}}
         self._dynamo.call("PutItem", {"TableName": "bench", "Item": item})
 
     def get(self, id: str) -> tuple[int, float]:
-        """Requests and units to find an event. Of a random suffix nobody knows which, so all are asked at once."""
+        """Requests and units to find an event. Nobody knows a random suffix, so all suffixes are asked at once."""
         candidates: Sequence[int] = [self._choose(id)] if self._kind.calculated else range(self._suffixes)
         units, found = 0.0, 0
         for suffix in candidates:
@@ -146,7 +147,7 @@ class _Table:
         return len(candidates), units
 
     def read_newest(self) -> tuple[int, float]:
-        """Requests and units of the newest page: each suffix may hold all of it or none."""
+        """Requests and units of the newest page. Each suffix may hold all events of the page, or none."""
         units, rows = 0.0, []
         for suffix in range(self._suffixes):
             answer = self._call(
@@ -162,7 +163,7 @@ class _Table:
         return self._suffixes, units
 
     def count(self) -> int:
-        """The items of all suffixes."""
+        """Count the items of all suffixes."""
         return sum(self._pages())
 
     def _pages(self) -> Iterator[int]:
@@ -187,7 +188,7 @@ def _sort_key_of(number: int) -> str:
 
 
 def markdown(costs: dict[Kind, Costs]) -> str:
-    """The costs as a table."""
+    """Write the costs as a table in Markdown."""
     rows = [f"| | {' | '.join(HEADINGS)} |", "|---" * (len(HEADINGS) + 1) + "|"]
     for kind, own in costs.items():
         rows.append(f"| {kind.title} | {' | '.join(f'{figure:,g}' for figure in astuple(own))} |")

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from bench.suffix_kinds import Costs, Kind
 
 WIDTH, _PANEL, _LEFT, _RIGHT, _ROW, _TOP = 760, 170, 180, 90, 22, 34
-# Both grounds are painted, so that the picture is legible where only one of them is known. Contrast of text to ground: 15 and 13.
+# The picture paints its own background, light or dark: a page may show the picture on another background than its text
+# expects. The contrast of text to background is 15 (light) and 13 (dark).
 _STYLE = """<style>
 .ground { fill: #ffffff } text { fill: #1f2328 } .one { fill: #6e7781 } .random { fill: #bc4c00 } .calculated { fill: #0969da }
 @media (prefers-color-scheme: dark) {
@@ -23,7 +24,7 @@ _PANELS = (
 
 
 def svg(costs: Mapping[Kind, Costs]) -> str:
-    """The costs as bars, one panel below the other."""
+    """Draw the costs as bars, in panels one below the other."""
     height = len(_PANELS) * _PANEL + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">',

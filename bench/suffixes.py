@@ -1,5 +1,5 @@
-"""Events per second that a table takes before the first throttle, by number of suffixes and key layout, in the
-simulator; and one key, random and calculated suffixes compared (bench/suffix_kinds.py).
+"""The events per second that a table takes before the first throttle, by number of suffixes and key layout, on the
+strict service. It also prints the comparison of one key, random and calculated suffixes (bench/suffix_kinds.py).
 
 The table has more throughput than it needs (40,000 units per second, 40 physical partitions), so only the distribution of
 the keys limits it. Events of 1 KB come evenly for a minute, with real keys of real layouts. Bisection finds the highest rate
@@ -49,7 +49,7 @@ LAYOUTS: dict[str, tuple[str, Series]] = {
 
 
 def table() -> Throughput:
-    """A new table's throughput, from the strict service itself."""
+    """Take the throughput of a new table from the strict service itself."""
     dynamo = StrictDynamo(MemoryEngine(), ManualClock(START))
     dynamo.call(
         "CreateTable",
@@ -65,7 +65,7 @@ def table() -> Throughput:
 
 
 def keys(name: str, suffixes: int) -> list[str]:
-    """The partition keys of many events, in the order in which they come."""
+    """The partition keys of many events, in the order in which the events come."""
     partition_by, series = LAYOUTS[name]
     layout = Layout(
         "time" if partition_by == "time" else "series", suffixes, "id", 3600 if partition_by == "time" else 0
@@ -75,12 +75,12 @@ def keys(name: str, suffixes: int) -> list[str]:
 
 
 def find_rate(name: str, suffixes: int) -> int:
-    """The highest rate without a throttle, to 1 %."""
+    """Find the highest rate of a layout without a throttle, to 1 %."""
     return bisect_rate(keys(name, suffixes))
 
 
 def bisect_rate(pool: list[str]) -> int:
-    """The highest rate of events with these partition keys without a throttle, to 1 %."""
+    """Find the highest rate of events with these partition keys without a throttle, to 1 %."""
     low, high = 0, UNITS
     while high - low > max(high // 100, 1):
         rate = (low + high + 1) // 2
@@ -115,7 +115,7 @@ def compare_kinds() -> dict[Kind, Costs]:
 
 
 def markdown(rates: dict[str, list[int]]) -> str:
-    """The results as a table."""
+    """Write the results as a table in Markdown."""
     rows = ["| suffixes | ideal | " + " | ".join(rates) + " |", "|---" * (len(rates) + 2) + "|"]
     for place, count in enumerate(SUFFIXES):
         ideal = min(count * PARTITION_UNITS["Write"], UNITS)
@@ -125,7 +125,7 @@ def markdown(rates: dict[str, list[int]]) -> str:
 
 
 def main() -> None:
-    """Print both tables and the gain by suffixes; draw docs/inside/suffix.svg."""
+    """Print both tables, and the gain that suffixes bring; draw docs/inside/suffix.svg."""
     costs = compare_kinds()
     print(suffix_kinds.markdown(costs))
     PICTURE.write_text(svg(costs))

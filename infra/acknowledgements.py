@@ -51,9 +51,9 @@ def acknowledge(
 ) -> None:
     """Record on the construct the reasons for the rules above, and for the wildcards that its roles need.
 
-    ``bucket`` is that of the stack or, by its name, that of another stack. ``copies`` are the Regions of copies of tables, and
-    ``*``, if there are any.
-    The bare wildcard is accepted of roles that deal in event source mappings or read metrics: elsewhere it is a finding.
+    ``bucket`` is the stack's own bucket, or the name of another stack's bucket. ``copies`` are the Regions with copies
+    of tables, and ``*``; empty if no table has had a copy. The bare wildcard is accepted only for roles that change
+    event source mappings or read metrics: elsewhere it is a finding.
     """
     stack = Stack.of(scope)
     # The rules write placeholders such as <AWS::Region> for values that CloudFormation fills in.
@@ -107,7 +107,7 @@ def acknowledge(
 
 
 def _find_bucket_arn(bucket: IConstruct | str) -> str:
-    """The ARN of a bucket as the rules write it; empty for one whose name is not known yet."""
+    """The ARN of a bucket as the rules write it; empty if the bucket's name is not known yet."""
     if isinstance(bucket, str):
         return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
     return f"<{_find_id(bucket)}.Arn>"

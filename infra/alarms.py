@@ -19,7 +19,7 @@ from .targets import Targets
 
 
 class Alarms(Construct):
-    """The alarms of the API, which a reader has, too.
+    """The alarms of the API. A reader has these alarms, too.
 
     Every alarm notifies the targets of the configuration when it begins and when it ends.
     """
@@ -27,7 +27,7 @@ class Alarms(Construct):
     def __init__(self, scope: Construct, id: str, *, stage: str, api: Api, targets: Targets) -> None:
         super().__init__(scope, id)
         self._targets = targets
-        # Every alarm by the section of docs/operate/runbook.md, such as ``DeadLetters``.
+        # The alarms by their sections of docs/operate/runbook.md, such as ``DeadLetters``.
         self.by_name: dict[str, cloudwatch.Alarm] = {}
         minute, five = Duration.minutes(1), Duration.minutes(5)
         self._add_alarm(
@@ -111,8 +111,8 @@ class StageAlarms(Alarms):
             "Acknowledged events have waited for an hour to be written: a table is missing or throttled.",
             threshold=3600,
         )
-        # AWS leaves messages that were received three times out of this metric. So only messages that no function receives
-        # make it old.
+        # AWS: this metric ignores messages that were received three times or more. So it grows only while no function
+        # receives the messages.
         self._add_alarm(
             "OverflowUnread",
             ingest.overflow.metric_approximate_age_of_oldest_message(period=five),
@@ -146,7 +146,8 @@ class StageAlarms(Alarms):
             periods=4,
             below=True,
         )
-        # Its metric is empty before the first run, so the alarm is created after the schedule, and deleted before it.
+        # Before the first run the metric has no data, and this alarm takes missing data for a fault. So the alarm is
+        # created after the schedule, and deleted before it.
         running.node.add_dependency(lifecycle.schedule)
         self._add_alarm(
             "LifecycleUndelivered",
@@ -237,7 +238,7 @@ class StageAlarms(Alarms):
             periods=3,
             missing_is_bad=True,
         )
-        # As with LifecycleNotRunning: without a run there is no metric.
+        # The alarm is created after the schedule, as with LifecycleNotRunning: without a run the metric has no data.
         lagging.node.add_dependency(rollups.schedule)
         self._add_alarm(
             "RollupsFailing",

@@ -1,8 +1,8 @@
-"""Settings of the C library's allocator for the functions that callers wait for.
+"""Settings of the C library's allocator, for the functions whose answers a caller waits for.
 
 By default the C library returns large blocks to the kernel when they are freed, and requests them again for the next
 request: a page of 10,000 events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A
-function answers one request at a time, so no other process needs the memory that it keeps.
+function answers one request at a time, so no other process needs the memory that the function keeps.
 """
 
 from __future__ import annotations

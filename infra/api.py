@@ -21,10 +21,10 @@ from .lifecycle import Lifecycle
 from .storage import Storage
 
 STAGE = "api"
-# A smaller answer fits into one packet anyway, and compression may make it larger.
+# A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# Requests per second and burst of routes that anybody may call: each call runs a function. A browser that opens the console for
-# the first time asks for some 25 files at once.
+# The limits (requests per second, burst) of routes that anybody may call, because each call runs a function. A browser
+# that opens the console for the first time asks for some 25 files at once.
 _PROBES, _PAGE = (2, 10), (20, 100)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
@@ -72,9 +72,9 @@ _TITLES = {
     504: "Gateway Timeout",
 }
 _Field = apigateway.AccessLogField
-# Who called what, how it ended and how long it took. Keys by their id: the key itself is a secret. No query strings:
-# they hold values of events. `requestId` is the answer's header Tidetable-Request-Id, and `api_request_id` in the
-# function's log.
+# A line of the access log: who called what, how it ended and how long it took. It names a key by its id, as the key
+# itself is a secret. It has no query strings, as they hold values of events. `requestId` is the answer's header
+# Tidetable-Request-Id, and `api_request_id` in the function's log.
 _ACCESS = {
     "requestId": _Field.context_request_id(),
     "extendedRequestId": _Field.context_extended_request_id(),
@@ -82,7 +82,8 @@ _ACCESS = {
     "requestTime": _Field.context_request_time(),
     "ip": _Field.context_identity_source_ip(),
     "userAgent": _Field.context_identity_user_agent(),
-    # Of the caller's key, and why it was refused: "-" if the request was signed or let through.
+    # Id and name of the caller's key, and why the key was refused. A field is "-" if the request was signed; the
+    # refusal is "-" if the request was let through.
     "keyId": _Field.context_authorizer("key_id"),
     "keyName": _Field.context_authorizer("key_name"),
     "refusal": _Field.context_authorizer("refusal"),
@@ -105,8 +106,9 @@ _ACCESS = {
 class Api(Construct):
     """REST APIs in front of the ingest and the query function: ``rest``, and ``signed`` if callers may use keys and signatures.
 
-    A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a reader has
-    no ``ingest``, and so no routes that write; it has no ``lifecycle``, which lets in a first key: its keys are the stage's.
+    A method of a REST API has one type of authorization, so keys and signatures together need two APIs. The API of a
+    reader has no ``ingest``, and so no routes that write. It has no ``lifecycle``, which would admit a first key: a
+    reader accepts the keys of the stage.
     """
 
     def __init__(
@@ -139,16 +141,16 @@ class Api(Construct):
         self.plan: apigateway.UsagePlan | None = None
         if self.keys is not None and lifecycle is not None:
             self.key, self.plan = self._add_first_key(policy.rate, policy.burst)
-            # The stage serves the methods that ask the authorizer, which must know the key by then.
+            # API Gateway's stage serves the methods that ask the authorizer. The authorizer must know the key by then.
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
             self.signed = self._make("Signed", f"tidetable-{common.stage}-signed", access, None)
-            # The first API sets the role of the account with which API Gateway writes logs.
+            # The first API sets the account's role for API Gateway: with this role the gateway writes logs.
             self.signed.node.add_dependency(self.rest)
 
     def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
-        """An API whose callers send keys or, without ``keys``, sign their requests."""
+        """An API whose callers send keys; if ``keys`` is None, its callers sign their requests."""
         policy = self._common.config.api
         own_role = policy.logging_role == "stage" and id == "Rest"
         rest = apigateway.RestApi(
@@ -160,7 +162,8 @@ class Api(Construct):
             # The gateway passes every body as bytes, so that gzip arrives unchanged with any Content-Type.
             binary_media_types=["*/*"],
             min_compression_size=_COMPRESSED_FROM,
-            # Which of the gateway's keys counts a request says the authorizer, wherever the caller put its own key.
+            # The authorizer names the gateway's key for which a request counts, in whatever header the caller sent its
+            # own key.
             api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER
             if keys is not None and not self._common.origin
             else None,
@@ -206,7 +209,7 @@ class Api(Construct):
     ) -> None:
         reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
         version = rest.root.add_resource("v1")
-        # Monitors and load balancers have no key, and the answer contains no data.
+        # This route needs no key: monitors and load balancers have none, and the answer contains no data.
         health = version.add_resource("health")
         health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
         streams = version.add_resource("streams")
@@ -236,7 +239,7 @@ class Api(Construct):
 
     @property
     def _open_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
-        """Method and path of the routes that anybody may call, by their rate and burst."""
+        """Method and path of the routes that anybody may call, grouped by the limit of their calls: (rate, burst)."""
         probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
         return {_PROBES: probes, _PAGE: list(self._console.open_routes if self._console is not None else ())}
 
@@ -257,7 +260,7 @@ class Api(Construct):
         )
 
     def _add_other_refusals(self, rest: apigateway.RestApi) -> None:
-        """Add the headers to the other refusals; they keep their status, which a template cannot name."""
+        """Add the headers to all other refusals. Their bodies stay AWS's: a template cannot name their status."""
         rest.add_gateway_response(
             "ProblemOther", type=apigateway.ResponseType.DEFAULT_4_XX, response_headers=self._headers
         )
@@ -265,7 +268,8 @@ class Api(Construct):
     def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
         """The first key, and the usage plan of every key that has no rate of its own."""
         description = "The first caller of Tidetable; docs/operate/keys.md makes others"
-        # Not by add_api_key, whose key depends on the stage: the key must be there before the stage asks for it.
+        # `add_api_key` makes a key that depends on API Gateway's stage. But the key must exist before that stage asks
+        # for it.
         key = apigateway.ApiKey(self.rest, "Key", description=description)
         throttle = apigateway.ThrottleSettings(rate_limit=rate, burst_limit=burst)
         plan = self.rest.add_usage_plan("Plan", throttle=throttle)

@@ -22,18 +22,20 @@ from .console import collect_files
 RUNTIME = "3.13"
 # The names that pip has for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
-# Files that functions do not need; without them pyarrow fits into Lambda's 250 MB, and the package of the construct into the
-# 100 MB of the Python Package Index. pyarrow looks for Flight and S3 where they are imported, and the archive's functions read
-# and write bytes; the linker loads a library by its name with one number. CPython uses the C extension of zstandard.
+# Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
+# into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
+# functions read and write bytes. The linker loads a library by its name with one version number, so the library's files
+# with other names are not needed. CPython uses the C extension of zstandard, not cffi.
 _CLUTTER = (
     *("__pycache__", "tests", "include", "bin"),
     *("libarrow_flight*", "libarrow_python_flight*", "_flight.*.so", "libarrow_s3*", "_s3fs.*.so"),
     *("libarrow_python*.so", "libarrow_python*.so.*.*.*", "_cffi.*.so"),
 )
-# The modes of an asset's files and folders, whatever the umask of the machine: functions run as another user than the
-# files' owner, and the CDK packs files with their modes (aws/aws-cdk#8233).
+# The modes of an asset's files and folders, whatever the umask of the machine. Functions do not run as the user who
+# owns the files, and the CDK packs files with their modes (aws/aws-cdk#8233).
 _FILE_MODE, _FOLDER_MODE = 0o644, 0o755
-# The only file in an asset for the emulator (local/bundles.py has the name, too): the path of the asset's folder.
+# The name of the only file in an asset for the emulator (local/bundles.py has the name, too). The file holds the path
+# of the asset's folder.
 FOLDER_ENTRY = "tidetable-asset-folder"
 _NO_BYTECODE = (
     f"There is no python{RUNTIME} on this machine: functions are deployed without bytecode, which makes their cold starts slower."
@@ -43,10 +45,10 @@ _IGNORED = shutil.ignore_patterns("__pycache__", "requirements*.txt", "requireme
 
 
 class Assets:
-    """Builds each asset once per content: a folder under .build/ named by the hash of everything that goes into it."""
+    """Builds each asset once per content: in a folder under .build/, named by the hash of everything in the asset."""
 
     def __init__(self, root: Path, config: Path | None, stage: str, architecture: str = "arm64") -> None:
-        """``config`` is None for code that gets its configuration later; ``architecture`` is ``arm64`` or ``x86_64``."""
+        """``config`` is None if the code gets its configuration later; ``architecture`` is ``arm64`` or ``x86_64``."""
         self._root = root
         self._config = config
         self._architecture = architecture
@@ -73,7 +75,7 @@ class Assets:
         return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build_console(self) -> Path:
-        """The folder of the console's asset; builds it unless a folder with the same content exists."""
+        """Return the folder of the console's asset. Build the folder unless one with the same content exists."""
         with TemporaryDirectory() as name:
             built = Path(name) / "built"
             collect_files(self._root, built / "site")
@@ -107,7 +109,7 @@ class Assets:
 
     @property
     def _target(self) -> list[str]:
-        """The platform for which pip fetches packages, whatever machine runs the synth."""
+        """pip's options for the platform of the functions, whatever machine runs the synth."""
         machine = MACHINES[self._architecture]
         return [
             *("--platform", f"manylinux2014_{machine}", "--platform", f"manylinux_2_28_{machine}"),
@@ -129,7 +131,7 @@ class Assets:
         return lambda_.Code.from_asset(str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
     def build(self, requirements: str) -> Path:
-        """The folder of an asset; builds it unless a folder with the same content exists."""
+        """Return the folder of an asset. Build the folder unless one with the same content exists."""
         packages, sources = self._install_packages(requirements), self._read_sources()
         config = [self._config.read_bytes()] if self._config is not None else []
         content = [packages.name.encode(), *config, self._bytecode, b"readable"]
@@ -137,7 +139,7 @@ class Assets:
         folder = self._root / ".build" / f"asset-{_digest(content)}"
         if not folder.exists():
             with _build_folder(folder) as partial:
-                # Links, not copies: the packages are large, and nothing writes to them.
+                # The files are linked, not copied: the packages are large, and nothing writes to them.
                 for part in (packages, self._compile_sources(sources)):
                     shutil.copytree(part, partial, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
                 if self._config is not None:
@@ -151,7 +153,10 @@ class Assets:
         return [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in paths]
 
     def _compile_sources(self, sources: list[bytes]) -> Path:
-        """The folder of the project's code with its bytecode. All assets share it: to compile takes longer than all the rest."""
+        """Return the folder of the project's code with its bytecode; build it if it is missing.
+
+        All assets share this folder, because the compilation takes longer than everything else of a build.
+        """
         version = str(sys.version_info[:2]) if self._local else RUNTIME
         folder = self._root / ".build" / f"code-{_digest([version.encode(), self._bytecode, *sources])}"
         if not folder.exists():
@@ -162,10 +167,11 @@ class Assets:
         return folder
 
     def link(self, folder: Path) -> Path:
-        """The ZIP file of an asset for the emulator: it names the asset's folder, to which local/bundles.py links functions.
+        """Make the ZIP file of an asset for the emulator. It holds only the path of the asset's folder.
 
-        A whole asset has up to 72 MB. The emulator writes a function's file to the disk for each process that it starts, some
-        hundred times per run of the tests, and the CDK would compress it for each configuration.
+        ``local/bundles.py`` links functions to that folder. A ZIP file of a whole asset has up to 72 MB. The emulator
+        would write it to the disk for each process that it starts, some hundred times per run of the tests, and the CDK
+        would compress it for each configuration.
         """
         file = folder.with_name(f"{folder.name}.link.zip")
         with _build_folder(file) as partial:
@@ -192,7 +198,8 @@ class Assets:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
 
         Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
-        compiled at every cold start. Its file names begin at the asset's folder: the same sources make the same bytecode.
+        compiled at every cold start. The file names in the bytecode are relative to the asset's folder, so the same
+        sources make the same bytecode on every machine.
         """
         interpreter = self.interpreter
         if interpreter is None or not path.exists():
@@ -210,15 +217,13 @@ class Assets:
         if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
             return sys.executable
         command = shutil.which(f"python{RUNTIME}")
-        # A version manager may provide the command without the version.
+        # A version manager may provide the command although this version is not installed: the command then fails.
         works = command and subprocess.run([command, "-c", ""], check=False, capture_output=True).returncode == 0  # noqa: S603
         return command if works else None
 
 
 def lock_file(requirements: str) -> str:
-    """The file with versions and hashes of a requirements file's packages and dependencies,
-    such as ``requirements.lock``.
-    """
+    """The lock file of a requirements file, such as ``requirements.lock``: versions and hashes of all packages."""
     return requirements.removesuffix(".txt") + ".lock"
 
 
@@ -231,7 +236,7 @@ def _make_readable(folder: Path) -> None:
 
 @contextmanager
 def _build_folder(folder: Path) -> Iterator[Path]:
-    """A folder to build in; it takes its final name when it is complete. Of two builds at once, one is kept."""
+    """Yield a folder to build in. It gets its final name when it is complete. If two builds run at once, one is kept."""
     folder.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as name:
         partial = Path(name) / "built"

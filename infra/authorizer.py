@@ -31,7 +31,7 @@ class Keys(Construct):
             common,
             handler="authorizer",
             code=code,
-            # Less than the 30 seconds after which the gateway gives up.
+            # The gateway gives up after 30 seconds, so the function must end earlier.
             timeout=Duration.seconds(25),
             memory=512,
             snap_start=common.config.api.snap_start,
@@ -42,22 +42,24 @@ class Keys(Construct):
             self,
             "Authorizer",
             handler=self.function.entry,
-            # The gateway caches an answer under its identity sources, and refuses a request that lacks one of them. Keys may
-            # be in any of several headers, so there can be no source, and no cache. The function keeps keys itself.
+            # The gateway caches the authorizer's answer under the values of its identity sources (such as headers), and
+            # refuses a request that lacks one of these. Keys may be in any of several headers, so there can be no
+            # identity source, and no cache in the gateway. The function itself caches keys.
             identity_sources=[],
             results_cache_ttl=Duration.seconds(0),
         )
         made = self._authorizer.node.default_child
         if isinstance(made, apigateway.CfnAuthorizer):
-            # The CDK writes an empty text for no source; AWS says that the property is left out.
+            # If there is no source, the CDK writes an empty text. AWS wants the property left out.
             made.add_property_deletion_override("IdentitySource")
 
     @property
     def method_options(self) -> apigateway.MethodOptions:
         """The options of methods that take a key.
 
-        The gateway counts a request for the key that the authorizer names. The emulator does not know that: it would ask for
-        the header x-api-key. A reader has none of the gateway's keys, which are of one Region: it counts no key's requests.
+        The gateway counts a request for the key that the authorizer names. The emulator does not support that: it would
+        require the header x-api-key. A key of the gateway belongs to one Region. So a reader has none of these keys,
+        and does not count requests per key.
         """
         return apigateway.MethodOptions(
             authorizer=self._authorizer,
@@ -66,7 +68,7 @@ class Keys(Construct):
         )
 
     def admit_first(self, key: apigateway.IApiKey, lifecycle: Lifecycle) -> CustomResource:
-        """A resource that lets API Gateway's key call the API: a deployment reads its text, and keeps a salted hash."""
+        """A resource that lets API Gateway's key call the API. A deployment reads the key, and stores a salted hash."""
         arn = Stack.of(self).format_arn(
             service="apigateway",
             account="",
@@ -76,7 +78,8 @@ class Keys(Construct):
         )
         statement = iam.PolicyStatement(actions=["apigateway:GET"], resources=[arn])
         role = lifecycle.deployment.role
-        # A policy of its own: the role's other policy must be there before the tables, and this key is made after them.
+        # The right to read the key has its own policy. The role's other policy must exist before the period tables are
+        # made; this key is made after them.
         right = iam.Policy(self, "ReadFirst", roles=[role] if role is not None else None, statements=[statement])
         admitted = lifecycle.make_custom_resource(self, "First", "Custom::TidetableFirstKey", gateway_key=key.key_id)
         admitted.node.add_dependency(right)

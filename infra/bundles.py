@@ -1,4 +1,4 @@
-"""The functions' code as the installed package brings it: built before, so that a synth needs no pip and no Docker."""
+"""The functions' code from the installed package: it is built already, so that a synth needs no pip and no Docker."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from .zips import join
 
 FOLDER = Path(__file__).parent / "bundles"
 MANIFEST, CONSOLE = "manifest.json", "console.zip"
-# The time of all files: the same content makes the same ZIP file.
+# All files get this time, so that the same content makes the same ZIP file.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Bundles:
-    """The assets of one stage: parts of the package joined to ZIP files, with the stage's configuration in each.
+    """The assets of one stage: ZIP files that are joined from files of the package, and hold the stage's configuration.
 
-    A stage ``local`` takes the code for this machine's Python, which emulators run functions with, if the package has it.
+    Emulators run functions with this machine's Python. So a stage ``local`` takes the code for this Python, if the package
+    has such code.
     """
 
     def __init__(self, config: bytes, stage: str, architecture: lambda_.Architecture, *, folder: Path = FOLDER) -> None:
@@ -84,7 +85,7 @@ class Bundles:
             join([self._folder / part for part in parts], file)
             with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
                 entry = zipfile.ZipInfo("tidetable.toml", EPOCH)
-                # Functions run as another user than the owner of the files.
+                # Functions do not run as the user who owns the files, so everybody may read this file.
                 entry.external_attr = 0o100644 << 16
                 archive.writestr(entry, self._config)
         return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)

@@ -45,10 +45,10 @@ def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -
 
 
 def check_region(stack: Stack, config: Config, origin: str = "") -> None:
-    """UsageError if the configuration names a key or a topic of another Region than the stage's (a reader's ``origin``).
+    """UsageError if the configuration names a key or a topic that is not in the stage's Region.
 
-    AWS KMS: a service uses keys of its own Region only. CloudWatch: an alarm notifies topics of its own Region only, so there may
-    be topics for readers.
+    For a reader, the stage's Region is ``origin``. AWS KMS: a service uses keys of its own Region only. CloudWatch: an
+    alarm notifies topics of its own Region only, so topics in the Regions of readers are accepted, too.
     """
     home = origin or stack.region
     if Token.is_unresolved(home):
@@ -65,7 +65,7 @@ def check_region(stack: Stack, config: Config, origin: str = "") -> None:
 
 
 def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
-    """UsageError if a stream is to have copies in the stage's own Region (a reader's ``origin``)."""
+    """UsageError if a stream would have copies in the stage's own Region (for a reader, this is its ``origin``)."""
     home = origin or stack.region
     if not Token.is_unresolved(home):
         for problem in check_own_region(config, home):
@@ -116,8 +116,8 @@ def _list_regional(config: Config) -> Iterator[tuple[str, str]]:
 def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> None:
     """UsageError if the app has a stage of the same name in the same account and Region, or with the same bucket.
 
-    Names of tables, buckets and metrics follow from the stage. Objects in a bucket follow from the stream only. A reader has no
-    bucket of its own.
+    The names of tables, buckets and metrics contain the stage's name. The keys of objects in a bucket contain only the
+    stream's name. A reader has no bucket of its own.
     """
     others = _stages.setdefault(construct.node.root, [])
     for name, other, held in others:

@@ -1,4 +1,4 @@
-"""The configuration of a stage, with the text that travels to its functions."""
+"""The configuration of a stage, with the text that its functions get."""
 
 from __future__ import annotations
 

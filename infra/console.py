@@ -16,7 +16,7 @@ from .function import Common, Function
 from .naming import name_period_tables
 from .storage import Storage
 
-# What the page consists of, beside the pinned library for charts.
+# The files of the page, without those of the pinned library for charts.
 _PAGE = ("index.html", "icon.svg", "style.css")
 _CHARTS = {"uPlot.iife.min.js": "uplot.js", "uPlot.min.css": "uplot.css"}
 
@@ -27,14 +27,14 @@ def collect_files(root: Path, target: Path) -> None:
     for name in _PAGE:
         shutil.copy(root / "console" / name, target / name)
     shutil.copytree(root / "console" / "js", target / "js", ignore=shutil.ignore_patterns("*.d.ts"), dirs_exist_ok=True)
-    # Alarms and troubles link to its sections.
+    # The page's alarms and troubles link to sections of the runbook.
     shutil.copy(root / "docs" / "operate" / "runbook.md", target / "runbook.md")
     library = root / "node_modules" / "uplot"
     if not library.exists():
         raise FileNotFoundError(f"{library} is missing: run `make setup`")
     for name, served in _CHARTS.items():
         shutil.copy(library / "dist" / name, target / served)
-    # uPlot's licence (MIT) wants its text beside every copy.
+    # uPlot's licence (MIT) requires that its text is delivered with every copy.
     shutil.copy(library / "LICENSE", target / "uplot-license.txt")
 
 
@@ -90,8 +90,8 @@ class Console(Construct):
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
         self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
-        # The bill: periods and policies of the catalog, which holds keys and a secret in partitions of their own; sizes of
-        # tables, and what they consumed. Metrics know no resources.
+        # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
+        # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
         self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
         self.operations.allow(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))

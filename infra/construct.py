@@ -26,9 +26,9 @@ from .function import Common, Function
 from .outputs import name_outputs
 from .parts import Code, External, StageParts, make_reader, make_stage
 
-# Flags of the CDK that the constructs are written for, whatever the app's cdk.json says: without the second a bucket that
-# forbids ACLs cannot get access logs, without the first request validators of two APIs have one name, and without the third
-# policies may exceed IAM's size.
+# The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request
+# validators of two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs.
+# Without the third, policies may exceed IAM's size.
 _FLAGS = (
     "@aws-cdk/aws-apigateway:requestValidatorUniqueId",
     "@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy",
@@ -39,14 +39,16 @@ _FLAGS = (
 class Tidetable(Construct):
     """One stage: the API, its functions, the period tables' lifecycle, the archive, alarms and a dashboard.
 
-    ``stage`` is part of the name of every table: at most one stage of a name per account and Region. ``local`` is for
-    emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values, and ``key`` encrypts
-    the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of ``[observability] notify``.
-    ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a checkout of the project; the
-    installed package brings the functions' code. UsageError names the parameter or the key that cannot be used.
+    ``stage`` is part of the name of every table, so two stages in one account and Region need different names.
+    ``local`` is for emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values,
+    and ``key`` encrypts the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of
+    ``[observability] notify``. ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a
+    checkout of the project; the installed package brings the functions' code. UsageError names the parameter or the key
+    that cannot be used.
 
-    With ``role="reader"`` and ``origin``, the Region of the stage, it is a reader instead: the API's routes that read, the
-    functions that answer them from the copies of its own Region, and their alarms. ``bucket`` and ``key`` are then the origin's.
+    With ``role="reader"`` the construct is a reader instead: the API's routes that read, the functions that answer them
+    from the copies in its own Region, and their alarms. ``origin`` is then the Region of the stage; ``bucket`` and
+    ``key`` are the bucket and the key of the origin.
     """
 
     def __init__(
@@ -124,12 +126,12 @@ class Tidetable(Construct):
 
     @property
     def role(self) -> str:
-        """``"origin"``, the stage itself, or ``"reader"``."""
+        """``"origin"`` for the stage itself, or ``"reader"``."""
         return "reader" if self._reads_only else "origin"
 
     @property
     def origin(self) -> str | None:
-        """The Region of the stage, of a reader; None of the stage itself."""
+        """For a reader, the Region of its stage; for the stage itself, None."""
         return self._common.origin or None
 
     @property
@@ -174,12 +176,12 @@ class Tidetable(Construct):
 
     @property
     def encryption_key(self) -> kms.IKey | None:
-        """The key of the queues and the stage's own bucket; None for the services' own keys."""
+        """The key of the queues and the stage's own bucket; None if the services use their own keys."""
         return self._parts.storage.key
 
     @property
     def catalog(self) -> dynamodb.ITable:
-        """The table that records the period tables; of a reader its copy."""
+        """The table that records the period tables; for a reader, the copy of that table in the reader's Region."""
         return self._parts.storage.catalog
 
     @property
@@ -234,7 +236,7 @@ class Tidetable(Construct):
         return self._find_stage("dashboard").dashboard.board
 
     def grant_write(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
-        """Let a role or a user send events by signed requests: to these streams, or to all without names.
+        """Let a role or a user send events by signed requests: to these streams, or to all if no stream is named.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
@@ -244,7 +246,7 @@ class Tidetable(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
-        """Let a role or a user query by signed requests: these streams, or all without names; and list the streams.
+        """Let a role or a user query these streams by signed requests (all if none is named), and list the streams.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
@@ -274,10 +276,10 @@ class Tidetable(Construct):
 
     @property
     def outputs(self) -> Mapping[str, str]:
-        """The values by which the command line finds the stage, by the names of their outputs."""
+        """The values with which the command line finds the stage, by the names of their outputs."""
         return name_outputs(self._common, self._parts, self.functions)
 
     def add_outputs(self) -> None:
-        """Add the outputs to the stack, by which ``bin/tidetable --stage`` finds a stage: for one stage per stack."""
+        """Add the outputs with which ``bin/tidetable --stage`` finds a stage. A stack can have one such stage."""
         for name, value in self.outputs.items():
             CfnOutput(Stack.of(self), name, value=value)

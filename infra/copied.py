@@ -1,4 +1,4 @@
-"""What a reader reads: the copies of the catalog and of the period tables in its Region, and its origin's bucket."""
+"""The storage of a reader: the copies of the catalog and the period tables in its Region, and its origin's bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .objects import Objects
 
 
 class Copied(Objects):
-    """References by name. The stack makes none of these: the lifecycle makes the copies, the stack of the origin the bucket."""
+    """The reader's storage, by names only. The lifecycle makes the copies, and the origin's stack makes the bucket."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Rights on copies in other Regions, which only a stage with ``replicas`` has.
 
-AWS, "DynamoDB global tables security": who makes or deletes a replica needs rights in the replica's Region; what they are
-follows from the requests that DynamoDB makes there on the caller's behalf.
+AWS, "DynamoDB global tables security": a role that makes or deletes a replica needs rights in the replica's Region,
+namely for the requests that DynamoDB makes there on the role's behalf.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAKES = (
     *("CreateTable", "CreateTableReplica", "Scan", "Query", "GetItem"),
     *("PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem"),
 )
-# What gives a copy the tags of its table.
+# The actions that give a copy the tags of its table.
 _TAGS = ("DescribeTable", "TagResource")
 _DELETES = ("DeleteTable", "DeleteTableReplica")
 
@@ -27,8 +27,8 @@ _DELETES = ("DeleteTable", "DeleteTableReplica")
 def allow_copies(function: Function, common: Common) -> None:
     """Let the function make copies of period tables in the Regions of the configuration; tag and delete copies in any Region.
 
-    A table keeps its copies although the configuration no longer names their Region, so the rights on them must not follow
-    from today's list.
+    A table keeps its copies although the configuration no longer names their Region. So the right to tag and delete
+    copies must not depend on today's list of Regions.
     """
     if not common.config.has_had_copies:
         return
@@ -36,7 +36,7 @@ def allow_copies(function: Function, common: Common) -> None:
     _allow_making(function, common.config.replicas, tables)
     function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], find_table_arn(function, "*", tables))
     stack = Stack.of(function)
-    # The service mirrors scalable targets to a copy's Region, and leaves them there.
+    # AWS mirrors the scalable targets of a table to a copy's Region, and leaves them there when the copy is deleted.
     targets = stack.format_arn(
         service="application-autoscaling",
         region="*",
@@ -45,7 +45,8 @@ def allow_copies(function: Function, common: Common) -> None:
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
     function.allow(["application-autoscaling:DeregisterScalableTarget"], targets)
-    # DynamoDB makes this role with the account's first copy, on behalf of who asks for it.
+    # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
+    # copy.
     service = "replication.dynamodb.amazonaws.com"
     role = f"aws-service-role/{service}/AWSServiceRoleForDynamoDBReplication"
     function.allow(
@@ -56,7 +57,10 @@ def allow_copies(function: Function, common: Common) -> None:
 
 
 def allow_catalog_copies(function: Function, common: Common, catalog: str, *, deletes: bool) -> None:
-    """Let the function make copies of the catalog (its ARN in the stage's own Region); and delete them, if it ``deletes``."""
+    """Let the function make copies of the catalog and, with ``deletes``, delete them.
+
+    ``catalog`` is the ARN of the catalog in the stage's own Region.
+    """
     if not common.config.has_had_copies:
         return
     function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
@@ -73,7 +77,7 @@ def _allow_making(function: Function, regions: Sequence[str], tables: str) -> No
 
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:
-    """The ARN of a Region's tables of this name or pattern."""
+    """The ARN of the tables in a Region whose names match ``tables``, a name or a pattern."""
     return Stack.of(function).format_arn(
         service="dynamodb",
         region=region,

@@ -1,4 +1,4 @@
-"""Calls from web pages (CORS): which origins may make them. The functions add the headers of their own answers."""
+"""CORS: the origins whose web pages may call the API. The functions add the CORS headers to their own answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from aws_cdk import aws_apigateway as apigateway
 
 # The headers that a page may send: the key or the members of a signature, and the headers that the API reads.
 _HEADERS = "Authorization,Content-Type,Prefer,X-Api-Key,X-Amz-Content-Sha256,X-Amz-Date,X-Amz-Security-Token"
-# Seconds that a browser may remember the permission for an address; two hours is the most that Chromium takes.
+# Seconds for which a browser may remember the permission for an address; Chromium accepts two hours at the most.
 _MAX_AGE = "7200"
 _ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 
@@ -25,7 +25,7 @@ def make_gateway_headers(origins: Sequence[str]) -> dict[str, str]:
 
 
 def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[str]) -> None:
-    """Let the gateway answer OPTIONS on every route: a browser sends no key with it, and no function needs to run."""
+    """Let the gateway answer OPTIONS on every route: browsers send no key with OPTIONS, and no function must run."""
     for route in routes:
         route.add_method(
             "OPTIONS",
@@ -44,8 +44,8 @@ def allow_preflights(routes: Sequence[apigateway.Resource], origins: Sequence[st
 
 
 def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegration:
-    # With */* among the binary media types a mock answers 500, as it takes the empty body for bytes, unless both ways
-    # are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
+    # With */* among the binary media types, a mock integration takes the empty body for bytes and answers 500. So
+    # request and response are converted to text (aws/chalice#1310, squidfunk/terraform-aws-api-gateway-enable-cors#10,
     # serverless/serverless#10254).
     text = apigateway.ContentHandling.CONVERT_TO_TEXT
     return apigateway.MockIntegration(
@@ -69,7 +69,7 @@ def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegr
 def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
     """The headers of a preflight's answer.
 
-    With several origins the template replaces the first by the caller's origin.
+    With several origins the headers name the first one, and the template replaces it by the caller's origin.
     """
     return {
         _ALLOW_ORIGIN: origins[0],
@@ -82,13 +82,13 @@ def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
 
 
 def _make_origin_template(origins: Sequence[str]) -> str:
-    """The template that answers the caller's origin if it is allowed; it compares whole origins, not patterns."""
+    """The template that answers the caller's origin if it is allowed. It compares whole origins, not patterns."""
     if _find_single_origin(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)
     lines = [
         '#set($origin = $input.params().header.get("Origin"))',
-        # A header that is absent reads as empty text; HTTP/2 clients send names in lower case.
+        # A missing header reads as empty text. HTTP/2 clients send header names in lower case.
         '#if($origin == "")',
         '  #set($origin = $input.params().header.get("origin"))',
         "#end",

@@ -1,4 +1,4 @@
-"""The doors: routes of other programs' protocols, with a function of their own, so that its parsers slow down no other."""
+"""The doors: routes of other programs' protocols. They have their own function: its parsers slow down no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STREAM = "/v1/streams/{stream}"
 _INFLUX = ("/write", "/api/v2/write", "/api/v3/write_lp")
 _OTLP = tuple(f"{front}/v1/{signal}" for front in ("", f"{_STREAM}/otlp") for signal in ("metrics", "logs"))
 _CLOUDEVENTS, _FIREHOSE = f"{_STREAM}/cloudevents", f"{_STREAM}/firehose"
-# Clients of InfluxDB look for a server without their key, and so does the handshake of a webhook.
+# Routes without a key: clients of InfluxDB look for a server without sending their key, and webhooks make a handshake.
 _PROBES = (("GET", "/ping"), ("HEAD", "/ping"), ("GET", "/health"))
 _HANDSHAKE = ("OPTIONS", _CLOUDEVENTS)
 
@@ -43,7 +43,7 @@ class Doors(Construct):
             environment={
                 **allocator.ENVIRONMENT,
                 **ingest.environment,
-                # Its events count as ingest's own, so that one alarm and one graph watch both.
+                # Events of the doors count as events of ingest, so that one alarm and one graph watch both functions.
                 "POWERTOOLS_SERVICE_NAME": name_service(common.stage, "ingest"),
             },
             snap_start=common.config.api.snap_start,
@@ -52,11 +52,11 @@ class Doors(Construct):
 
     @property
     def open_routes(self) -> Sequence[tuple[str, str]]:
-        """Method and path of the routes that anybody may call: they read and write nothing."""
+        """Method and path of the routes that anybody may call. These routes read no events and write none."""
         return [*(_PROBES if self._policy.influx else ()), *([_HANDSHAKE] if self._policy.cloudevents else ())]
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
-        """Add the routes to an API; those that write have its default authorization."""
+        """Add the routes to an API. The routes that write have the API's default authorization."""
         policy, integration = self._policy, apigateway.LambdaIntegration(self.function.entry, allow_test_invoke=False)
         groups = ((policy.influx, _INFLUX), (policy.otlp, _OTLP))
         pages = [path for is_open, paths in groups if is_open for path in paths]
@@ -68,5 +68,6 @@ class Doors(Construct):
                 method, integration, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE
             )
         if origins:
-            # OPTIONS of the CloudEvents' route is the webhooks' handshake, and no page sends to Firehose's.
+            # Two routes get no preflight: OPTIONS of the CloudEvents' route is the webhooks' handshake, and no web page
+            # sends to Firehose's route.
             allow_preflights([rest.root.resource_for_path(path) for path in pages], origins)

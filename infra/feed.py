@@ -1,7 +1,7 @@
-"""The feed: the function that delivers the changes of period tables, and the queue of what a target did not take.
+"""The feed: the function that delivers changes of period tables, and the queue of changes that a target did not take.
 
-They exist in every stage, as the lifecycle finds the mappings of tables' streams by the function: also those that are to go,
-because their feed has left the configuration.
+Both exist in every stage, also in a stage without a feed: the lifecycle lists the function's event source mappings, and
+removes the mappings whose feed has left the configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .queue import Queue
 from .storage import Storage
 from .tables import reach
 
-# What a target's service is asked, by the service in its ARN.
+# The actions with which the feed sends to a target, by the service in the target's ARN.
 _ACTIONS = {
     "lambda": ["lambda:InvokeFunction"],
     "sqs": ["sqs:SendMessage", "sqs:GetQueueUrl"],
@@ -39,7 +39,7 @@ class Feed(Construct):
             common,
             handler="feed",
             code=code,
-            # A target that is a function is waited for a minute, three times.
+            # The feed calls a target that is a function up to three times, and waits for each answer for a minute.
             timeout=Duration.minutes(5),
             memory=512,
             environment={
@@ -48,7 +48,7 @@ class Feed(Construct):
             },
         )
         reach(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
-        # AWS: this action knows no resources, and Lambda asks for it before it makes a mapping.
+        # IAM cannot limit this action to resources, and Lambda requires it before it makes a mapping.
         self.function.allow(["dynamodb:ListStreams"], "*")
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         self.function.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
@@ -61,16 +61,16 @@ class Feed(Construct):
 
     @property
     def age(self) -> cloudwatch.Metric:
-        """How old the oldest record of a batch was, in milliseconds."""
+        """The age of the oldest record of a batch, in milliseconds."""
         return self.function.metric("IteratorAge", statistic="Maximum")
 
     def allow_mappings(self, function: Function) -> None:
-        """Let a function make and remove the mappings of this one, and of no other."""
+        """Let ``function`` make and remove event source mappings of the feed's function, and of no other function."""
         changes = ["CreateEventSourceMapping", "UpdateEventSourceMapping", "DeleteEventSourceMapping"]
         function.allow(
             [f"lambda:{change}" for change in changes],
             "*",
             conditions={"ArnEquals": {"lambda:FunctionArn": self.function.function_arn}},
         )
-        # AWS: this action knows no resources and no such condition.
+        # IAM cannot limit this action to resources, and it has no condition on the function.
         function.allow(["lambda:ListEventSourceMappings"], "*")

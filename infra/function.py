@@ -36,7 +36,7 @@ class Common:
     stage: str
     config: Config
     architecture: lambda_.Architecture = lambda_.Architecture.ARM_64
-    # The Region of the stage, in a reader of another Region; empty in the stage itself.
+    # For a reader, the Region of its stage; empty for the stage itself.
     origin: str = ""
 
 
@@ -88,7 +88,7 @@ class Function(lambda_.Function):
                 "TIDETABLE_STAGE": common.stage,
                 "TIDETABLE_CATALOG_TABLE": name_catalog_table(common.stage),
                 "TIDETABLE_TRACING": "on" if observability.tracing else "off",
-                # The only dimension of the metrics: with the stage in it, two stages in one account stay apart.
+                # The only dimension of the metrics. It contains the stage, so the metrics of two stages do not mix.
                 "POWERTOOLS_SERVICE_NAME": name_service(common.stage, handler),
                 "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": observability.log_level,
@@ -98,7 +98,7 @@ class Function(lambda_.Function):
         )
 
         self.handler_name = handler
-        # SnapStart holds for published versions only, which callers reach by an alias.
+        # SnapStart works for published versions only. Callers reach the published version by an alias.
         self.entry: lambda_.IFunction = (
             lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snap_start else self
         )

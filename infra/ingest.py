@@ -28,8 +28,8 @@ class Ingest(Construct):
     def __init__(self, scope: Construct, id: str, common: Common, *, code: lambda_.Code, storage: Storage) -> None:
         super().__init__(scope, id)
         self._common, self._storage = common, storage
-        # The messages of these queues are acknowledged events, so the queues are deleted with the stack only if its
-        # data is.
+        # The messages of these queues are acknowledged events. So the queues are deleted with the stack only if the
+        # stack's data is deleted, too.
         keep = common.config.keeps_catalog
         self.dead_letters = Queue(self, "DeadLetters", key=storage.key, keep=keep)
         self.overflow = Queue(
@@ -37,7 +37,7 @@ class Ingest(Construct):
             "Overflow",
             key=storage.key,
             keep=keep,
-            # Six times the consumer's time-out, as AWS advises for Lambda sources.
+            # Six times the consumer's time-out, as AWS advises for queues that call a Lambda function.
             visibility_timeout=Duration.seconds(6 * _DRAIN_SECONDS),
             # Many tries, six minutes apart: an event becomes a dead letter after half a day without its table.
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=120),
@@ -85,20 +85,20 @@ class Ingest(Construct):
             sources.SqsEventSource(
                 self.overflow,
                 batch_size=5,
-                max_concurrency=CONSUMERS,  # AWS's minimum: live traffic has the tables' capacity first
+                max_concurrency=CONSUMERS,  # AWS's minimum: most of the tables' capacity is left to live traffic
                 report_batch_item_failures=True,
             )
         )
 
     def allow(self, function: Function) -> None:
-        """Let a function make events durable."""
+        """Let a function write events, or send them to the overflow queue."""
         storage = self._storage
-        # A stream that keeps versions writes each event by a conditional put, and reads the stored version. Its tables
-        # keep versions until they are deleted, even after the configuration changed.
+        # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read.
+        # The stream's tables keep versions until they are deleted, even after the configuration changed.
         reach(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
         function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        # The rights do not follow the configuration, so a new rollup changes no role.
+        # The function has these rights also in a stage without rollups, so a new rollup changes no role.
         function.allow(_STATE, storage.rollups.table_arn)
         function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(function)

@@ -10,7 +10,8 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 # AWS, "Encryption at rest: how DynamoDB uses AWS KMS": kms:Encrypt, Decrypt, ReEncrypt*, GenerateDataKey* and
-# DescribeKey. The list names the actions of the wildcards, except those for key pairs, which DynamoDB does not use.
+# DescribeKey. The list names the actions behind the wildcards, without the actions for key pairs: DynamoDB does not use
+# them.
 TABLE_USES = (
     *("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo"),
     *("GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "DescribeKey"),
@@ -30,13 +31,13 @@ def make_key_statements(
 ) -> list[iam.PolicyStatement]:
     """Statements that let a role use these keys (ARNs) through a service such as ``dynamodb``; none without keys.
 
-    With ``grants`` the role may also create grants for the service, which the creation of an encrypted table needs.
-    ``region`` is the service's, by default the stack's.
+    With ``grants`` the role may also create grants for the service: the creation of an encrypted table needs them.
+    ``region`` is the Region of the service, by default the stack's Region.
     """
     if not keys:
         return []
     stack = Stack.of(scope)
-    # The suffix differs by partition: amazonaws.com, amazonaws.com.cn.
+    # The suffix depends on the AWS partition: amazonaws.com, amazonaws.com.cn.
     through = {"kms:ViaService": f"{service}.{region or stack.region}.{stack.url_suffix}"}
     statements = [
         iam.PolicyStatement(
@@ -50,5 +51,5 @@ def make_key_statements(
 
 
 def find_customer_key(scope: Construct, id: str, encryption: str) -> kms.IKey | None:
-    """The key of an ``encryption`` that is an ARN, otherwise None; the key's owner maintains its policy."""
+    """Return the KMS key if ``encryption`` is its ARN, otherwise None. The key's owner maintains its policy."""
     return kms.Key.from_key_arn(scope, id, encryption) if encryption.startswith("arn:") else None

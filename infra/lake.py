@@ -1,4 +1,4 @@
-"""The archive as Athena tables, a table per stream.
+"""The archive as Athena tables, one table per stream.
 
 It needs no crawler, because partition projection calculates the partitions.
 """
@@ -19,7 +19,7 @@ from tidetable.periods import Kind
 
 from .naming import name_lake_database
 
-# The format of a period's label for partition projection, which has no format for weeks: a query must name its week.
+# The format of a period's label for partition projection. There is no format for weeks, so a query must name its week.
 _PROJECTIONS: dict[Kind, dict[str, str]] = {
     Kind.HOUR: {"format": "yyyy-MM-dd'T'HH", "interval": "1", "interval.unit": "HOURS"},
     Kind.DAY: {"format": "yyyy-MM-dd", "interval": "1", "interval.unit": "DAYS"},
@@ -101,14 +101,12 @@ def make_projection(kind: Kind) -> dict[str, str]:
 
 
 def has_column(index: IndexPolicy) -> bool:
-    """Whether the files have a column of an index's partition key: those of an index sorted by texts are among the attributes."""
+    """Whether the files have a column for an index's partition key. A hierarchy's keys are among the attributes."""
     return not (index.replica or index.local or isinstance(index.sort_by, tuple))
 
 
 def columns(stream: Stream) -> dict[str, str]:
-    """The columns of a stream's files with Athena's types: the pipeline's own, the keys of indexes,
-    and declared columns.
-    """
+    """The columns of a stream's files with Athena's types: Tidetable's own, the keys of indexes, declared columns."""
     indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
     declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN

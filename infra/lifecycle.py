@@ -1,6 +1,4 @@
-"""The lifecycle: its schedule, the function that reconciles, the archiver,
-and the custom resource of the deployment.
-"""
+"""The lifecycle: its schedule, the function that reconciles, the archiver, the custom resource of the deployment."""
 
 from __future__ import annotations
 
@@ -56,25 +54,27 @@ class Lifecycle(Construct):
         self.restorer = self._make_restorer(archive)
         on_failure = destinations.SqsDestination(self.dead_letters)
         self.function = self._make_reconciler("Function", "lifecycle", minutes=5, dead_letters=on_failure)
-        # CloudFormation waits for its answer and reports its failure, so it needs no dead-letter queue.
+        # CloudFormation waits for this function's answer and reports its failure, so it needs no dead-letter queue.
         self.deployment = self._make_reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
-        # It protects the catalog once the stage stands.
+        # The deployment's function protects the catalog from deletion when the stage is complete.
         self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
         allow_catalog_copies(self.function, common, storage.catalog.table_arn, deletes=False)
-        # It deletes the catalog's copies before CloudFormation deletes the catalog.
+        # The deployment's function deletes the catalog's copies before CloudFormation deletes the catalog.
         allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
         self.sweeper = self._make_sweeper()
         self._provider = self._create_provider()
         self.tables = self._make_resource()
-        # Created after the tables and deleted before them: a run during the stack's deletion would create them again.
+        # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
+        # create the tables again.
         self.schedule = self._schedule()
         self.schedule.node.add_dependency(self.tables)
         self._schedule_daily_runs()
 
     @property
     def health(self) -> cloudwatch.Metric:
-        """1 for a run whose actions all succeeded, 0 for a run with failed actions,
-        which are not errors of the function.
+        """1 for a run whose actions all succeeded, 0 for a run with failed actions.
+
+        A failed action is no error of the function.
         """
         return make_own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 
@@ -104,7 +104,7 @@ class Lifecycle(Construct):
         return function
 
     def _make_restorer(self, code: lambda_.Code) -> Function:
-        # Before it writes events it notes their series, where rollups read them by series.
+        # Where rollups find events by series, the restorer writes notes of the series before it writes the events.
         rollups = self._storage.rollups
         notes = {"TIDETABLE_ROLLUPS_TABLE": rollups.table_name}
         function = self._make_parquet_function("Restorer", "restorer", code, notes)
@@ -133,7 +133,7 @@ class Lifecycle(Construct):
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
         reach(function, self._common, ["BatchGetItem"])
-        # The sweeper notes expired archives in the catalog, and its position in the bucket.
+        # The sweeper records expired archives in the catalog, and its own position in the bucket.
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
         self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
@@ -167,7 +167,7 @@ class Lifecycle(Construct):
         allow_copies(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
-        # A rollup that has left the configuration is forgotten.
+        # The lifecycle deletes the state of a rollup that has left the configuration.
         state = ["dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"]
         function.allow(state, self._storage.rollups.table_arn)
         function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
@@ -177,7 +177,10 @@ class Lifecycle(Construct):
         return function
 
     def _allow_time_travel(self) -> dict[str, str]:
-        """Only the local stage runs the lifecycle as at another time, and archives the tables that such a run closed."""
+        """The variable that allows runs for another time than now, and archives of tables that such a run closed.
+
+        Only the local stage allows them.
+        """
         return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
 
     def _schedule(self) -> scheduler.Schedule:
@@ -210,22 +213,21 @@ class Lifecycle(Construct):
         )
 
     def _create_provider(self) -> custom_resources.Provider:
-        """The provider that answers CloudFormation; its logs are kept as long as those of the other functions."""
+        """The provider that answers CloudFormation. Its logs are kept for the same time as the functions' logs."""
         days = self._common.config.observability.log_retention_days
         group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
     def _make_resource(self) -> CustomResource:
-        """A resource that reconciles when the stack is created and when the configuration changes,
-        before the deploy returns.
-        """
+        """A resource that reconciles before a deploy returns, if the stack is new or the configuration has changed."""
         resource = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
-        # It also waits for the policies of its role and of the feed's: a deploy must not create tables or mappings before it may.
+        # The resource also waits for the policies of its function's role and of the feed's role: without these rights a
+        # deploy could not create tables or mappings.
         resource.node.add_dependency(self.deployment, self.archiver, self._storage, self._feed)
         return resource
 
     def make_custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
-        """A resource of the deployment's function, which runs again at every change of the configuration."""
+        """A custom resource for which the deployment's function runs again whenever the configuration changes."""
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
         return CustomResource(
             scope,

@@ -21,12 +21,12 @@ def name_rollups_table(stage: str) -> str:
 
 
 def name_alarm_prefix(construct: Construct, stage: str) -> str:
-    """What the names of a stage's alarms begin with; empty in a stack whose functions know it by the stage alone.
+    """The prefix of the names of a stage's alarms; empty in a checkout's stack: its functions know it by the stage.
 
-    CloudFormation makes the names of the stack's name and the alarm's logical id. The CDK makes that of the ids of the
-    constructs around it, without ``Default``, without an id with which the one before it ends, and without other characters than
-    letters and digits. ``Alarms`` is the construct of the alarms: without it the alarms of a stage ``prod-eu`` would begin as
-    those of ``prod``.
+    CloudFormation joins an alarm's name from the stack's name and the alarm's logical id. The CDK joins the logical id
+    from the ids of the constructs around the alarm. It leaves out an id ``Default``, an id with which the id before it
+    ends, and all characters except letters and digits. The prefix ends with ``Alarms``, the construct of the alarms:
+    without it, the prefix of a stage ``prod`` would also fit the alarms of a stage ``prod-eu``.
     """
     stack = Stack.of(construct)
     ids = [scope.node.id for scope in construct.node.scopes[len(stack.node.scopes) :] if scope.node.id != "Default"]
@@ -40,10 +40,10 @@ def name_alarm_prefix(construct: Construct, stage: str) -> str:
 
 
 def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
-    """The archive bucket's name, fixed so that a new stack finds the archive of one that was destroyed.
+    """The archive bucket's name. It is fixed, so that a new stack finds the archive of a stack that was destroyed.
 
-    A literal where the stack's account and Region are known, which importing needs; else CloudFormation joins the same
-    name. ``region`` is the bucket's, by default the stack's.
+    If the stack's account and Region are known, the name is a literal: an import needs a literal. Otherwise
+    CloudFormation joins the same name. ``region`` is the bucket's Region, by default the stack's.
     """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-archive-{stack.account}-{region or stack.region}"
@@ -52,7 +52,7 @@ def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> s
 def log_bucket(scope: Construct, stage: str) -> str:
     """The name of the bucket with the archive bucket's access logs.
 
-    Fixed, as the archive bucket that is kept names it.
+    It is fixed, because an archive bucket that is kept refers to it.
     """
     stack = Stack.of(scope)
     return f"tidetable-{stage}-logs-{stack.account}-{stack.region}"

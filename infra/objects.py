@@ -23,9 +23,7 @@ class Objects(Construct):
     _region: str | None = None
 
     def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
-        """Let the function do these S3 actions, such as ``GetObject``, on objects under the prefixes,
-        with their KMS keys.
-        """
+        """Let the function do S3 actions, such as ``GetObject``, on objects under the prefixes, with their KMS keys."""
         self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
 
     def allow_object(self, function: Function, action: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The outputs of a stage or of a reader: the values by which the command line finds it."""
+"""The outputs of a stage or of a reader: the values with which the command line finds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOGGED = ("ingest", "query", "doors")
 
 
 def name_outputs(common: Common, parts: Parts, functions: Mapping[str, lambda_.Function]) -> dict[str, str]:
-    """The values by the names of their outputs. ``functions`` are by the names of their handlers."""
+    """The values, by the names of their outputs. ``functions`` maps the names of handlers to the functions."""
     logs = {
         f"{handler.capitalize()}Logs": function.log_group.log_group_name
         for handler, function in functions.items()

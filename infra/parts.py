@@ -1,4 +1,4 @@
-"""The parts of a stage, and those of a reader, made in the order in which they need each other."""
+"""The parts of a stage and of a reader. Each part is made after the parts that it needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Code(Protocol):
 
 @dataclass(frozen=True)
 class External:
-    """Resources of the user's app: each takes the place of a part, or is notified beside it."""
+    """Resources of the user's app. Bucket and key replace the stage's own; the topic is notified beside the stage's."""
 
     bucket: s3.IBucket | None = None
     key: kms.IKey | None = None
@@ -59,7 +59,7 @@ class External:
 
 @dataclass(frozen=True)
 class StageParts:
-    """The parts that the stage itself has, and a reader lacks."""
+    """The parts that only the stage itself has. A reader does not have them."""
 
     storage: Storage
     ingest: Ingest
@@ -74,7 +74,7 @@ class StageParts:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a stage or of a reader; ``own`` is None of a reader."""
+    """The parts of a stage or of a reader; ``own`` is None for a reader."""
 
     storage: Storage | Copied
     query: Query
@@ -85,7 +85,7 @@ class Parts:
 
 
 def make_reader(scope: Construct, common: Common, code: Code, external: External) -> Parts:
-    """Make what answers queries from the copies of a Region."""
+    """Make the parts that answer queries from the copies of a Region."""
     slim = code.slim()
     storage = Copied(scope, "Storage", common, bucket=external.bucket, key=external.key)
     check_alone(scope, common.stage, None)
@@ -97,7 +97,7 @@ def make_reader(scope: Construct, common: Common, code: Code, external: External
 
 
 def make_stage(scope: Construct, common: Common, code: Code, external: External, present: set[str]) -> Parts:
-    """Make a whole stage. ``present`` are the ids of the stack's children before it."""
+    """Make a whole stage. ``present`` are the ids of the children that the stack had before."""
     config, slim, archive = common.config, code.slim(), code.archive()
     storage = Storage(scope, "Storage", stage=common.stage, config=config, bucket=external.bucket, key=external.key)
     check_alone(scope, common.stage, storage.bucket)
@@ -161,7 +161,7 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
         api=api,
         rollups=rollups,
     )
-    # The CDK makes the roles of schedules, and its own helpers, as children of the stack.
+    # The CDK makes the roles of schedules, and its own helpers, as children of the stack instead of the construct.
     outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
     Standing(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
     own = StageParts(storage, ingest, feed, lifecycle, rollups, lake, doors, console, dashboard)

@@ -11,8 +11,8 @@ from constructs import Construct
 class Queue(sqs.Queue):
     """A queue with encryption, TLS only, SQS's largest messages, and its longest retention: 14 days.
 
-    With ``keep`` it outlives the stack, as its messages are acknowledged events. Its name is generated, so that the
-    queue of a stack that was destroyed does not block a new queue.
+    With ``keep`` the queue outlives the stack, because its messages are acknowledged events. CloudFormation generates
+    the queue's name: so the queue that a destroyed stack left behind does not block a new queue.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class Queue(sqs.Queue):
             encryption_master_key=key,
             enforce_ssl=True,
             retention_period=Duration.days(14),
-            # AWS: 1 MiB at the most. Queues were made with 256 KB by default until August 2025, and keep what they have.
+            # AWS allows 1 MiB. Until August 2025 a queue was made with 256 KB by default, and such a queue keeps its
+            # limit.
             max_message_size_bytes=1_048_576,
             visibility_timeout=visibility_timeout,
             dead_letter_queue=dead_letter_queue,

@@ -15,7 +15,7 @@ from .storage import Storage
 from .tables import reach
 
 EVERY_MINUTES = 1
-# A run ends before it, and the lease of a run that died soon after it.
+# The time limit of a run in minutes. The lease of a run that died ends soon after this limit.
 _MINUTES = 5
 
 
@@ -48,12 +48,14 @@ class Rollups(Construct):
                 "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
         )
-        # The next run does what this run did not: Lambda must not repeat it beside that one.
+        # The next run does the work that a failed run did not do. So Lambda must not repeat the failed run beside the
+        # next one.
         self.function.configure_async_invoke(retry_attempts=0)
         reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
-        # The lease is put and deleted. A table that may be archived at any moment is written on condition of its entry.
+        # The refresher puts and deletes its lease. A table may be archived at any moment, so each write to such a table
+        # checks the table's entry in the catalog, as a condition.
         entries = ["Query", "PutItem", "DeleteItem", "ConditionCheckItem"]
         self.function.allow([f"dynamodb:{action}" for action in entries], storage.catalog.table_arn)
         state = ["Query", "PutItem", "DeleteItem"]
@@ -71,5 +73,5 @@ class Rollups(Construct):
                 max_event_age=Duration.minutes(EVERY_MINUTES),
             ),
         )
-        # The rollups' tables are made first.
+        # The schedule starts after the rollups' tables are made.
         self.schedule.node.add_dependency(after)

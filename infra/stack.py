@@ -35,8 +35,8 @@ class TidetableStack(Stack):
             env=env,
             termination_protection=config.storage.termination_protection,
         )
-        # The CDK leaves "Default" out of logical ids: they are those of a stack that had the constructs itself, so that no
-        # resource of a deployed stage is replaced.
+        # The CDK leaves the id "Default" out of logical ids. So the logical ids are the same as if the stack itself had
+        # the constructs, and no resource of a deployed stage is replaced.
         self.tidetable = Tidetable(
             self, "Default", stage=stage, config=Config(config, b""), code=assets, role=role, origin=origin
         )

@@ -15,8 +15,9 @@ from .keys import READS, WRITES, find_customer_key, make_key_statements
 from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
-# Messages that were too large for the overflow queue. What refers to them waits for up to 14 days, may be a dead letter for 14
-# more, and may be replayed on the last of these: then both begin again.
+# How long S3 keeps messages that were too large for the overflow queue. The message that refers to such an object waits
+# for up to 14 days, may be a dead letter for 14 more, and may be replayed on the last of these days: then both times
+# begin again.
 _OVERFLOW_DAYS = 60
 _OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(_OVERFLOW_DAYS))
 _CLASSES = {
@@ -29,8 +30,8 @@ _CLASSES = {
 def archive_rules(config: Config) -> list[s3.LifecycleRule]:
     """The rules for the retention and the storage class of archives, one per configured stream.
 
-    There is no rule for all archives: it would delete those of a stream that kept them longer and has left the configuration. If
-    rules overlap, S3 follows the rule that deletes first.
+    There is no rule for all archives: it would delete the archives of a stream that has left the configuration,
+    although that stream kept its archives longer. If rules overlap, S3 follows the rule that deletes first.
     """
     policies = {f"{ARCHIVES}{name}/": config.find_keeping(name) for name in config.streams}
     return [
@@ -70,13 +71,14 @@ class Storage(Objects):
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
-        # The key of the bucket and the queues; None for the services' own keys.
+        # The key of the bucket and the queues; None if the services use their own keys.
         self.key = key or find_customer_key(self, "Key", config.storage.encryption)
         self._message_keys = [*config.storage_keys, *([key.key_arn] if key is not None else [])]
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         removal = keep if config.keeps_catalog else RemovalPolicy.DESTROY
         self.catalog = self._make_table("Catalog", name_catalog_table(stage), removal)
-        # It is there without rollups, too: a table that was kept could not be created again under its name.
+        # A stage without rollups has this table, too. Otherwise a stage whose rollups come back could not create the
+        # table, because a kept table has its name.
         self.rollups = self._make_table("Rollups", name_rollups_table(stage), removal)
         self.bucket = self._make_bucket(stage, config) if bucket is None else bucket
         self._object_keys = list(self._message_keys)
@@ -110,7 +112,7 @@ class Storage(Objects):
             "AccessLogs",
             bucket_name=log_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            # S3 delivers access logs to buckets with its own keys only.
+            # S3 delivers access logs only to buckets that are encrypted with S3's own keys.
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
@@ -125,7 +127,7 @@ class Storage(Objects):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.KMS if self.key is not None else s3.BucketEncryption.S3_MANAGED,
             encryption_key=self.key,
-            # A data key for the bucket instead of one for each object: requests to KMS are billed.
+            # S3 then uses one data key for the bucket instead of one for each object: requests to KMS are billed.
             bucket_key_enabled=True if self.key is not None else None,
             enforce_ssl=True,
             versioned=True,

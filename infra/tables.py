@@ -19,8 +19,8 @@ from .naming import name_period_tables
 def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
     """Let the function do these actions on the stage's period tables, with the keys that encrypt them.
 
-    A table never changes its layout and its key, so these rights must not follow from today's configuration alone. Copies are
-    encrypted by no customer's key.
+    A table never changes its layout and its key. So the rights must also suffice for the tables of earlier
+    configurations. No customer's key encrypts a copy, so a reader needs no rights on keys.
     """
     function.allow([f"dynamodb:{action}" for action in actions], name_period_tables(function, common.stage))
     creates = "CreateTable" in actions

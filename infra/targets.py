@@ -43,9 +43,10 @@ class Targets(Construct):
         alarm.add_ok_action(*self._actions)
 
     def _of_region(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """The topics of the stack's Region, numbered among all: CloudWatch notifies no others, and refuses their alarms.
+        """Yield the topics of the stack's Region, each with its position in ``topics``.
 
-        A configuration may have a topic for each Region of its copies. If the Region is not known, CloudFormation chooses.
+        CloudWatch refuses an alarm that notifies a topic of another Region. A configuration may have a topic for each
+        Region of its copies. If the stack's Region is not known yet, CloudFormation chooses the topic.
         """
         region, named = Stack.of(self).region, [arn.split(":")[3] for arn in topics]
         for number, arn in enumerate(topics):

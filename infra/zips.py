@@ -1,7 +1,7 @@
 """Joining ZIP files without compressing their contents again.
 
-A bundle has 70 MB, and shares many files with other bundles. The package keeps each file once, in parts, and the synthesis joins
-the parts of a bundle within a second.
+A bundle has 70 MB, and shares many files with other bundles. The package keeps each file once, in smaller ZIP files.
+The synthesis joins the ZIP files of a bundle within a second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Directory(NamedTuple):
 
 
 def join(parts: Sequence[Path], target: Path) -> None:
-    """Write a ZIP file with the files of all parts, which have no file in common and no comment.
+    """Write a ZIP file with the files of all ``parts``. The parts are ZIP files without comments, with different files.
 
     ValueError if a part is not such a ZIP file, or if the result would need the 64-bit form.
     """
@@ -58,7 +58,7 @@ def _read_directory(source: BinaryIO, part: Path) -> _Directory:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
-    """Copy so many bytes. ``copyfileobj`` would copy the directory, too."""
+    """Copy ``length`` bytes. ``copyfileobj`` would copy the ZIP file's directory, too."""
     while length:
         chunk = source.read(min(length, _CHUNK))
         if not chunk:
@@ -68,7 +68,7 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
 
 
 def _move_entries(entries: bytes, base: int) -> bytes:
-    """The entries of a directory whose files begin ``base`` bytes later."""
+    """Return a directory's entries after its files have moved by ``base`` bytes."""
     moved, at = bytearray(entries), 0
     while at < len(moved):
         (offset,) = _OFFSET.unpack_from(moved, at + _OFFSET_AT)

@@ -1,7 +1,8 @@
-"""Starts the emulator, or the program that is its argument, with functions that share one copy of each bundle's files.
+"""Starts the emulator, or the program that is its argument, so that functions share one copy of each bundle's files.
 
-For each process of a function the emulator unpacks the bundle anew: some 4,000 files, 1.2 s of CPU time, during which it
-answers nobody. A stage has a dozen functions, several processes of each, and two bundles. Functions do not write to their code.
+By itself the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time. During
+this time it answers no request. A stage has a dozen functions with several processes each, but only two bundles.
+Functions do not write to their code.
 """
 
 import runpy
@@ -18,12 +19,13 @@ from ministack.app import main
 from ministack.core import lambda_runtime
 
 _EMPTY = ("", ".")
-# infra/assets.py writes a bundle for this machine as the path of its folder in a file of this name.
+# A bundle for this machine holds one file of this name, in which infra/assets.py writes the path of the bundle's
+# folder.
 FOLDER_ENTRY = "tidetable-asset-folder"
 
 
 class SharedZip(zipfile.ZipFile):
-    """A ZIP file that is unpacked once per content, or not at all if it names a folder: the target becomes a link."""
+    """A ZIP file that is unpacked once per content, or never if it names a folder. The target becomes a link."""
 
     def extractall(self, path: Any = None, members: Any = None, pwd: Any = None) -> None:
         target = Path(path or "")
@@ -41,7 +43,7 @@ class SharedZip(zipfile.ZipFile):
         return folder
 
     def _unpack_once(self) -> Path:
-        # Names, sizes and checksums of all files: to hash 70 MB would take longer than needed.
+        # The names, sizes and checksums of all files identify the content. A hash of all 70 MB would take longer.
         entries = [f"{entry.filename} {entry.file_size} {entry.CRC}" for entry in self.infolist()]
         shared = Path(tempfile.gettempdir()) / f"bundle-{sha256(chr(10).join(entries).encode()).hexdigest()}"
         if not shared.exists():
@@ -50,13 +52,13 @@ class SharedZip(zipfile.ZipFile):
             try:
                 Path(partial).rename(shared)
             except OSError:
-                # Another thread was first.
+                # Another thread has unpacked the same content first.
                 shutil.rmtree(partial)
         return shared
 
 
 def share_bundles() -> None:
-    """Let the emulator unpack by SharedZip."""
+    """Let the emulator unpack bundles with SharedZip."""
     lambda_runtime.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": SharedZip})
 
 

@@ -13,15 +13,14 @@ from local.processes import HOST, ROOT, clean_environment, drop_clock, end_proce
 
 FOLDER = ROOT / ".dynamodb-local"
 _SERVER = Path(__file__).parent / "dynamodb-local.xml"
-# Jetty logs this line when it listens; the system chose the port, so no other process can use it.
+# Jetty logs this line when it listens. The operating system chose the port, so no other process can use it.
 _LISTENING = re.compile(r"Started ServerConnector\S*\{.*\}\{[^{}:]*:(\d+)\}")
 
 
 class DynamoDBLocal:
-    """A DynamoDB Local in memory on a free port of the loopback interface; with ``long`` it runs faster, and starts
-    slower.
+    """A DynamoDB Local in memory on a free port of the loopback interface.
 
-    Its log is in ``folder``, which is removed when it stops.
+    With ``long`` it runs faster, but starts slower. Its log is in ``folder``; ``stop`` removes this folder.
     """
 
     def __init__(self, *, long: bool = False, folder: Path | None = None) -> None:
@@ -41,16 +40,16 @@ class DynamoDBLocal:
 
     @property
     def endpoint(self) -> str:
-        """Its address, after ``start``."""
+        """The address of DynamoDB Local, after ``start``."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The process group to end, while it runs."""
+        """The process group of DynamoDB Local while it runs, otherwise None."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start and wait until it listens; RuntimeError names the missing program or file."""
+        """Start DynamoDB Local and wait until it listens; RuntimeError names the missing program or file."""
         java = shutil.which("java")
         if java is None:
             raise RuntimeError("DynamoDB Local needs Java 17 or newer: apt-get install openjdk-17-jre-headless")
@@ -58,7 +57,8 @@ class DynamoDBLocal:
             raise RuntimeError(f"{FOLDER / 'DynamoDBLocal.jar'} is missing: run `make dynamodb`, which fetches it")
         self._folder.mkdir(exist_ok=True)
         log = self._folder / "log"
-        # libfaketime would have Java wait actively for each of its timers; no test looks at the engine's own time.
+        # With libfaketime, Java would wait for each of its timers in a busy loop. No test looks at the engine's own
+        # time.
         environment = drop_clock(clean_environment())
         self._process = start_server(
             "DynamoDB Local",
@@ -81,7 +81,7 @@ class DynamoDBLocal:
         self.port = int(match[1]) if match is not None else 0
 
     def stop(self) -> None:
-        """End it and remove its folder."""
+        """End DynamoDB Local and remove its folder."""
         if self._process is not None:
             end_process(self._process)
             self._process = None

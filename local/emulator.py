@@ -32,9 +32,9 @@ from local.tables import start_layer
 __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
 
 REGION = "us-east-1"
-# For this time a process keeps the time that it read from the file of the moved clock.
+# A process reads the file of the moved clock again after this number of seconds.
 _CLOCK_SECONDS = 1
-# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and takes more
+# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local. The latter needs Java, and takes more
 # events.
 Engine = Literal["emulator", "dynamodb-local"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -43,10 +43,10 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 class Emulator:
     """A ministack on a free port of the loopback interface, with its state in a temporary folder.
 
-    ``clock`` makes its time movable (on Linux for x86-64 only, with libfaketime's library). With the ``engine``
-    dynamodb-local its functions use DynamoDB Local, and other clients reach that at ``dynamodb``; ``long`` is for a stage
-    that lives longer than some minutes (see DynamoDBLocal). A ``program`` is a Python file to start instead of ministack,
-    and ``variables`` are added to its environment.
+    With ``clock`` its time can be moved (only on Linux for x86-64, with libfaketime's library). With the ``engine``
+    dynamodb-local, its functions use DynamoDB Local, which other clients reach at the address ``dynamodb``. ``long`` is
+    for a stage that lives longer than some minutes (see DynamoDBLocal). ``program`` is a Python file to start instead
+    of ministack. ``variables`` are added to the environment of the process.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Emulator:
         self.engine = engine
         self._long = long
         self._clock = self.folder / "clock" if clock else None
-        # -P: Python must not look for modules in the program's folder.
+        # With -P Python does not look for modules in the program's folder.
         self._command = [sys.executable, "-P", str(Path(__file__).with_name("bundles.py"))]
         self._command += [] if program is None else [str(program)]
         self._variables = dict(variables or {})
@@ -84,7 +84,7 @@ class Emulator:
 
     @property
     def endpoint(self) -> str:
-        """Its address, after ``start``."""
+        """The emulator's address, after ``start``."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -94,13 +94,13 @@ class Emulator:
 
     @property
     def pids(self) -> list[int]:
-        """The process groups to end, while it runs."""
+        """The process groups of the running emulator, which ``stop`` ends."""
         pids = [self._tables.pid if self._tables is not None else None]
         pids += [process.pid for process in (self._process, self._layer) if process is not None]
         return [pid for pid in pids if pid is not None]
 
     def start(self) -> None:
-        """Start and wait until it answers; RuntimeError with the end of its log if it does not start."""
+        """Start the emulator and wait until it answers; RuntimeError with the end of its log if it does not start."""
         try:
             if self.engine == "dynamodb-local":
                 self._start_tables()
@@ -112,7 +112,7 @@ class Emulator:
     def use(self, engine: Engine) -> None:
         """Change the engine of the tables.
 
-        The emulator restarts empty, so this is for the time before a deployment only.
+        The emulator restarts without any data, so this can be used only before a deployment.
         """
         if engine == self.engine:
             return
@@ -133,8 +133,8 @@ class Emulator:
             raise RuntimeError("this emulator's clock cannot be moved")
         self._clock.write_text(f"{offset.total_seconds() + _read_own_offset():+.0f}\n")
         if self._process is not None:
-            # After this time every process reads the file again: libfaketime compares whole seconds, so a process keeps a time
-            # for up to one second more.
+            # After this wait every process has read the file again. libfaketime compares whole seconds, so a process
+            # may keep the earlier time for one second more than its cache says.
             time.sleep(_CLOCK_SECONDS + 1.1)
 
     @property
@@ -173,7 +173,8 @@ class Emulator:
 
     def _make_environment(self) -> dict[str, str]:
         environment = clean_environment() | {
-            # It accepts any key and runs code, so no other machine may reach it. Its default is every interface.
+            # The emulator accepts any key and runs code, so no other machine may reach it. By default it listens on
+            # every interface.
             "BIND_HOST": HOST,
             "GATEWAY_PORT": str(self.port),
             "IOT_MTLS_ENABLED": "0",
@@ -213,9 +214,9 @@ def clock_can_move() -> bool:
 
 
 def _read_own_offset() -> float:
-    """How many seconds this process's own time is moved by: libfaketime knows no clock but the machine's.
+    """The seconds by which this process's own time is moved. libfaketime counts from the machine's clock only.
 
-    The tests can be run so at another hour, with ``+<seconds>`` in the file that FAKETIME_TIMESTAMP_FILE names.
+    The tests can be run at another hour: with ``+<seconds>`` in the file that FAKETIME_TIMESTAMP_FILE names.
     """
     moved = os.environ.get("FAKETIME_TIMESTAMP_FILE")
     return float(Path(moved).read_text()) if moved else 0.0
@@ -229,7 +230,7 @@ def _make_faketime_variables(clock: Path) -> dict[str, str]:
     return {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        # Without a cache every call for the time reads the file: that was half of all CPU time of the emulator.
+        # Without a cache, every call for the time reads the file: this took half of all CPU time of the emulator.
         "FAKETIME_CACHE_DURATION": str(_CLOCK_SECONDS),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }

@@ -20,7 +20,7 @@ _TRIES = 4
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of the API; header names are in lower case."""
+    """An answer of the API. The names of its headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -37,7 +37,7 @@ class Api:
     def call(
         self, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, *, key: str | None = None
     ) -> Answer:
-        """Send a request: POST with a body, GET without."""
+        """Send a request: POST if there is a body, otherwise GET."""
         all_headers = {"x-api-key": self._key if key is None else key, **(headers or {})}
         request = urllib.request.Request(self._base + path, data=body, headers=all_headers)  # noqa: S310 - the emulator's
         try:
@@ -57,7 +57,7 @@ class Api:
         return self.call(f"/v1/streams/{stream}/{route}?{urlencode(query_parameters)}")
 
     def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
-        """Yield every event of a query; follows cursors to the end."""
+        """Yield every event of a query: follow the cursors to the end."""
         answer = self._query_with_retries(stream, **parameters)
         while True:
             if answer.status != 200:
@@ -72,7 +72,7 @@ class Api:
 
     @staticmethod
     def _retry(send: Callable[[], Answer]) -> Answer:
-        """Send a request again while the API says so: several cold archive readers at once overload a small machine."""
+        """Send a request, again while the API asks for it: many cold archive readers overload a small machine."""
         for _ in range(_TRIES):
             answer = send()
             if answer.status not in _LATER:
@@ -95,7 +95,7 @@ def invoke_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
 
 
 def invoke_refresher(deployed: Deployed, **payload: Any) -> dict[str, Any]:
-    """Run the refresher of rollups, or have it answer a status; RuntimeError if the function fails."""
+    """Run the refresher of rollups, or ask it for a status; RuntimeError if the function fails."""
     return _invoke(deployed, "RefresherFunction", "the refresher", payload)
 
 

@@ -13,7 +13,7 @@ _FILE = ROOT / ".demo" / "emulator.json"
 
 
 def remember(emulator: Emulator) -> None:
-    """Record the process groups and the folder to remove."""
+    """Record the emulator's process groups and its folder, which ``stop`` removes."""
     _FILE.parent.mkdir(exist_ok=True)
     _FILE.write_text(json.dumps({"pids": emulator.pids, "folder": str(emulator.folder)}))
 
@@ -24,7 +24,8 @@ def stop() -> bool:
         return False
     stage = json.loads(_FILE.read_text())
     folder = Path(stage["folder"])
-    # A restart of the machine has emptied its temporary folders, and other processes may have the process ids now.
+    # After a restart of the machine the temporary folder is gone, and other processes may have the recorded process
+    # ids.
     if folder.is_dir():
         for pid in stage["pids"]:
             end_group(pid)

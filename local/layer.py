@@ -13,7 +13,7 @@ import urllib3
 
 Document = dict[str, Any]
 JSON_TYPE = "application/x-amz-json-1.0"
-# The engine reads the key and the Region of a signature, and does not check it.
+# The engine reads the access key and the Region in a signature, but does not check the signature.
 _AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0"
 )
@@ -28,7 +28,7 @@ _UNKNOWN = (
 
 
 class Refused(Exception):
-    """The answer is an error, in DynamoDB's form."""
+    """An error to answer, as a document in DynamoDB's form."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 @dataclass
 class Facts:
-    """The settings of a table. ``described`` holds members of its description, by their names in the description."""
+    """The settings of a table. ``described`` holds members of the table's description, by their names."""
 
     tags: dict[str, str] = field(default_factory=dict)
     described: Document = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Facts:
 
 
 class Layer:
-    """The operations. ``origin`` is a file with the emulator's address, which may be written later."""
+    """The operations of DynamoDB. ``origin`` is a file with the emulator's address; the file may be written later."""
 
     def __init__(self, engine: str, origin: Path | None = None) -> None:
         self._engine = engine
@@ -197,7 +197,7 @@ class Layer:
 
 
 def _note(facts: Facts, payload: Document) -> None:
-    """Keep the settings of a request, in the form of a description."""
+    """Store the settings in a request, in the form of a table's description."""
     if "TableClass" in payload:
         facts.described["TableClassSummary"] = {"TableClass": payload["TableClass"]}
     if "SSESpecification" in payload:
@@ -211,7 +211,7 @@ def _note(facts: Facts, payload: Document) -> None:
 
 
 def _list_table_names(payload: Any) -> Iterator[str]:
-    """Every table that a request names."""
+    """Find the names of all tables in a request."""
     if isinstance(payload, dict):
         for name, value in payload.items():
             if name == "TableName":

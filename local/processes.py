@@ -1,6 +1,4 @@
-"""Servers of the local stage: each listens on the loopback interface only,
-and ends with all processes that it started.
-"""
+"""Servers of the local stage. A server listens on the loopback interface only, and ends with all of its processes."""
 
 from __future__ import annotations
 
@@ -35,13 +33,13 @@ def read_clock_variables() -> dict[str, str]:
 
 
 def drop_clock(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without these variables: the machine's own time."""
+    """The environment without the variables of libfaketime: a process then has the machine's own time."""
     moved = read_clock_variables()
     return {name: value for name, value in environment.items() if name not in moved}
 
 
 def find_free_port() -> int:
-    """A free port of the loopback interface. Another process may take it before the caller does."""
+    """Find a free port of the loopback interface. Another process may take the port before the caller does."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -57,10 +55,11 @@ def start_server(
     folder: Path,
     environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
-    """Start a server in a process group of its own, and wait until ``is_ready`` accepts the text of its log.
+    """Start a server in its own process group, and wait until ``is_ready`` accepts the text of its log.
 
-    The log decides, not an answer at the port: the answer may come from another process that listens there.
-    PortTaken if it ended because its port was in use; RuntimeError with the end of its log if it does not start.
+    The log decides, not an answer at the port: such an answer may come from another process that listens there.
+    PortTaken if the server ended because its port was in use; RuntimeError with the end of its log if it does not
+    start.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own command
@@ -90,7 +89,7 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_group(pid: int) -> None:
-    """End a process group: by SIGTERM, and by SIGKILL if that does not end it."""
+    """End a process group: by SIGTERM, and then by SIGKILL if it still runs."""
     for kind, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
         try:
             os.killpg(pid, kind)

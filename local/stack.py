@@ -62,10 +62,10 @@ def deploy(
     config: Path | None = None,
     engine: Engine | None = None,
 ) -> Deployed:
-    """Bootstrap and deploy a configuration (by default tidetable.toml); RuntimeError with the command's output if that
-    fails.
+    """Bootstrap and deploy a configuration, by default tidetable.toml.
 
-    An ``engine`` other than the emulator's restarts the emulator, empty: see Emulator.use.
+    RuntimeError with the command's output if the deployment fails. If ``engine`` differs from the emulator's engine,
+    the emulator restarts without any data: see Emulator.use.
     """
     if engine is not None:
         emulator.use(engine)
@@ -83,7 +83,7 @@ def deploy(
 
 
 def _find_api(endpoint: str, url: str) -> str:
-    """The API's address at the emulator, which serves https://<id>.…/<stage>/ under a path."""
+    """The API's address at the emulator. The emulator serves https://<id>.…/<stage>/ under a path of its address."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
@@ -103,17 +103,18 @@ def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
             "AWS_SHARED_CREDENTIALS_FILE": str(Path(emulator.folder) / "no-credentials"),
             "AWS_EC2_METADATA_DISABLED": "true",
             "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
-            # The CDK's own check of the template is about a stage in AWS, and takes half of the time of a synth. A deployment
-            # to AWS has it, and tests/infra/test_rules.py.
+            # The CDK's own check of the template is meant for a stage in AWS, and takes half of the time of a synth. It
+            # runs at a deployment to AWS, and in tests/infra/test_rules.py.
             "CDK_VALIDATION": "false",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
         }
-        # It waits by the times of the stack's events: where the emulator's clock was moved, it lives in that time, too.
+        # The CDK compares the times of the stack's events with its own time. So if the emulator's clock was moved, the
+        # CDK gets the same time.
         | {name: value for name, value in emulator.time_environment.items() if name != "FAKETIME_NO_CACHE"}
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
-    # In a folder without cdk.json the CDK does not synthesise, which bootstrapping does not need.
+    # Bootstrapping needs no synth. In a folder without cdk.json the CDK makes none.
     folder = emulator.folder if arguments[0] == "bootstrap" else app
     result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:

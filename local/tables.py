@@ -1,8 +1,9 @@
 """DynamoDB Local for a whole stage: a small layer that keeps the settings of a table that the engine does not have.
 
-The engine has no tags, classes, deletion protection, backups, encryption or warm throughput. The lifecycle reads them
-back, and deletes no table whose tags it cannot read. Any other operation passes through unchanged. CloudFormation
-creates tables, such as the catalog, in the emulator; the layer creates them in the engine at their first use.
+The engine has no tags, table classes, deletion protection, backups, encryption or warm throughput. But the lifecycle
+reads these settings back, and deletes no table whose tags it cannot read. Operations without such settings pass through
+unchanged. CloudFormation creates some tables, such as the catalog, in the emulator; the layer creates them in the
+engine at their first use.
 
 python -m local.tables --engine http://127.0.0.1:8000 [--origin FILE]
 """
@@ -31,7 +32,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are two writes; with Nagle's algorithm the second would wait for an acknowledgement of the first.
+    # Headers and body are two writes. With Nagle's algorithm the second write would wait until the first is
+    # acknowledged.
     disable_nagle_algorithm = True
     server: _Server
 
@@ -51,14 +53,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(layer: Layer) -> _Server:
-    """A server of the layer on a free port of the loopback interface; the caller starts it."""
+    """Make a server of the layer on a free port of the loopback interface. The caller starts the server."""
     server = _Server((HOST, 0), _Handler)
     server.layer = layer
     return server
 
 
 def start_layer(engine: str, origin: Path, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the layer as a process of its own; returns the process and its address."""
+    """Start the layer as a separate process; return the process and its address."""
     process = start_server(
         "the layer before DynamoDB Local",
         [sys.executable, "-m", "local.tables", "--engine", engine, "--origin", str(origin)],

@@ -1,4 +1,4 @@
-"""`make local`: a stage with a configuration of one's own on this machine, until `make stop`."""
+"""`make local`: a stage on this machine with the user's configuration. It runs until `make stop`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_config(file: Path) -> Config:
 
 
 def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: Config) -> str:
-    """The text that a user needs: address, key, a first request for each stream, the command line's variables, the logs."""
+    """The text for the user: address, key, a first request for each stream, the command line's variables, the logs."""
     environment = deployed.environment | {"TIDETABLE_CONFIG": str(file.resolve())}
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
     lines = [
@@ -57,7 +57,7 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
 
 
 def main() -> None:
-    """Bring the stage up; a running stage ends first."""
+    """Start the stage. If an earlier stage is still running, end it first."""
     parser = argparse.ArgumentParser(description="Deploy a configuration into a local AWS emulator, and leave it up.")
     parser.add_argument("--config", type=Path, default=Path("tidetable.toml"), help="the configuration")
     parser.add_argument("--engine", choices=ENGINES, default="emulator", help="the engine of the tables")

@@ -1,8 +1,8 @@
 """A DynamoDB that is as strict as the service: throttling, waiting tables, budgets and faults around any engine.
 
-An engine stores the items (an emulator over HTTP, or memory). This package decides which requests the service would refuse,
-the duration of changes and the price of requests; the caller supplies the clock. docs/inside/aws.md lists the rules with
-their sources.
+An engine stores the items: an emulator over HTTP, or a dictionary in memory. This package decides which requests the
+service would refuse, how long changes take, and what requests cost. The caller supplies the clock. docs/inside/aws.md
+lists the rules with their sources.
 """
 
 from strict.clock import Clock, ManualClock, SystemClock

@@ -25,7 +25,7 @@ COLLECTION_BYTES = 10 * 1024**3
 
 
 class Account:
-    """Tables by name. If only the engine knows a table, the account adopts it as the engine describes it."""
+    """The tables of an account, by name. A table that only the engine knows is added as the engine describes it."""
 
     def __init__(
         self, engine: Engine, clock: Clock, timings: Timings, without: AbstractSet[Rule], seed: int = 0
@@ -37,15 +37,15 @@ class Account:
         self.tables: dict[str, Table] = {}
         # The times of recent creations and deletions of tables.
         self.mutations: list[datetime] = []
-        # The greatest number of tables of the Region.
+        # The greatest number of tables that the Region may have.
         self.most_tables = TABLES
         # The greatest number of tables with indexes that may be created at once; the service may lower it for a while.
         self.indexed_at_once = 250
-        # What an item collection of a table with local indexes may hold.
+        # The bytes that an item collection of a table with local indexes may hold.
         self.collection_bytes = COLLECTION_BYTES
-        # Keys that are disabled, deleted or out of reach, by their ARN.
+        # The ARNs of KMS keys that are disabled, deleted or out of reach.
         self.lost_keys: set[str] = set()
-        # The Region, and what connects it with others; None as long as it stands alone.
+        # The name of the Region, and its connection with other Regions; None if there is no other Region.
         self.region = "us-east-1"
         self.regions: Regions | None = None
         # Tables and indexes (``table/index/name``) whose writes have a target and a policy of Application Auto Scaling.
@@ -77,15 +77,15 @@ class Account:
         table.tags_from = now + timedelta(seconds=self._chance.uniform(seen, max(seen, self.timings.tagged)))
 
     def is_hidden(self, until: datetime | None) -> bool:
-        """Whether the instant is still to come from which a table or its tags are visible."""
+        """Whether a table or its tags are still invisible; ``until`` is the instant from which they are visible."""
         return until is not None and self.clock.now() < until and self.enforces(Rule.NEW_TABLE_UNSEEN)
 
     def hides_copy(self, listed: datetime) -> bool:
-        """Whether the instant is still to come from which a table lists a new copy."""
+        """Whether a table does not list a new copy yet; ``listed`` is the instant from which it lists the copy."""
         return self.clock.now() < listed and self.enforces(Rule.COPY_LISTED_LATER)
 
     def make_remover(self, table: Table) -> Callable[[], None]:
-        """What ends the deletion of a table."""
+        """Return a function that ends the deletion of a table."""
 
         def remove() -> None:
             self.engine.call("DeleteTable", {"TableName": table.name})
@@ -138,11 +138,11 @@ class Account:
             finish()
 
     def resource(self, name: str) -> Throughput:
-        """New throughput for a table (``name``) or an index (``table/index/name``)."""
+        """Make the throughput of a new table (``name``) or of a new index (``table/index/name``)."""
         return Throughput(name, self.without, self.clock.now())
 
     def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any, *, local: bool = False) -> Index:
-        """An index from its description in a request or an answer; ``keys`` are the table's key attributes."""
+        """Make an index from its description in a request or an answer; ``keys`` are the table's key attributes."""
         own = read_keys(described["KeySchema"])
         projection = described.get("Projection", {"ProjectionType": "ALL"})
         everything = projection["ProjectionType"] == "ALL"

@@ -9,7 +9,7 @@ _MINUTE = timedelta(minutes=1)
 
 
 class TokenBucket:
-    """Grants ``rate`` units per second, and saves the unused units of up to ``seconds`` seconds.
+    """Grants ``rate`` units per second, and saves the unused units of the last ``seconds`` seconds.
 
     A new bucket holds the units of one second: it has not saved any units yet.
     """
@@ -21,7 +21,7 @@ class TokenBucket:
         self._filled = now
 
     def set_rate(self, rate: float, now: datetime) -> None:
-        """Change the rate; saved units stay if they fit the new rate's limit."""
+        """Change the rate. Saved units stay, up to the new rate's limit."""
         self._fill(now)
         self.rate = rate
         self._tokens = min(self._tokens, rate * self._seconds)
@@ -32,7 +32,7 @@ class TokenBucket:
         return self._tokens >= units
 
     def take(self, units: float) -> None:
-        """Take units; a read, whose size is known only afterwards, may leave a debt."""
+        """Take units. The size of a read is known only afterwards, so a read may leave a debt."""
         self._tokens -= units
 
     def _fill(self, now: datetime) -> None:
@@ -43,7 +43,7 @@ class TokenBucket:
 
 
 class Peaks:
-    """The greatest units of any second, kept by the minute."""
+    """The highest use of any one second, in units. It is kept per minute."""
 
     def __init__(self) -> None:
         self._second: datetime | None = None

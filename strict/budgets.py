@@ -1,4 +1,4 @@
-"""What a table or an index may change only so often: decreases of units, and the table class."""
+"""Changes that are allowed only a few times per day or month: decreases of units, and the table class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASS_WINDOW = timedelta(days=30)
 
 
 def check_decrease(account: Account, resource: Resource) -> None:
-    """Refuse a decrease of units beyond those that a UTC day allows."""
+    """Refuse a decrease of units if this UTC day allows no more decreases now."""
     if not account.enforces(Rule.DECREASES):
         return
     now = account.clock.now()
@@ -36,7 +36,7 @@ def check_decrease(account: Account, resource: Resource) -> None:
 
 
 def check_class_change(account: Account, table: Table) -> None:
-    """Refuse a change of class beyond those that 30 days allow."""
+    """Refuse a change of the table class if the last 30 days had two changes already."""
     since = account.clock.now() - CLASS_WINDOW
     recent = [change for change in table.class_changes if change > since]
     if len(recent) >= CLASS_CHANGES and account.enforces(Rule.CLASS_CHANGES):
@@ -46,5 +46,5 @@ def check_class_change(account: Account, table: Table) -> None:
 
 
 def format_time(at: datetime) -> str:
-    """A time as the service's messages have it."""
+    """Format a time as the service's messages do."""
     return at.strftime("%A, %B %d, %Y at %I:%M:%S %p Coordinated Universal Time")

@@ -25,7 +25,7 @@ def check_concurrency(account: Account) -> None:
 
 
 def check_table_quota(account: Account) -> None:
-    """Refuse a table in a Region that has as many as it may have."""
+    """Refuse a new table if the Region already has its greatest number of tables."""
     if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= account.most_tables:
         raise over_limit(f"Subscriber limit exceeded: There is a limit of {account.most_tables} tables per subscriber")
 
@@ -40,7 +40,7 @@ def check_protection(account: Account, table: Table) -> None:
 
 
 def check_rate(account: Account) -> None:
-    """Refuse a table's creation or deletion if there were too many of them within a moment."""
+    """Refuse the creation or deletion of a table if there were too many within the last ``timings.rate`` seconds."""
     now = account.clock.now()
     since = now - timedelta(seconds=account.timings.rate)
     account.mutations = [at for at in account.mutations if at > since]
@@ -61,7 +61,7 @@ def check_idle(account: Account, table: Table) -> None:
 def check_units(account: Account, requested: Mapping[str, tuple[int, int]]) -> None:
     """Refuse units beyond the quotas of a table and of the account.
 
-    ``requested`` are write and read units by resource.
+    ``requested`` maps the name of a table or an index to its write and read units.
     """
     if not account.enforces(Rule.UNIT_QUOTA):
         return

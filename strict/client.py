@@ -20,9 +20,9 @@ _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDat
 
 
 class StrictClient:
-    """Methods by boto3's names, with boto3's errors, but without retries.
+    """Methods with boto3's names and boto3's errors, but without retries.
 
-    ``meta.events`` registers a handler of "before-parse.dynamodb.<operation>", which may replace the answer's body.
+    ``meta.events`` registers a handler of "before-parse.dynamodb.<operation>". It may replace the answer's body.
     """
 
     def __init__(self, service: StrictDynamo) -> None:
@@ -37,7 +37,7 @@ class StrictClient:
         handler = self._handlers.get(f"before-parse.dynamodb.{operation}")
         if handler is None:
             return _convert_times(answer)
-        # As the service writes: without spaces.
+        # The service writes JSON without spaces.
         body = json.dumps(answer, default=lambda raw: b64encode(bytes(raw)).decode(), separators=(",", ":")).encode()
         response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": body}
         handler(response_dict=response)
@@ -45,7 +45,7 @@ class StrictClient:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            # Python looks for such methods, to copy an object for example.
+            # Python itself looks for attributes with such names, for example to copy an object.
             raise AttributeError(name)
         operation = "".join(word.capitalize() for word in name.split("_"))
 
@@ -65,7 +65,7 @@ class StrictClient:
         return call
 
     def get_paginator(self, name: str) -> Any:
-        """A paginator of an operation."""
+        """Return the paginator of an operation."""
         return _Paginator(getattr(self, name))
 
 

@@ -1,4 +1,4 @@
-"""The clock of the rules."""
+"""The clock with which the rules tell the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """Stands still until a test moves it, or until a caller sleeps: a simulated hour passes in moments."""
+    """A clock that moves only when a test moves it, or when a caller sleeps: a simulated hour passes at once."""
 
     def __init__(self, now: datetime) -> None:
         self.time = now

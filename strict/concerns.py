@@ -1,4 +1,4 @@
-"""The concerns of an UpdateTable request: what it changes, and the units and maxima that it requests."""
+"""The concerns of an UpdateTable request: the kinds of settings that it changes, its units and its maxima."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def concerns_of(request: Request) -> frozenset[str]:
 
 
 def read_requested_units(table: Table, request: Request) -> dict[str, tuple[int, int]]:
-    """The requested write and read units, by the resource's name."""
+    """The requested (write, read) units, by the name of the table or index."""
     requested = {}
     if "ProvisionedThroughput" in request:
         requested[table.name] = _read_units(request["ProvisionedThroughput"])
@@ -46,7 +46,7 @@ def read_requested_units(table: Table, request: Request) -> dict[str, tuple[int,
 
 
 def read_requested_maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
-    """The maxima that a request sets, by the resource's name."""
+    """The maxima that a request sets, by the name of the table or index."""
     maxima = {}
     if "OnDemandThroughput" in request:
         maxima[table.name] = read_sides(request["OnDemandThroughput"])

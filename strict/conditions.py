@@ -1,4 +1,4 @@
-"""What IAM sees of a request to DynamoDB: the values of its condition keys, by which a policy limits items and attributes.
+"""The condition keys that IAM reads from a request to DynamoDB. With them a policy limits items and attributes.
 
 Guide, "Using IAM policy conditions for fine-grained access control"; docs/inside/aws.md has the facts one by one.
 """
@@ -20,10 +20,10 @@ _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
 
 
 def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dict[str, Any]:
-    """The condition keys of a request for one table.
+    """The condition keys of a request for one table, with their values.
 
-    ``partition_keys`` names the attribute of the partition key by the name of an index, and of the table by "". A key that
-    the request has no value for is absent.
+    ``partition_keys`` maps the name of an index to the attribute of its partition key; the name "" stands for the
+    table. A condition key without a value in the request is absent.
     """
     leading, attributes = list(_find_leading(request, partition_keys)), list(dict.fromkeys(_find_attributes(request)))
     context: dict[str, Any] = {SELECT: _find_select(request)}
@@ -35,7 +35,7 @@ def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dic
 
 
 def _find_leading(request: Request, partition_keys: Mapping[str, str]) -> Iterator[str]:
-    """The partition keys of the items that a request names. A Scan names none."""
+    """Find the partition keys of the items that a request names. A Scan names no items."""
     name = partition_keys.get(request.get("IndexName") or "")
     if name is None:
         return
@@ -51,7 +51,7 @@ def _find_leading(request: Request, partition_keys: Mapping[str, str]) -> Iterat
 
 
 def _find_items(request: Request) -> Iterator[Mapping[str, Any]]:
-    """The items and keys of a request, and those of a batch for one table."""
+    """Find the items and keys in a request, also in a batch for one table."""
     for member in ("Key", "Item"):
         if isinstance(request.get(member), Mapping):
             yield request[member]
@@ -62,7 +62,7 @@ def _find_items(request: Request) -> Iterator[Mapping[str, Any]]:
 
 
 def _find_attributes(request: Request) -> Iterator[str]:
-    """The names of the top-level attributes that a request mentions: those that it reads by, filters by and asks for."""
+    """Find the top-level attributes that a request mentions in its key conditions, its filters and its projection."""
     names = request.get("ExpressionAttributeNames") or {}
     for member in _EXPRESSIONS:
         yield from find_attributes(request.get(member) or "", names)
@@ -74,7 +74,7 @@ def _find_attributes(request: Request) -> Iterator[str]:
 
 
 def _find_select(request: Request) -> str:
-    """The value of Select, or that which DynamoDB takes without it."""
+    """The value of Select, or DynamoDB's default if the request has no Select."""
     if request.get("Select"):
         return str(request["Select"])
     if request.get("ProjectionExpression") or request.get("AttributesToGet"):
@@ -83,13 +83,13 @@ def _find_select(request: Request) -> str:
 
 
 def _render_text(value: Mapping[str, Any]) -> str:
-    """A key's value as IAM compares it."""
+    """The value of a key in the form in which IAM compares it."""
     (only,) = value.values()
     return base64.b64encode(only).decode() if isinstance(only, bytes) else str(only)
 
 
 def find_partition_keys(table: Mapping[str, Any]) -> dict[str, str]:
-    """The attribute of the partition key of a table ("") and of each index, from the members of its description."""
+    """Map the table ("") and the name of each index to the attribute of its partition key, by a description."""
     indexes: Iterable[Mapping[str, Any]] = [
         *(table.get("GlobalSecondaryIndexes") or ()),
         *(table.get("LocalSecondaryIndexes") or ()),

@@ -1,4 +1,4 @@
-"""Ongoing transactions: an item of an ongoing transaction refuses every other transaction and every single write."""
+"""Ongoing transactions: while an item is in one, other transactions and single writes of it are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Item = tuple[str, ...]
 
 
 class Conflicts:
-    """The items of transactions whose callers had no answer: the service may still be at work when they retry.
+    """The items of transactions whose callers got no answer: when a caller retries, the service may still be at work.
 
     This double handles one call at a time, so no other transaction is ever ongoing during a call.
     """
@@ -50,7 +50,7 @@ class Conflicts:
         return [self._identify_item(inner) for action in request["TransactItems"] for inner in action.values()]
 
     def _identify_item(self, inner: Request) -> _Item:
-        """An item as its table's name and the values of its key."""
+        """Identify an item by its table's name and the values of its key."""
         table = self._account.tables.get(inner["TableName"])
         key = inner.get("Key", inner.get("Item", {}))
         return inner["TableName"], *(str(key.get(name)) for name in (table.keys if table is not None else sorted(key)))

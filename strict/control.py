@@ -74,7 +74,7 @@ class Control:
         return {"Table": self._describe(table)}
 
     def update_table(self, request: Request) -> Document:
-        """UpdateTable: answers with the figures before the change."""
+        """UpdateTable: the answer has the figures from before the change."""
         account = self._account
         table = account.find(request["TableName"])
         self._check_made(table)
@@ -86,7 +86,7 @@ class Control:
         return {"TableDescription": answer}
 
     def update_continuous_backups(self, request: Request) -> Document:
-        """UpdateContinuousBackups; the engine is not called, as it may not have backups."""
+        """UpdateContinuousBackups. The engine is not called, as some engines do not know backups."""
         table = self._account.find(request["TableName"])
         self._check_made(table)
         early = table.backups_from is not None and self._account.clock.now() < table.backups_from
@@ -190,7 +190,7 @@ class Control:
         return table
 
     def _check_made(self, table: Table) -> None:
-        """Refuse everything but DescribeTable for a copy that is being made."""
+        """Raise a Refusal if the table is a copy that is still being made: only DescribeTable works for it."""
         account = self._account
         copied = account.regions is not None and account.region in account.regions.members(table.name)
         if copied and table.status == "CREATING" and account.enforces(Rule.COPY_ONLY_DESCRIBED):

@@ -17,7 +17,7 @@ from strict.tables import Table, make_key_schema
 
 Request = Mapping[str, Any]
 
-# For this time after a copy was made from a table, the table stays as long as the copy does.
+# A table from which a copy was made can be deleted after this time, or earlier if the copy is deleted first.
 SOURCE_STAYS = timedelta(hours=24)
 _VIEW = "NEW_AND_OLD_IMAGES"
 
@@ -34,7 +34,7 @@ def check_copies(account: Account, table: Table) -> None:
 
 
 def check_source(account: Account, name: str, region: str) -> None:
-    """Refuse the deletion of a Region's table from which a copy was made within the last 24 hours, and which still stands."""
+    """Refuse the deletion of a Region's table if a copy was made from it within the last 24 hours and still exists."""
     if account.regions is None or not account.enforces(Rule.COPY_SOURCE):
         return
     since = account.clock.now() - SOURCE_STAYS
@@ -47,7 +47,7 @@ def check_source(account: Account, name: str, region: str) -> None:
 
 
 def describe_copies(account: Account, table: Table) -> dict[str, Any]:
-    """What DescribeTable shows of a table's copies; nothing if it has none."""
+    """The members of DescribeTable's answer about a table's copies; empty if the table has no copies."""
     if account.regions is None:
         return {}
     account.regions.settle()
@@ -81,7 +81,7 @@ def _describe(regions: Regions, table: Table, member: Member) -> dict[str, Any]:
 
 
 class Copies:
-    """Makes, changes and deletes the copies of a table as ``ReplicaUpdates`` says."""
+    """Makes, changes and deletes the copies of a table, as a request's ``ReplicaUpdates`` says."""
 
     def __init__(self, account: Account) -> None:
         self._account = account
@@ -135,13 +135,13 @@ class Copies:
         seconds = timings.copy_filled if table.count else timings.copy
         copy.backups_from = now + timedelta(seconds=seconds + timings.backups)
         if not account.enforces(Rule.COPY_STREAM):
-            # The service turns a stream on by itself.
+            # Without this rule, the service itself turns a stream on.
             table.stream = copy.stream = table.stream or {"StreamEnabled": True, "StreamViewType": _VIEW}
         account.begin(table, "UPDATING", min(seconds, timings.copy), lambda: None)
         target.begin(copy, "CREATING", seconds, partial(regions.fill, copy, account.region, region))
 
     def _check_settings(self, table: Table, action: Request) -> None:
-        """What a table must have before it may have a copy."""
+        """Refuse a copy if the table lacks the stream, the capacity mode or the key that a table with copies needs."""
         account = self._account
         if account.enforces(Rule.COPY_STREAM) and (table.stream or {}).get("StreamViewType") != _VIEW:
             raise invalid(
@@ -161,7 +161,7 @@ class Copies:
             )
 
     def _copy(self, table: Table, target: Account, action: Request) -> Table:
-        """The new copy: it follows the table but for what the action overrides, and has no tags and no protection."""
+        """Make the new copy. It has the table's settings or the action's overrides, no tags and no protection."""
         infrequent = table.infrequent
         if "TableClassOverride" in action:
             infrequent = action["TableClassOverride"] == "STANDARD_INFREQUENT_ACCESS"
@@ -189,7 +189,7 @@ class Copies:
         return copy
 
     def _update(self, regions: Regions, table: Table, region: str, action: Request) -> None:
-        """Give a copy read units or a class of its own."""
+        """Give a copy its own read units or its own table class."""
         account, target = self._account, regions.accounts[region]
         member = self._find_member(regions, table, region)
         overrides = action.keys() & {"TableClassOverride", "ProvisionedThroughputOverride"}
@@ -206,7 +206,7 @@ class Copies:
             if read < copy.read:
                 check_decrease(target, copy)
                 copy.decreases.append(account.clock.now())
-            # An override is cleared by sending the table's own units.
+            # A caller clears the override by sending the table's own units.
             member.read = read if read != table.read else None
         infrequent = copy.infrequent
         if "TableClassOverride" in action:
@@ -252,7 +252,7 @@ class Copies:
 
 
 def _describe_creation(table: Table) -> dict[str, Any]:
-    """CreateTable of a copy for the engine, whose units do not matter."""
+    """The request of CreateTable that makes a copy in the engine. The engine's units do not matter."""
     request: dict[str, Any] = {
         "TableName": table.name,
         "KeySchema": make_key_schema(table.keys),

@@ -22,7 +22,7 @@ class Engine(Protocol):
 
 
 class HttpEngine:
-    """An emulator over HTTP. ``unknown`` names the members of requests that the emulator does not understand."""
+    """An emulator over HTTP. ``unknown`` names members of requests that it does not understand: they are left out."""
 
     def __init__(self, endpoint: str, *, unknown: frozenset[str] = frozenset()) -> None:
         self._endpoint = endpoint
@@ -30,7 +30,7 @@ class HttpEngine:
         self._pool = urllib3.PoolManager(maxsize=16, retries=False)
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
-        """One POST."""
+        """Send the operation in one POST, and return the answer."""
         body = {name: value for name, value in payload.items() if name not in self._unknown}
         if operation == "UpdateTable":
             self._prune_indexes(body)
@@ -55,7 +55,7 @@ class HttpEngine:
         return document
 
     def _prune_indexes(self, body: Document) -> None:
-        """Drop the changes of indexes that the engine does not understand."""
+        """Drop those changes of indexes that the engine does not understand."""
         changes = []
         for change in body.pop("GlobalSecondaryIndexUpdates", ()):
             if "Update" not in change:
@@ -68,13 +68,14 @@ class HttpEngine:
             body["GlobalSecondaryIndexUpdates"] = changes
 
 
-# Emulators look at the key and the Region of a signature, and do not check it.
+# Emulators read the access key and the Region in a signature, but do not check the signature.
 _AUTHORIZATION = (
     "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, "
     "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0"
 )
 
-# DynamoDB Local has no table classes, tags, protection, warm throughput or maxima; the rules keep them.
+# DynamoDB Local has no table classes, tags, protection, warm throughput or maxima. The rules store these settings
+# themselves.
 LOCAL_UNKNOWN = frozenset(
     {"TableClass", "Tags", "DeletionProtectionEnabled", "WarmThroughput", "OnDemandThroughput", "SSESpecification"}
 )

@@ -26,7 +26,7 @@ Condition = Callable[[Item], bool]
 
 
 def make_sortable(value: Wire) -> Any:
-    """A scalar attribute value as something that Python compares as DynamoDB does."""
+    """Convert a scalar attribute value to a Python value that sorts as in DynamoDB."""
     ((kind, inner),) = value.items()
     return Decimal(inner) if kind == "N" else inner
 
@@ -42,14 +42,14 @@ class Parser:
         self._values: Mapping[str, Wire] = request.get("ExpressionAttributeValues", {})
 
     def condition(self) -> Condition:
-        """A whole condition or filter expression."""
+        """Parse a whole condition or filter expression."""
         parsed = self._parse_or()
         if self._tokens:
             raise NotImplementedError(f"expression continues with {self._tokens}")
         return parsed
 
     def update(self, item: Item) -> dict[str, Wire]:
-        """Apply an update expression to an item: SET of values and sums, REMOVE, ADD of numbers."""
+        """Apply an update expression to an item. It may have SET of values and sums, REMOVE, and ADD of numbers."""
         new = dict(item)
         while self._tokens:
             clause = self._take_next().upper()
@@ -218,11 +218,11 @@ def _read_number(value: Wire | None) -> str:
 
 
 def meets_condition(request: Mapping[str, Any], old: Item | None) -> bool:
-    """Whether an item (None: no item) meets the condition of a request, if it has one."""
+    """Whether an item (None: no item) meets the condition of a request; True if the request has no condition."""
     text = request.get("ConditionExpression")
     return text is None or Parser(text, request).condition()(old or {})
 
 
 def update_item(request: Mapping[str, Any], old: Item | None) -> dict[str, Wire]:
-    """The item that an update makes of an item (None: no item)."""
+    """The new item after an update of the item ``old`` (None: there was no item)."""
     return Parser(request["UpdateExpression"], request).update(old or request["Key"])

@@ -1,4 +1,4 @@
-"""Faults on demand: by operation, table, probability or script."""
+"""Faults that a test asks for: by operation, table, probability or script."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ class NoAnswer(Exception):
 
 @dataclass(slots=True)
 class Fault:
-    """A fault of the calls that match (None matches every call).
+    """A fault of the calls with this operation and this table (None matches every call).
 
-    ``probability`` strikes at random; ``script`` says for each matching call in turn whether the fault strikes, and
-    ends; ``times`` limits how often it strikes. ``seconds`` is the delay of a slow answer.
+    ``probability`` lets the fault strike at random. ``script`` says for each matching call in turn whether the fault
+    strikes; after the script's end it does not strike. ``times`` limits how often the fault strikes. ``seconds`` is the
+    delay of a slow answer.
     """
 
     kind: Kind
@@ -80,9 +81,9 @@ class Faults:
         self.active.clear()
 
     def strike(self, operation: str, payload: Any) -> NoAnswer | None:
-        """Raise a fault that strikes before the call takes effect.
+        """Raise an error now if a fault strikes before the call takes effect.
 
-        Return a fault to raise after the call took effect.
+        Return the error that the caller must raise after the call took effect; None if there is none.
         """
         if not self.active:
             return None

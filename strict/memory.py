@@ -1,4 +1,4 @@
-"""An engine in memory: fast enough for simulated months. It does not validate requests: the rules do that first."""
+"""An engine in memory, which is fast enough for simulated months. It validates no request: the rules do so before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Position = tuple[Any, ...]
 
 
 class _Sorted:
-    """Items of one key schema, by partition, in order."""
+    """The items of a table or an index, sorted within their partitions."""
 
     def __init__(self, keys: tuple[str, ...], own: tuple[str, ...] = ()) -> None:
         self.keys = keys
@@ -60,7 +60,7 @@ class _Sorted:
     def between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
     ) -> Iterator[_Item]:
-        """Items whose sort value lies within ``low`` and ``high`` (None: open), that follow ``after``."""
+        """The items from ``low`` to ``high`` (None: no bound) by sort value, beginning behind the item ``after``."""
         order, items = self._partitions.get(partition, ([], {}))
         start = bisect_left(order, (low,)) if low is not None else 0
         end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)
@@ -75,7 +75,7 @@ class _Sorted:
         return (items[position] for position in positions)
 
     def project(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """The attributes of items that the index holds."""
+        """Reduce items to the attributes that the index holds."""
         included = self.included
         if included is None:
             return items
@@ -265,12 +265,12 @@ class MemoryEngine:
 
 
 def _is_range(request: Request) -> bool:
-    """Whether a key condition is a BETWEEN of the sort key, whose bounds are all that there is to check."""
+    """Whether a key condition is a BETWEEN of the sort key: then nothing else than its bounds must be checked."""
     return _RANGE.fullmatch(request["KeyConditionExpression"]) is not None
 
 
 def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
-    """The partition of a key condition, and the range of its sort values."""
+    """The partition of a key condition, and the lowest and the highest sort value (None: no bound)."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
     text = request["KeyConditionExpression"]
     for short, name in names.items():
@@ -292,7 +292,7 @@ def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
 
 
 def _page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> Document:
-    """As many items as the limit allows. Like the service, it answers LastEvaluatedKey even if no item follows."""
+    """Answer items up to the limit. Like the service, answer LastEvaluatedKey at the limit even if no item follows."""
     limit = request.get("Limit")
     items: list[_Item] = []
     more = False

@@ -1,4 +1,4 @@
-"""The units of a read or a write of an item, and whether its table and its indexes have them now."""
+"""The units that a read or a write of an item costs, and whether its table and its indexes have these units now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Reason = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Units of one side of one resource, at one partition key (as text)."""
+    """Units to pay: of the write side or the read side of one table or index, at one partition key (as text)."""
 
     resource: Resource
     side: Side
@@ -34,7 +34,7 @@ class Meter:
         self._account = account
 
     def write(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
-        """The charges of replacing an item by another."""
+        """The charges for a write that replaces the item ``old`` by the item ``new``."""
         item = new or old or {}
         charges = [Charge(table, "Write", factor * put_units(old, new), render_partition_key(table.keys[0], item))]
         for index in table.indexes.values():
@@ -46,7 +46,7 @@ class Meter:
         return charges
 
     def find_payer(self, table: Table, resource: Resource) -> Resource:
-        """The resource that has the units of a table or an index: a local index has its table's."""
+        """The resource whose units a table or an index uses. A local index uses the units of its table."""
         local = isinstance(resource, Index) and resource.local
         return table if local and self._account.enforces(Rule.LOCAL_UNITS) else resource
 
@@ -84,7 +84,7 @@ class Meter:
     def report_consumed(
         self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]
     ) -> list[dict[str, Any]]:
-        """ConsumedCapacity by table, in the detail of ``ReturnConsumedCapacity``; empty for NONE."""
+        """ConsumedCapacity by table, with the detail for which ``ReturnConsumedCapacity`` asks; empty for NONE."""
         detail = request.get("ReturnConsumedCapacity", "NONE")
         if detail == "NONE":
             return []
@@ -115,7 +115,7 @@ def _describe_consumed_capacity(table: str, units: Mapping[str, float], *, index
 
 
 def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
-    """By how many bytes a change makes an item collection larger; 0 in a table without local indexes, which has no limit."""
+    """The bytes that a change adds to an item collection; 0 without local indexes, as there is then no limit."""
     local = [index for index in table.indexes.values() if index.local]
     if not local:
         return 0
@@ -126,7 +126,7 @@ def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) 
 
 
 def render_partition_key(name: str, item: Mapping[str, Any]) -> str:
-    """An item's partition key as text, for the hash."""
+    """Write an item's partition key as text, from which its hash is computed."""
     value = item.get(name)
     if value is None:
         return "null"
@@ -135,5 +135,5 @@ def render_partition_key(name: str, item: Mapping[str, Any]) -> str:
 
 
 def omit_capacity_option(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request without ReturnConsumedCapacity, which this package answers instead of the engine."""
+    """The request without ReturnConsumedCapacity: this package computes that answer, not the engine."""
     return {name: value for name, value in request.items() if name != "ReturnConsumedCapacity"}

@@ -1,4 +1,4 @@
-"""The checks of an expression's text. A program sends the same few expressions, so each is parsed once and cached."""
+"""The checks of an expression's text. Programs send the same few expressions, so a parsed expression is cached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPRESSION_BYTES = 4096
 OPERANDS = 100
 _PLACEHOLDER = re.compile(r"[#:]\w+")
 _IN = re.compile(r"\bIN\s*\(([^)]*)\)", re.IGNORECASE)
-# Names at the beginning of a path: neither members of a map, nor functions, nor placeholders of values.
+# The name at the beginning of a path. It is no member of a map, no function and no placeholder of a value.
 _FIRST_NAME = re.compile(r"(?<![.\w#:])#?[A-Za-z_]\w*(?!\s*\(|\w)")
 _WORDS = frozenset({"and", "or", "not", "between", "in"})
 _MEMBERS = {"#": "ExpressionAttributeNames", ":": "ExpressionAttributeValues"}
@@ -24,7 +24,7 @@ _MEMBERS = {"#": "ExpressionAttributeNames", ":": "ExpressionAttributeValues"}
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression's placeholders, its bytes, and the operands of its longest IN."""
+    """An expression's placeholders, its length in bytes, and the number of operands of its longest IN."""
 
     placeholders: frozenset[str]
     bytes: int
@@ -38,7 +38,7 @@ class Expression:
         return Expression(frozenset(_PLACEHOLDER.findall(text)), len(text.encode()), operands)
 
     def check(self, enforces: Callable[[Rule], bool]) -> None:
-        """Raise a Refusal if the expression is too long."""
+        """Raise a Refusal if the expression is too long, or if an IN has too many operands."""
         if self.bytes > EXPRESSION_BYTES and enforces(Rule.EXPRESSION_BYTES):
             raise invalid(
                 "Invalid expression: Expression size has exceeded the maximum allowed size; "
@@ -52,7 +52,7 @@ class Expression:
 
 
 def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Expression]) -> None:
-    """Refuse names and values that no expression uses, or that an expression uses but the request does not define."""
+    """Refuse a name or a value that no expression uses, and one that is used but that the request does not define."""
     used = frozenset().union(*(expression.placeholders for expression in expressions))
     for sign, member in _MEMBERS.items():
         defined = request.get(member)
@@ -73,7 +73,7 @@ def find_attributes(text: str, names: Mapping[str, str]) -> Iterator[str]:
 
 
 def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Refuse a Query's filter on an attribute of the key that the Query reads by."""
+    """Refuse a filter on an attribute of ``keys``, the key of the table or index that a Query reads."""
     text = request.get("FilterExpression")
     if text is None:
         return
@@ -86,7 +86,7 @@ def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def check_projection(request: Mapping[str, Any]) -> None:
-    """Refuse a projection if one of its paths is equal to another path, or begins it."""
+    """Refuse a projection if one of its paths is equal to another path, or is the beginning of another path."""
     names = request.get("ExpressionAttributeNames", {})
     texts = (path.strip().replace("[", ".[").split(".") for path in request["ProjectionExpression"].split(","))
     paths = [tuple(names.get(name, name) for name in path) for path in texts]

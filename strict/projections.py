@@ -1,4 +1,4 @@
-"""What a projection shows of an item."""
+"""Projections: the attributes of an item that a request asks for."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def read_projection_paths(request: Request) -> list[list[str]]:
 
 
 def project_item(request: Request, item: Wire) -> Wire:
-    """What a request shows of an item that it names by its key."""
+    """The attributes that a request shows of an item which the request names by its key."""
     return project(item, read_projection_paths(request)) if "ProjectionExpression" in request else item
 
 
 def project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
-    """The attributes of an item that a projection names; of a map only the members that it names."""
+    """The attributes of an item that a projection names. A map is reduced to the members that the projection names."""
     projected: dict[str, Any] = {}
     for first, *rest in paths:
         if first not in item:

@@ -23,7 +23,7 @@ from strict.faults import Kind, NoAnswer
 from strict.refusals import Refusal
 from strict.service import StrictDynamo
 
-# A caller that gets no answer is disconnected after so long, unless it hangs up first.
+# The proxy disconnects a caller without an answer after this time, unless the caller hangs up before.
 _DISCONNECT_SECONDS = 60.0
 
 
@@ -56,7 +56,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are two writes; with Nagle's algorithm the second would wait for an acknowledgement of the first.
+    # Headers and body are two writes. With Nagle's algorithm the second write would wait until the first is
+    # acknowledged.
     disable_nagle_algorithm = True
     server: _Server
 
@@ -97,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             except OSError:
                 return
         else:
-            # A linger of zero turns the close into a reset.
+            # With a linger time of zero, the close resets the connection.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
 

@@ -25,7 +25,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 KEY_BYTES = 2048
 _BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
-# Members of a request that change the shown attributes of a page, but not its items.
+# Members of a request that change what is shown of a page, but not which items the page reads.
 _DISPLAY_MEMBERS = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
 
 
@@ -49,7 +49,7 @@ class Reads:
         return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
-        """BatchGetItem: keys beyond the tables' throughput or an answer's size come back as unprocessed keys."""
+        """BatchGetItem: keys that exceed the tables' throughput or the answer's size come back as unprocessed."""
         account, requested = self._account, request["RequestItems"]
         self._check_batch(requested)
         size = 0
@@ -153,14 +153,14 @@ class Reads:
         return self._charge(request, table, Charge(payer, "Read", units, key), answer)
 
     def _fetch(self, table: Table, items: Sequence[Wire], *, consistent: bool) -> list[Wire]:
-        """The items of a local index as the table has them: DynamoDB reads each for what the index does not hold."""
+        """Read the whole items from the table: DynamoDB does so to show attributes that a local index does not hold."""
         keys = [{name: item[name] for name in table.keys} for item in items]
         request = {"TableName": table.name, "ConsistentRead": consistent}
         found = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
         return [item for item in found if item is not None]
 
     def _cut_page(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
-        """The page and its bytes; it ends at 1 MB, even if the engine read further."""
+        """Cut the page at 1 MB, even if the engine read further; return the page and its size in bytes."""
         size, items = 0, page["Items"]
         for number, item in enumerate(items):
             bytes_ = measure_item(item)
@@ -175,8 +175,8 @@ class Reads:
     def _filter_and_project(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
         """The items of the page after its filter and its projection.
 
-        The items that were read decide the page. Some engines count a page after filtering, so this method queries them
-        without a limit, and drops the items beyond the page.
+        In DynamoDB the limit counts the items that are read, before the filter. Some engines count the items after the
+        filter. So this method queries the engine without a limit, and drops the items that are not in ``read``.
         """
         if not read:
             return {"Items": [], "Count": 0}
@@ -216,7 +216,7 @@ class Reads:
 
 
 def _drop_unused_placeholders(request: Document) -> Document:
-    """A request without the names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
+    """The request without names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
     text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
     tokens = set(re.findall(r"[#:]\w+", text))
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -229,7 +229,7 @@ def _drop_unused_placeholders(request: Document) -> Document:
 
 
 def _refuse_unprojected(request: Request, resource: Resource) -> None:
-    """Refuse a projection or a filter on attributes that the index does not hold."""
+    """Refuse a projection or a filter on attributes that a global index does not hold."""
     if not isinstance(resource, Index) or resource.included is None or resource.local:
         return
     missing = _find_used_names(request) - resource.included
@@ -242,14 +242,14 @@ def _refuse_unprojected(request: Request, resource: Resource) -> None:
 
 
 def _fetches(request: Request, resource: Resource) -> bool:
-    """Whether a request of a local index shows, or filters by, what the index does not hold."""
+    """Whether a request on a local index shows, or filters by, attributes that the index does not hold."""
     if not isinstance(resource, Index) or not resource.local or resource.included is None:
         return False
     return request.get("Select") == "ALL_ATTRIBUTES" or bool(_find_used_names(request) - resource.included)
 
 
 def _show(request: Request, items: Sequence[Wire]) -> Document:
-    """Whole items after a request's filter and projection."""
+    """Apply a request's filter and projection to whole items."""
     if "FilterExpression" in request:
         matches = Parser(request["FilterExpression"], request).condition()
         items = [item for item in items if matches(item)]
@@ -284,7 +284,7 @@ def _read_queried_key(request: Request) -> str:
 
 
 def _find_partition_value(request: Request) -> str:
-    """The placeholder of the partition key's value."""
+    """Find the placeholder of the partition key's value in the key condition."""
     match = _EQUALS.search(request["KeyConditionExpression"])
     if match is None:
         raise invalid("Query condition missed key schema element")

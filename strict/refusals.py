@@ -64,7 +64,7 @@ def canceled(codes: Sequence[str]) -> Refusal:
 def throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
     """The refusal of a throttled request.
 
-    ``reasons`` are pairs of reason and resource (``table`` or ``table/index/name``).
+    ``reasons`` are pairs of a reason and the name of a resource (``table`` or ``table/index/name``).
     """
     documents = [{"reason": reason, "resource": ARN + resource} for reason, resource in reasons]
     return Refusal(

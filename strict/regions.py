@@ -1,4 +1,4 @@
-"""The Regions of an account: which tables are copies of each other, and the writes that travel between them."""
+"""The Regions of an account: which tables are copies of each other, and the writes on their way to other Regions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from strict.service import StrictDynamo
 
 WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
-# When an item was last written, and the number of that write: of two writes, the greater stamp wins.
+# The time and the number of an item's last write. If two writes of an item compete, the write with the greater stamp
+# wins.
 _Stamp = tuple[datetime, int]
 # A table's name and an item's key, as text that can be compared.
 _Identity = tuple[str, str]
@@ -29,10 +30,10 @@ _Identity = tuple[str, str]
 
 @dataclass(slots=True)
 class Member:
-    """A table of a group of copies. ``source`` is the Region that it was made from; the first table has none.
+    """A table of a group of copies. ``source`` is the Region whose table was copied; it is empty for the first table.
 
-    ``read`` and ``infrequent`` are its own read units and class, None where it follows the others. From ``gone`` on, the
-    group does not list a table that is being deleted.
+    ``read`` and ``infrequent`` are the table's own read units and table class; None if they are the same as the other
+    tables'. A table that is being deleted is listed in the group until the instant ``gone``.
     """
 
     region: str
@@ -60,10 +61,10 @@ class _Parcel:
 
 
 class Regions:
-    """Connects strict services: each is one Region of the same account, and has the same clock.
+    """Connects strict services. Each service is one Region of the same account; all have the same clock.
 
-    A write reaches the copies after ``seconds``, or down to half of that: the seed decides for each item. ``seconds`` may be
-    changed at any time. Calls of all Regions are handled one at a time.
+    A write reaches the copies after a delay between half of ``seconds`` and ``seconds``: the seed decides for each
+    item. ``seconds`` may be changed at any time. Calls of all Regions are handled one at a time.
     """
 
     def __init__(self, services: Mapping[str, StrictDynamo], *, seconds: float = 2.0, seed: int = 0) -> None:
@@ -84,7 +85,7 @@ class Regions:
             service.share_lock(first)
 
     def members(self, table: str) -> dict[str, Member]:
-        """The members of a table's group by Region, in the order of their creation; empty if the table has no copies."""
+        """The table and its copies by Region, in the order of their creation; empty if the table has no copies."""
         now = next(iter(self.accounts.values())).clock.now()
         members = self._groups.get(table, {})
         for region in [region for region, member in members.items() if member.gone is not None and member.gone <= now]:
@@ -95,15 +96,15 @@ class Regions:
         return members
 
     def others(self, table: str, region: str) -> list[Member]:
-        """The members of a table's group in other Regions."""
+        """The copies of a table in Regions other than ``region``."""
         return [member for member in self.members(table).values() if member.region != region]
 
     def join(self, table: str, first: Member, member: Member) -> None:
-        """Add a member; ``first`` is the table that had no copies before."""
+        """Add a member to a table's group. A new group begins with ``first``, the table that is copied."""
         self._groups.setdefault(table, {first.region: first})[member.region] = member
 
     def leave(self, table: str, region: str) -> None:
-        """Remove a member, and what is on its way to it: it must not reach a later table of the same name."""
+        """Remove a member, and the writes on their way to it: they must not reach a later table of the same name."""
         self._groups.get(table, {}).pop(region, None)
         self._parcels = [entry for entry in self._parcels if (entry[2].table, entry[2].region) != (table, region)]
         self._parcels.sort()
@@ -135,7 +136,7 @@ class Regions:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def deliver(self) -> None:
-        """Apply the writes that are due. What a copy has no units for, or what comes before it is active, waits."""
+        """Apply the writes that are due. A write waits while its copy is not active, or has not enough units."""
         self.settle()
         now = next(iter(self.accounts.values())).clock.now()
         waiting = []

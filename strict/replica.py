@@ -16,16 +16,16 @@ from strict.tables import read_keys
 _READS = frozenset({"GetItem", "Query", "Scan"})
 _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
 _Item = tuple[str, ...]
-# A write of one item: when it arrives, its number, the operation, and the request.
+# A write of one item: the instant when it arrives, its number, the operation, and the request.
 _PendingWrite = tuple[datetime, int, str, Mapping[str, Any]]
 
 
 class LaggingEngine:
-    """An engine with a replica. Each item's writes reach the replica in order, after ``seconds`` or down to half of
-    that.
+    """An engine with a replica. A write reaches the replica after a delay between half of ``seconds`` and ``seconds``.
 
-    The seed decides the delay of each item: the replica may have one item of a batch or a transaction and not yet
-    another. The replica answers GetItem, Query and Scan without ConsistentRead, and all reads of an index.
+    The writes of one item arrive in order. The seed decides the delay of each item: the replica may have one item of a
+    batch or a transaction, and not yet another one. The replica answers GetItem, Query and Scan without ConsistentRead,
+    and all reads of an index.
     """
 
     def __init__(self, leader: Engine, clock: Clock, *, seconds: float, seed: int) -> None:
@@ -55,7 +55,7 @@ class LaggingEngine:
         elif operation == "UpdateTable":
             self._replica.call(operation, payload)
         elif operation == "DeleteTable":
-            # A write to this table must not reach a later table of the same name.
+            # A pending write to this table must not reach a later table of the same name.
             self._pending = [write for write in self._pending if write[3]["TableName"] != payload["TableName"]]
             heapify(self._pending)
             self._replica.call(operation, payload)
@@ -71,7 +71,7 @@ class LaggingEngine:
         heappush(self._pending, (due, self._number, operation, request))
 
     def _catch_up(self) -> None:
-        """Apply the writes that are due to the replica."""
+        """Apply to the replica the writes whose delay has passed."""
         now = self._clock.now()
         while self._pending and self._pending[0][0] <= now:
             _, _, operation, request = heappop(self._pending)
@@ -81,7 +81,7 @@ class LaggingEngine:
 
 
 def _list_writes(operation: str, payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The writes of a request, item by item, without conditions: the leader has checked them already."""
+    """List the writes of a request, item by item. Conditions are left out: the leader has checked them already."""
     if operation == "BatchWriteItem":
         for name, changes in payload["RequestItems"].items():
             for change in changes:

@@ -1,4 +1,4 @@
-"""The checks of a request's text, and of its keys by the tables that it names."""
+"""The checks of a request's text, and of its keys against the key attributes of the tables that it names."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from strict.tables import Table, read_keys
 
 Request = Mapping[str, Any]
 
-# The greatest sizes of a partition key and of a sort key.
+# The greatest sizes of a partition key and of a sort key, in bytes.
 KEY_BYTES = (2048, 1024)
 LEVELS = 32
 DIGITS = 38
 INDEXES = 20
 LOCAL_INDEXES = 5
-# Attributes besides keys that all indexes of a table project.
+# The greatest number of attributes, without keys, that all indexes of a table project together.
 ATTRIBUTES = 100
 TAGS = 50
-# A number is zero, or its first digit stands for a power of ten within these.
+# A number is zero, or the power of ten of its first digit lies between these two.
 _SMALLEST, _LARGEST = -130, 125
 _WRONG = "One or more parameter values were invalid: "
 
@@ -53,13 +53,13 @@ class Requests:
         }
 
     def check(self, operation: str, request: Request) -> None:
-        """Raise a Refusal if the service refuses the request whatever its tables hold."""
+        """Raise a Refusal if the service refuses the request, whatever items its tables hold."""
         check = self._checks.get(operation)
         if check is not None:
             check(request)
 
     def _find_table(self, name: str) -> Table | None:
-        """A table; None if it is missing, which the operation itself refuses."""
+        """Find a table; None if it is missing. The operation itself refuses a missing table."""
         return self._account.tables.get(name)
 
     def _check_creation(self, request: Request) -> None:
@@ -101,7 +101,7 @@ class Requests:
             raise invalid(f"Too many tags: {len(request['Tags'])}, at most {TAGS}")
 
     def _check_action(self, request: Request) -> None:
-        """A request for one item, or one action of a transaction."""
+        """Check a request for one item, or one action of a transaction."""
         self._check_expressions(request)
         table = self._find_table(request["TableName"])
         if "Item" in request:
@@ -139,7 +139,7 @@ class Requests:
             raise invalid("Transaction request cannot include multiple operations on one item")
 
     def _page(self, request: Request) -> None:
-        """Query or Scan."""
+        """Check a Query or a Scan."""
         enforces = self._account.enforces
         self._check_expressions(request)
         table = self._find_table(request["TableName"])
@@ -189,7 +189,7 @@ class Requests:
                 self._check_key_value(name, key[name], types, number, "the table's key")
 
     def _check_key_value(self, name: str, value: Any, types: Mapping[str, str], number: int, owner: str) -> None:
-        """One attribute of a key; ``number`` is 0 in a partition key and 1 in a sort key."""
+        """Check one attribute of a key; ``number`` is 0 for a partition key and 1 for a sort key."""
         enforces = self._account.enforces
         ((kind, inner),) = value.items()
         if kind != types.get(name, kind):
@@ -202,7 +202,7 @@ class Requests:
                     f"an empty string value. {owner}: {name}"
                 )
             maximum = KEY_BYTES[number]
-            # A character has four bytes at most, so short keys need not be encoded.
+            # A character has four bytes at most. So a short key is within the limit, and is not encoded to measure it.
             if len(inner) * 4 > maximum and enforces(Rule.KEY_BYTES):
                 size = len(inner.encode() if isinstance(inner, str) else inner)
                 if size > maximum:
@@ -230,7 +230,7 @@ class Requests:
 
     def _check_numbers(self, texts: Iterable[str]) -> None:
         for text in texts:
-            # A number as short as this without an exponent is within every limit.
+            # A number of at most 38 characters without an exponent is within every limit.
             if len(text) > DIGITS or "e" in text or "E" in text:
                 self._check_number(text)
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """A rule that the service enforces and emulators do not. The value is the rule's heading in docs/aws.md."""
+    """A rule that the service enforces and emulators do not. The value is the rule's heading in docs/inside/aws.md."""
 
     # Throughput
     PROVISIONED_THROUGHPUT = "provisioned throughput"

@@ -25,7 +25,7 @@ class StrictDynamo:
 
     ``without`` switches rules off, to see which faults they detect. With ``stale_seconds``, reads that are not strongly
     consistent may be up to this many seconds old. Calls are handled one at a time, so that a run with a manual clock and
-    a seed repeats itself exactly; only the delay of a slow answer is outside of that.
+    a seed repeats itself exactly. Only during the delay of a slow answer can other calls be handled.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class StrictDynamo:
         }
 
     def share_lock(self, other: StrictDynamo) -> None:
-        """Handle the calls of this service and of another one at a time."""
+        """Share the lock of another service, so that the calls of both services are handled one at a time."""
         self._lock = other._lock
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
@@ -82,7 +82,7 @@ class StrictDynamo:
             self._requests.check(operation, payload)
             self._conflicts.check(operation, payload)
             act = self._operations.get(operation)
-            # An operation without rules goes to the engine directly.
+            # An operation for which there are no rules goes directly to the engine.
             answer = act(payload) if act is not None else self.account.engine.call(operation, payload)
             if later is not None and operation == "TransactWriteItems":
                 self._conflicts.hold(payload)

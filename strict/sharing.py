@@ -11,7 +11,7 @@ from strict.tables import Table, make_key_schema
 
 
 def follow(account: Account, table: Table, seconds: float) -> None:
-    """Begin the change of a table's copies to its new shared settings, which they have a little after the table."""
+    """Begin the change of a table's copies to the table's new settings. It ends 3 seconds after the table's change."""
     if account.regions is None or not account.enforces(Rule.COPY_SETTINGS):
         return
     for member in account.regions.others(table.name, account.region):
@@ -23,7 +23,7 @@ def follow(account: Account, table: Table, seconds: float) -> None:
 
 
 def _align(account: Account, target: Account, table: Table, copy: Table, member: Member) -> None:
-    """Give a copy the shared settings of its table, whose own change has ended."""
+    """Give a copy the settings of its table. The table's own change has ended by now."""
     account.settle()
     now = target.clock.now()
     copy.on_demand, copy.write = table.on_demand, table.write

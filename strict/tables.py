@@ -17,7 +17,7 @@ SIZES_EVERY = timedelta(hours=6)
 
 @dataclass(slots=True)
 class Resource:
-    """A table or an index, which has throughput of its own."""
+    """A table or an index, with its own throughput."""
 
     name: str
     keys: tuple[str, ...]
@@ -29,7 +29,7 @@ class Resource:
     maximum: dict[str, int] = field(default_factory=dict)
 
     def list_decreases(self, now: datetime) -> list[datetime]:
-        """The decreases of the present UTC day."""
+        """The times of the decreases of the present UTC day."""
         return [decrease for decrease in self.decreases if decrease.date() == now.date()]
 
     def apply(self, now: datetime, *, on_demand: bool) -> None:
@@ -46,11 +46,11 @@ class Resource:
         self.throughput.set(write, read, now)
 
     def maxima(self) -> dict[str, int]:
-        """OnDemandThroughput as DescribeTable shows it."""
+        """The OnDemandThroughput in an answer of DescribeTable."""
         return {f"Max{side}RequestUnits": self.maximum.get(side, -1) for side in ("Write", "Read")}
 
     def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
-        """ProvisionedThroughput as DescribeTable shows it."""
+        """The ProvisionedThroughput in an answer of DescribeTable."""
         figures: dict[str, Any] = {
             "NumberOfDecreasesToday": len(self.list_decreases(now)),
             "ReadCapacityUnits": 0 if on_demand else self.read,
@@ -63,7 +63,10 @@ class Resource:
 
 @dataclass(slots=True)
 class Index(Resource):
-    """A secondary index; ``included`` is None if it projects everything. A ``local`` one has the table's partitions and units."""
+    """A secondary index; ``included`` is None if it projects everything.
+
+    A ``local`` index has the table's partitions and units.
+    """
 
     local: bool = False
     status: str = "ACTIVE"
@@ -82,7 +85,7 @@ class Index(Resource):
 
 @dataclass(slots=True)
 class Table(Resource):
-    """A table. An ongoing change ends at ``until`` with ``finish``."""
+    """A table. An ongoing change ends at the instant ``until``, with a call of ``finish``."""
 
     created: datetime = field(kw_only=True)
     region: str = "us-east-1"
@@ -109,7 +112,7 @@ class Table(Resource):
     count: int = 0
     shown: tuple[int, int] = (0, 0)
     sized: datetime | None = None
-    # The bytes of each item collection, by its partition key as text: of its items and their copies in local indexes.
+    # The bytes of each item collection, by its partition key as text. They include the items' copies in local indexes.
     collections: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -117,16 +120,16 @@ class Table(Resource):
         return f"arn:aws:dynamodb:{self.region}:000000000000:table/{self.name}"
 
     def resources(self) -> list[Resource]:
-        """The table and its global indexes: what has throughput of its own."""
+        """The table and its global indexes: the resources with their own throughput."""
         return [self, *self.global_indexes.values()]
 
     @property
     def global_indexes(self) -> dict[str, Index]:
-        """The indexes that have partitions of their own, by name."""
+        """The global indexes by name. They have their own partitions."""
         return {name: index for name, index in self.indexes.items() if not index.local}
 
     def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
-        """Bytes and items at the time of the last count."""
+        """The table's bytes and number of items, at the time of the last count."""
         if Rule.STALE_SIZE in without:
             return self.size, self.count
         since = self.sized or self.created
@@ -185,7 +188,7 @@ class Table(Resource):
 
 
 def make_key_schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
-    """Key attributes as a KeySchema."""
+    """Write key attributes as a KeySchema."""
     return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)]
 
 

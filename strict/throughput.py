@@ -22,8 +22,8 @@ GROWTH_WAIT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting of a side: provisioned units (None: on-demand), warm units, and an on-demand maximum (None:
-    no maximum).
+    """The setting of the write side or the read side: provisioned units (None: on-demand), warm units, and an on-demand
+    maximum (None: no maximum).
     """
 
     provisioned: int | None
@@ -61,7 +61,7 @@ class Lane:
             self._maximum.set_rate(setting.maximum, now)
 
     def limit(self, now: datetime) -> float:
-        """The units per second in on-demand mode: the warm throughput, or twice the peak of half an hour ago."""
+        """The units per second on demand: the warm throughput or, if larger, twice the peak until half an hour ago."""
         base = float(max(ON_DEMAND_UNITS[self._side], self._setting.warm))
         if Rule.ON_DEMAND_GROWTH in self._without:
             return base
@@ -69,7 +69,7 @@ class Lane:
 
     def refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
         """Reason and resource if the units (0 for a read of unknown size) are not available now; otherwise None."""
-        # A read is admitted while any unit is available, and charged afterwards.
+        # A read of unknown size is admitted while any unit is available, and charged afterwards.
         units = units or 1e-9
         kind = None
         if self._setting.provisioned is not None:
@@ -103,13 +103,13 @@ class Lane:
 
     def _find_partition_bucket(self, partition: int, now: datetime) -> TokenBucket:
         if partition not in self._partitions:
-            # A burst cannot exceed a partition's limit.
+            # The bucket saves the units of one second only: even a burst cannot exceed a partition's limit.
             self._partitions[partition] = TokenBucket(PARTITION_UNITS[self._side], 1.0, now)
         return self._partitions[partition]
 
 
 class Throughput:
-    """Both sides of a table or an index, and the physical partitions that they share."""
+    """The write side and the read side of a table or an index, and the physical partitions that both sides share."""
 
     def __init__(self, resource: str, without: AbstractSet[Rule], now: datetime) -> None:
         self.write = Lane("Write", resource, without, now)
@@ -126,7 +126,7 @@ class Throughput:
             self._split(ceil(self.write.limit(now) / 1000))
 
     def find_partition(self, key: str, now: datetime, *, on_demand: bool) -> int:
-        """The physical partition of a partition key; each partition has an equal share of the hash's range."""
+        """Find the physical partition of a partition key. Each partition has an equal share of the hash's range."""
         if on_demand:
             self._split(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))
         if self._partitions == 1:

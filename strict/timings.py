@@ -1,4 +1,4 @@
-"""How long the service takes for changes of a table."""
+"""The time that the service needs for each change of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Timings:
     capacity: float = 2.0
     to_provisioned: float = 60.0
     to_on_demand: float = 172.0
-    # From the moment when a table is ACTIVE until it may have point-in-time recovery.
+    # The time from the moment when a table is ACTIVE until a caller may turn on point-in-time recovery.
     backups: float = 6.0
     # The window over which the rate of control plane requests is counted.
     rate: float = 1.0
@@ -33,15 +33,16 @@ class Timings:
     index: float = 60.0
     # A table that is being deleted still answers for this time.
     linger: float = 1.0
-    # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags: the seed
-    # decides.
+    # The longest time until DescribeTable finds a new table, and until ListTagsOfResource has its tags. The seed
+    # decides the time of each table.
     seen: float = 3.0
     tagged: float = 5.0
-    # A transaction whose caller had no answer continues for this time.
+    # A transaction whose caller got no answer continues for this time.
     transaction: float = 0.5
-    # Copies in other Regions: making a copy of an empty table, and of one with items; when the copy's Region and the table's
-    # own description show it; a change of a table that has copies; deleting a copy, which ends so long after the table has
-    # ceased to list it.
+    # Copies in other Regions. `copy` is the time to copy an empty table, `copy_filled` a table with items. The copy is
+    # visible in its own Region after `copy_seen`, and in the table's description after `copy_listed`. `copy_update` is
+    # a change of a table that has copies. `copy_delete` is the deletion of a copy; the table ceases to list it
+    # `copy_lingers` before its end.
     copy: float = 49.0
     copy_filled: float = 690.0
     copy_seen: float = 10.0
@@ -51,5 +52,5 @@ class Timings:
     copy_lingers: float = 35.0
 
     def scale(self, factor: float) -> Timings:
-        """The durations multiplied by a factor: fast motion for a real clock."""
+        """The durations multiplied by a factor. A small factor makes them fast enough for tests with a real clock."""
         return Timings(*(getattr(self, field.name) * factor for field in fields(self)))

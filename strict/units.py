@@ -12,12 +12,12 @@ Wire = Mapping[str, Any]
 
 WRITE_BYTES = 1024
 READ_BYTES = 4096
-# Of an item, names of attributes included. Source: Developer Guide, "Constraints: items".
+# The greatest size of an item, with the names of its attributes. Source: Developer Guide, "Constraints: items".
 ITEM_BYTES = 400 * 1024
 
 
 class Stored(dict[str, Any]):
-    """A stored item that never changes, so its size is calculated once."""
+    """A stored item. It never changes, so its size is calculated once."""
 
     __slots__ = ("size",)
 
@@ -27,8 +27,9 @@ class Stored(dict[str, Any]):
 
 
 def measure_item(item: Mapping[str, Wire]) -> int:
-    """Bytes of an item in DynamoDB's JSON: names and values in UTF-8,
-    as the Developer Guide's "item sizes" counts them.
+    """The size of an item in bytes: names and values in UTF-8, as the Developer Guide's "item sizes" counts them.
+
+    The item is in DynamoDB's JSON.
     """
     return item.size if isinstance(item, Stored) else _weigh(item)
 
@@ -65,7 +66,7 @@ def measure_value(value: Wire) -> int:
 def measure_number(text: str) -> int:
     """Bytes of a number: one per two significant digits, one more, and one for a minus.
 
-    Zeros at either end do not count.
+    Zeros at the beginning and at the end of the number do not count.
     """
     number = Decimal(text)
     digits = len(str(abs(int("".join(map(str, number.as_tuple().digits))))).rstrip("0")) if number else 0
@@ -73,22 +74,22 @@ def measure_number(text: str) -> int:
 
 
 def write_units(size: int) -> int:
-    """Units of writing an item of a size in bytes: 1 KB each, at least one."""
+    """The units for writing an item of ``size`` bytes: one per 1 KB begun, at least one."""
     return max(1, ceil(size / WRITE_BYTES))
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """Units of reading a number of bytes: 4 KB each, half of it if eventually consistent, at least one (or a half)."""
+    """The units for reading ``size`` bytes: one per 4 KB begun, at least one; half of that if eventually consistent."""
     return max(1, ceil(size / READ_BYTES)) * (1.0 if consistent else 0.5)
 
 
 def put_units(old: Wire | None, new: Wire | None) -> int:
-    """Units of replacing an item by another (None: no item): the size of the larger item counts."""
+    """The units for replacing the item ``old`` by ``new`` (None: no item). The size of the larger item counts."""
     return write_units(max(measure_item(item) if item else 0 for item in (old, new)))
 
 
 def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
-    """Units of an index with these key attributes for a change of an item's projection (None: not in the index).
+    """The units of an index with these key attributes, if an item's projection changes (None: it is not in the index).
 
     An unchanged projection costs nothing; an insertion, a deletion or a change of other attributes costs one write; a
     change of a key of the index costs two writes, a deletion and a put.

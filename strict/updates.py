@@ -1,4 +1,4 @@
-"""UpdateTable: one concern at a time, each with limits of its own."""
+"""UpdateTable: a request may change one concern only, and each concern has its own limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACCEPTED = (
     _CAPACITY,
     frozenset({"BillingMode", "OnDemandThroughput"}),
     frozenset({"BillingMode", "StreamSpecification"}),
-    # Units of a table and of its indexes are one concern; so are their maxima.
+    # The units of a table and of its indexes are one concern. The maxima of a table and of its indexes are one, too.
     _CAPACITY | {"index units"},
     frozenset({"OnDemandThroughput", "index units"}),
 )
@@ -82,7 +82,7 @@ class Update:
             follow(account, table, seconds)
 
     def _capacity(self, table: Table, request: Request) -> _Effect:
-        """Billing mode, units of the table and of its indexes, and on-demand maxima."""
+        """Check a change of billing mode, of units (also of indexes), or of on-demand maxima; return its effect."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
         requested, maxima = read_requested_units(table, request), read_requested_maxima(table, request)

@@ -56,7 +56,7 @@ class Writes:
         return self._write_single("DeleteItem", request, None)
 
     def update_item(self, request: Request) -> Document:
-        """UpdateItem: what it costs is known only afterwards."""
+        """UpdateItem: its cost is known only afterwards."""
         table = self._account.find_usable(request["TableName"])
         old = self._get(table, request["Key"])
         if self._outgrows(request, old):
@@ -147,9 +147,10 @@ class Writes:
         return self._charge(request, table, old, new, answer)
 
     def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
-        """The numbers of the changes whose item collections would hold too much. What makes one smaller is accepted.
+        """The numbers of the changes after which an item collection would hold too many bytes.
 
-        An UpdateItem is not judged: its new item is known only afterwards.
+        A change that makes its collection smaller is accepted. An UpdateItem is not checked here: its new item is known
+        only afterwards.
         """
         account = self._account
         grown: dict[tuple[str, str], int] = {}
@@ -235,8 +236,8 @@ class Writes:
     def _outgrows(self, request: Request, old: Wire | None) -> bool:
         """Whether an update makes an item larger than an item may be.
 
-        An update that the service refuses for another reason, as its condition, and one that only the engine can read, are
-        left to the engine.
+        False if the service refuses the update for another reason, such as its condition, or if only the engine can
+        read the expression: then the engine decides.
         """
         if not self._account.enforces(Rule.ITEM_BYTES):
             return False
@@ -246,7 +247,7 @@ class Writes:
             return False
 
     def _read_old_items(self, changes: list[_Change]) -> list[Wire | None]:
-        """The items that a batch replaces, read in one call."""
+        """Read the items that a batch replaces, in one call."""
         requested: dict[str, Document] = {}
         for change in {change.identity: change for change in changes}.values():
             requested.setdefault(change.table.name, {"Keys": [], "ConsistentRead": True})["Keys"].append(change.key)
@@ -269,13 +270,13 @@ class Writes:
 
 
 def _measure_wire_size(changes: list[_Change]) -> int:
-    """Bytes of a batch as JSON; 0 for a batch that is so small that escapes cannot bring it to the limit."""
+    """Bytes of a batch as JSON; 0 if the batch is so small that even escaped characters fit into the limit."""
     small = sum(measure_item(change.new) for change in changes if change.new) < BATCH_BYTES / 12
     return 0 if small else sum(len(json.dumps(change.request, default=_encode_base64)) for change in changes)
 
 
 def _encode_base64(raw: Any) -> str:
-    """A binary value as Base64, as requests send it."""
+    """Encode a binary value as Base64, the form in which requests send it."""
     return b64encode(bytes(raw)).decode()
 
 

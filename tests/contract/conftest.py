@@ -19,12 +19,12 @@ from strict.proxy import Proxy
 from tests.contract.engines import Engine, Racing, fake, real
 from tests.lifecycle.world import NOON
 
-# The service's waits pass only when a test sleeps by this clock.
+# The strict service waits by this clock. Time passes only when a test sleeps by it.
 CLOCK = ManualClock(NOON)
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 STRICT = ("strict memory", "strict emulator", "strict local")
 ENGINES = ("fake", "emulator", "local", *STRICT)
-# The engines with HTTP, behind the lean client; the store on botocore is its oracle.
+# The engines with HTTP, called by the lean client. The store on botocore is the oracle for the lean client.
 LEAN = ("lean emulator", "lean local", "lean strict emulator", "lean strict local")
 
 
@@ -54,7 +54,7 @@ def strict_local(local: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient() -> Iterator[None]:
-    """The engines share this machine with all other tests: a slow answer is not a lost answer."""
+    """Give the engines time: they share this machine with all other tests, so a slow answer is not a lost answer."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lean_client, "CONNECT_SECONDS", 60.0)
         patch.setattr(lean_client, "READ_SECONDS", 60.0)
@@ -62,7 +62,7 @@ def _patient() -> Iterator[None]:
 
 
 def build(name: str, request: pytest.FixtureRequest) -> Engine:
-    """Build the engine with a name."""
+    """Build the engine with this name."""
     if name == "fake":
         return fake()
     if name == "strict memory":

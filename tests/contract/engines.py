@@ -1,4 +1,4 @@
-"""The engines that the contract runs on, each with an empty catalog and the means to make tables."""
+"""The engines on which the contract runs. Each engine has an empty catalog and can make tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ TAGS = {"project": "tidetable", "tidetable:stage": "t"}
 
 
 class Racing:
-    """A client whose exception classes differ in each call, as when threads race at a client's first failure."""
+    """A client whose exception classes are new at each access, as if threads raced at its first failure."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -92,7 +92,7 @@ class Engine:
         raise AssertionError(f"{name} does not settle")
 
     def gone(self, name: str) -> bool:
-        """Whether the table is deleted in time."""
+        """Wait until the table is deleted; False if it still exists after the last try."""
         for _ in range(1000):
             if self.tables.describe(name) is None:
                 return True
@@ -111,7 +111,7 @@ class Engine:
         raise AssertionError(f"{name} shows no tags")
 
     def recoverable(self, name: str) -> None:
-        """Turn point-in-time recovery on, as soon as the engine lets a new table have it."""
+        """Turn on point-in-time recovery, as soon as the engine accepts that for a new table."""
         for _ in range(1000):
             try:
                 self.tables.enable_recovery(name)
@@ -127,14 +127,14 @@ class Engine:
 
 
 def fake() -> Engine:
-    """The in-memory fakes that the use cases are tested with."""
+    """The in-memory fakes with which the use cases are tested."""
     clock, catalog = FakeClock(NOON), FakeCatalog()
     store = FakeStore(catalog)
     return Engine(catalog, store, FakeTables(clock, store), clock)
 
 
 def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine:
-    """The adapters on a client, with a catalog of its own; the data plane uses the lean client, if there is one."""
+    """The real adapters on a client, with a new catalog. If there is a lean client, the data plane uses it."""
     tables = DynamoTables(client)
     name = f"catalog-{next(_numbers)}"
     store: EventStore = DynamoStore(client, name) if lean is None else LeanStore(lean, name)
@@ -146,7 +146,7 @@ def real(client: Any, clock: Clock, *, lean: LeanClient | None = None) -> Engine
 
 
 def pages(engine: Engine, keys: KeyRange, *, ascending: bool = True, limit: int = 1000, **options: Any) -> list[Item]:
-    """Everything in a range, page by page."""
+    """Read all items of a range, page by page."""
     items: list[Item] = []
     while True:
         (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, **options)

@@ -37,7 +37,7 @@ _deserializer = _Deserializer()
 
 
 def from_wire(attributes: Mapping[str, Any]) -> Item:
-    """The item of attribute values by boto3's own reader; the deployed store has another."""
+    """Decode an item with boto3's own reader of attribute values. The deployed store has a different reader."""
     read = {name: _deserializer.deserialize(value) for name, value in attributes.items()}
     return {name: cast("Any", value).value if isinstance(value, Binary) else value for name, value in read.items()}
 
@@ -56,7 +56,7 @@ class DynamoStore:
         self._pool = ThreadPoolExecutor(CONCURRENCY)
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try each put once, with 25 puts of outcome table per call, because a missing table refuses the whole batch."""
+        """Try each put once. A call has up to 25 puts of one table, because a missing table refuses the whole batch."""
         total = Written()
         for outcome in self._pool.map(self._write_batch, _batches(puts)):
             total.add(outcome)
@@ -71,10 +71,11 @@ class DynamoStore:
             code = read_error_code(error)
             if code == NOT_FOUND:
                 return Written(unwritten=puts, missing_tables={table})
-            # Other refused puts are not written either; the caller queues them.
+            # Puts that are refused for another reason are not written either; the caller queues them.
             return Written(unwritten=puts, throttles=Counter({table: len(puts)} if code in THROTTLED else {}))
         except BotoCoreError:
-            # No answer: the put may be written or not. To write it again is harmless, because the key is calculated.
+            # There was no answer: the puts may be written or not. To write a put again is harmless, as its key is
+            # calculated.
             return Written(unwritten=puts)
         left = {
             (request["PutRequest"]["Item"]["pk"]["S"], request["PutRequest"]["Item"].get("sk", {}).get("S", ""))
@@ -85,7 +86,7 @@ class DynamoStore:
         return Written(unwritten=unwritten, units=units, throttles=Counter(put.table for put in unwritten))
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
-        """PutItem for each."""
+        """Write each put by its own PutItem."""
         total = Written()
         for outcome in self._pool.map(lambda put: self._write_one(put, guard), puts):
             total.add(outcome)
@@ -115,7 +116,7 @@ class DynamoStore:
         return Written(units=answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0))
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """TransactWriteItems: the archive's change of the entry's state happens either before or after it."""
+        """Write all puts in one TransactWriteItems. The archive changes the entry's state either before or after it."""
         actions: list[Any] = [
             {"Put": {"TableName": put.put.table, "Item": to_wire(put.put.item), **_guarded(put)}} for put in puts
         ]
@@ -167,7 +168,7 @@ class DynamoStore:
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """One Query call for each."""
+        """Read each range by its own Query."""
 
         def ask(keys: RangeRead) -> Page | None:
             try:
@@ -178,20 +179,20 @@ class DynamoStore:
         return list(self._pool.map(ask, reads))
 
     def get(self, table: str, key: Key) -> Item | None:
-        """One GetItem."""
+        """Read an item by GetItem."""
         with name_missing_table(table):
             answer = self._client.get_item(TableName=table, Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}})
         return from_wire(answer["Item"]) if "Item" in answer else None
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        """BatchGetItem, 100 keys at a time."""
-        # AWS refuses a batch in which a key is repeated.
+        """Read items by BatchGetItem, 100 keys at a time."""
+        # AWS refuses a batch that has a key twice.
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
         items = [from_wire(found) for found in self._get_all(table, names, _GET, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """BatchGetItem, as many keys at a time as 16 MB may hold."""
+        """Read chunks by BatchGetItem. A call has so few keys that the answer stays below 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
         return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in chunks}
 

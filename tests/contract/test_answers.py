@@ -1,4 +1,4 @@
-"""The control plane's adapter: answers of DynamoDB as they are understood, and the members of its requests."""
+"""The control plane's adapter: how it reads DynamoDB's answers, and the members of its requests."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from tidetable.ports import TableSpec
 
 
 class Scripted:
-    """A client whose operations answer or raise what the test says."""
+    """A client whose operations return the answers, or raise the errors, that a test gives."""
 
     def __init__(self, **answers: Any) -> None:
         self._answers = answers
@@ -80,7 +80,7 @@ def test_a_maximum_of_one_side_is_a_maximum(throughput: dict[str, int], most: An
 
 
 def test_a_stream_that_was_turned_off_is_no_stream() -> None:
-    """AWS keeps its ARN for a day."""
+    """AWS shows the ARN of such a stream for a day more."""
     off = described(LatestStreamArn="arn:old", StreamSpecification={"StreamEnabled": False})
     on = described(
         LatestStreamArn="arn:new", StreamSpecification={"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}

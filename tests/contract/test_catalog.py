@@ -21,7 +21,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @pytest.fixture(params=[*ENGINES, *LEAN])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Every engine, and behind the lean client those that speak HTTP."""
+    """Every engine; and every engine with HTTP again, called by the lean client."""
     return build(request.param, request)
 
 
@@ -32,7 +32,7 @@ def entry(engine: Engine, kind: Kind = Kind.DAY, at: datetime = NOW) -> Entry:
 
 def test_the_first_to_record_a_period_decides_its_layout(engine: Engine) -> None:
     first = entry(engine)
-    # The layout of the first has an index, which must come back as it was.
+    # The layout of the first entry has an index, which must come back unchanged.
     second = Entry(first.stream, first.period, first.table, Layout("series", 1, "id"), State.OPEN, NOW)
     assert engine.catalog.add(first)
     assert not engine.catalog.add(second)
@@ -184,7 +184,7 @@ def test_the_regions_with_a_copy_are_marked_and_survive_a_move(engine: Engine) -
         engine.catalog.mark_copies(first, regions)
         (held,) = engine.catalog.entries(engine.stream, consistent=True)
         assert held == replace(first, copies=regions)
-    # The entry that was read is older than the mark.
+    # ``first`` is older than the mark: a move with an old entry must not undo the mark.
     engine.catalog.move(first, State.OPEN, expected=[State.CREATING])
     (held,) = engine.catalog.entries(engine.stream, consistent=True)
     assert (held.state, held.copies) == (State.OPEN, ("us-west-2",))

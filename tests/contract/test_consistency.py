@@ -1,4 +1,4 @@
-"""What must be read strongly consistent is, on an engine whose other reads lag; and every member of an entry comes back."""
+"""Reads that must be strongly consistent, on an engine whose other reads lag. Every member of an entry comes back."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,7 +37,7 @@ LAYOUT = Layout("time", 4, "id", 3600, INDEXES, versioned=True, parts=True, pack
 
 @pytest.fixture
 def client() -> StrictClient:
-    """An empty catalog; what was written in the last second is seen by strongly consistent reads alone."""
+    """A client with an empty catalog. Only strongly consistent reads show what was written in the last second."""
     clock = ManualClock(NOON)
     service = StrictDynamo(MemoryEngine(), clock, timings=Timings(seen=0, tagged=0), stale_seconds=2)
     client = StrictClient(service)
@@ -92,7 +92,7 @@ def test_the_secret_of_cursors_is_made_once_of_32_bytes(
     first = catalog.secret()
     assert len(first) == 32
     catalog.ensure_secret()
-    # Another function made it after this one looked.
+    # Another function made the secret after this function had looked for it: so ``_get`` finds nothing.
     with monkeypatch.context() as patch:
         patch.setattr(catalog, "_get", lambda _: None)
         catalog.ensure_secret()

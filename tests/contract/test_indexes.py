@@ -41,12 +41,12 @@ LAYOUT = Layout("series", 1, "id", indexes=INDEXES)
 
 @pytest.fixture(params=[*ENGINES, *LEAN])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Every engine, and behind the lean client those that speak HTTP."""
+    """Every engine; and every engine with HTTP again, called by the lean client."""
     return build(request.param, request)
 
 
 def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
-    """A table with an event for each of the data objects."""
+    """Make a table with one event for each of the data objects."""
     spec = replace(engine.spec(), indexes=INDEXES)
     assert engine.tables.create(spec)
     engine.settled(spec.name)
@@ -70,7 +70,7 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
 
 @pytest.mark.parametrize("name", [engine for engine in (*ENGINES, *LEAN) if "emulator" not in engine])
 def test_other_values_than_text_have_no_prefix(name: str, request: pytest.FixtureRequest) -> None:
-    """ministack refuses a query that meets one, but the official engine continues."""
+    """ministack refuses a query that meets such a value, but the official engine continues: ministack is left out."""
     engine = build(name, request)
     table = make_table(engine, [{"f": value} for value in VALUES])
     for prefix, count in (("n", 1), ("1", 1), ("true", 1), ("old", 1), ("z", 0)):
@@ -180,7 +180,7 @@ def test_an_index_may_hold_all_events_several_kinds_or_the_table_once_more(engin
 
 @pytest.mark.parametrize("number", ["1e63", "-1.5E+120", "1E-130", "1" + "0" * 60, "9" * 38 + "0" * 20])
 def test_numbers_of_few_digits_may_be_great(engine: Engine, number: str) -> None:
-    """Some engines write all digits. All must store, compare and rank these numbers and report a size."""
+    """Some engines write all digits of a number. Every engine must store, compare, rank and measure these numbers."""
     value = decode_json(number)
     table = make_table(engine, [{"game": "chess", "score": value, "status": "new"}])
     (item,) = pages(engine, KeyRange(table, "a#0", LOW, HIGH, conditions=(Condition("score", "eq", (number,)),)))

@@ -1,4 +1,4 @@
-"""The contract of callers' keys in the catalog's table, on every engine: written by boto3, read by both clients."""
+"""The contract of callers' keys in the catalog's table, on every engine: boto3 writes them, both clients read them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

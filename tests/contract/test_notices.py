@@ -1,4 +1,4 @@
-"""Notices on an event bus, as a rule with a queue sees them."""
+"""Notices on an event bus, as they reach a queue through a rule."""
 
 import json
 from typing import Any

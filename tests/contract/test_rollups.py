@@ -36,7 +36,7 @@ def rollups(request: pytest.FixtureRequest) -> Rollups:
     endpoint = request.getfixturevalue(request.param.removeprefix("lean ").replace(" ", "_"))
     client: Any = Racing(make_aws_client(endpoint, "dynamodb"))
     engine = real(client, CLOCK, lean=lean_of(endpoint))
-    # As the stack's table: a partition key and a sort key, both texts.
+    # The table has the keys of the stack's table: a partition key and a sort key, both texts.
     name = f"rollups-{next(_numbers)}"
     assert engine.tables.create(TableSpec(name, None, None, TableClass.STANDARD, TAGS))
     engine.settled(name)
@@ -127,7 +127,7 @@ def test_a_span_has_the_marks_that_meet_it_the_notes_that_begin_in_it_and_every_
 
 
 def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
-    """10,000 marks of a backfill, each of a minute: a week. DynamoDB Local counts units as the service does."""
+    """A backfill has left 10,000 marks of a minute each: a week. DynamoDB Local counts units as the service does."""
     client: Any = make_aws_client(local, "dynamodb")
     engine, lean = real(client, CLOCK, lean=lean_of(local)), Watched(lean_of(local))
     name = f"rollups-{next(_numbers)}"
@@ -146,17 +146,17 @@ def test_a_query_pays_for_the_marks_of_its_range_alone(local: str) -> None:
         answers = [client.query(**body, ReturnConsumedCapacity="TOTAL") for body in lean.bodies]
         return marks, sum(answer["ConsumedCapacity"]["CapacityUnits"] for answer in answers)
 
-    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge is a unit more, as is a query
-    # that finds nothing.
+    # A mark has 3 + 37 + 10 = 50 bytes: pk and "s", sk and its text, at and its number. The edge costs one more unit,
+    # and a query that finds nothing costs one, too.
     assert read(None) == (10_000, 124.0)
     assert read((end - HOUR, end)) == (60, 2.0)
     assert read((end, end + HOUR)) == (0, 2.0)
-    # A past range also reads the marks of the day after it: 25 hours of 60.
+    # A past range also reads the marks of the day after it: 25 hours of 60 marks each.
     assert read((NOON + HOUR, NOON + 2 * HOUR)) == (60, 20.0)
 
 
 class Watched:
-    """A client that keeps the bodies of its queries."""
+    """A client that records the bodies of its queries."""
 
     def __init__(self, inner: LeanClient) -> None:
         self._inner = inner

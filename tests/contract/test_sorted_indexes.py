@@ -24,18 +24,19 @@ INDEXES = (
     Index("best", local=True, sort_by="n"),
 )
 LAYOUT = Layout("series", 1, "id", indexes=INDEXES)
-# What sorts before the usual separators, what the joined key is made of, and text that begins with other text.
+# Characters that sort before the usual separators, the joined key's own control characters, and texts that begin with
+# another.
 COUNTRIES = ["US", "US!", "US ", "U", "US\x01", "US\x02", "US#", "USA", "é", "\U0001f600", "", 5, True]
 
 
 @pytest.fixture(params=[*ENGINES, *LEAN])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Every engine, and behind the lean client those that speak HTTP."""
+    """Every engine; and every engine with HTTP again, called by the lean client."""
     return build(request.param, request)
 
 
 def make_table(engine: Engine, datas: list[dict[str, Any]]) -> str:
-    """A table with an event for each of the data objects."""
+    """Make a table with one event for each of the data objects."""
     spec = replace(engine.spec(), indexes=INDEXES)
     assert engine.tables.create(spec)
     engine.settled(spec.name)
@@ -53,7 +54,7 @@ def test_a_level_is_found_whole_and_a_prefix_by_its_beginning(engine: Engine, in
     table = make_table(engine, [{"country": country, "region": "r"} for country in COUNTRIES])
     pk = "*#0" if not index.local else "a#0"
     everything = KeyRange(table, pk, None, None, index=index)
-    # In the order of UTF-8: the empty text, then a boolean and a number, which have a mark of their own.
+    # The order of UTF-8: first the empty text, then the number and the boolean. Each of these three has its own mark.
     order = [10, 11, 12, 3, 0, 4, 5, 2, 1, 6, 7, 8, 9]
     for limit in (3, 100):
         assert ids(pages(engine, everything, limit=limit)) == [f"e{number:03d}" for number in order]

@@ -24,7 +24,7 @@ LOW, HIGH = "2026-02-28", "2026-03-01"
 
 @pytest.fixture(params=[*ENGINES, *LEAN])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Every engine, and behind the lean client those that speak HTTP."""
+    """Every engine; and every engine with HTTP again, called by the lean client."""
     return build(request.param, request)
 
 
@@ -59,7 +59,7 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
 
 
 def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes(engine: Engine) -> None:
-    """By the bytes of the key: "!" is before the separator, a letter is after it. Every byte comes back."""
+    """The key's bytes decide the order: "!" is before the separator, a letter is after it. Every byte comes back."""
     table = engine.create_table()
     at = "2026-02-28T00:01:00.000000Z"
     body = bytes(range(256)) * 8
@@ -218,7 +218,7 @@ def test_what_was_accepted_later_stays(engine: Engine, before: int, after: int, 
     item = engine.store.get(table, dated(table, 0).key)
     assert item is not None
     assert item["note"] == ("second" if wins else "first")
-    # An item without a time of acceptance is older than any other.
+    # An item without a time of acceptance counts as older than any other item.
     engine.store.write([Put(table, {name: value for name, value in item.items() if name != "at"})])
     assert engine.store.write_each([dated(table, 0)], "newer").conflicts == []
 

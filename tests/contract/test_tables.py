@@ -143,7 +143,7 @@ def test_a_protected_table_is_deleted_only_after_its_protection_is_lifted(
     assert engine.gone(spec.name)
 
 
-# DynamoDB Local alone forgets both; the rules keep them.
+# DynamoDB Local by itself forgets class and tags. Behind the rules of AWS it keeps them.
 @pytest.mark.parametrize("name", [engine for engine in ENGINES if engine != "local"])
 def test_class_and_tags_are_kept(name: str, request: pytest.FixtureRequest) -> None:
     engine = build(name, request)
@@ -195,7 +195,7 @@ def test_a_table_may_begin_with_its_change_stream(engine: Engine) -> None:
 def test_a_change_stream_is_turned_on_once(engine_name: str, request: pytest.FixtureRequest) -> None:
     """AWS: "You receive a ValidationException if you try to enable a stream on a table that already has a stream".
 
-    The emulator alone turns it on again.
+    The emulator by itself turns the stream on again, so it is left out.
     """
     engine = build(engine_name, request)
     name = engine.create_table()

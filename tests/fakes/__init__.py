@@ -1,4 +1,4 @@
-"""In-memory implementations of the core's ports: real enough to pass the contract that the adapters pass."""
+"""In-memory implementations of the core's ports. They pass the same contract as the adapters."""
 
 from tests.fakes.archive import FakeArchive, FakeArchiver
 from tests.fakes.catalog import FakeCatalog
@@ -8,7 +8,7 @@ from tests.fakes.store import FakeOverflow, FakeStore, FakeValues, large_values,
 from tests.fakes.tables import FakeTables
 from tidetable.query import Seal
 
-# Signs the cursors of tests without a catalog.
+# The seal that signs cursors in tests without a catalog.
 SEAL = Seal(lambda: b"as secret as can be")
 
 __all__ = [

@@ -18,7 +18,7 @@ from tidetable.packs import DamagedPack, Opened, open_item
 from tidetable.ports import ArchivePage, ArchiveRange, Clock
 from tidetable.times import from_text
 
-# Parts per period, and events per page: pages are short, as large events make them.
+# Parts per period, and events per page. Pages are as short as those of large events.
 _PARTS, _PAGE = 2, 7
 
 
@@ -55,7 +55,7 @@ class FakeArchive:
 
 
 class FakeArchiver:
-    """Archives from a FakeStore into a FakeArchive; with ``fails`` every call is refused."""
+    """Archives tables of a FakeStore into a FakeArchive; with ``fails`` every call is refused."""
 
     def __init__(self, catalog: FakeCatalog, store: FakeStore, archive: FakeArchive, clock: Clock) -> None:
         self._catalog = catalog
@@ -76,8 +76,8 @@ class FakeArchiver:
 
 
 def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
-    """The events of a table's items. In a packed layout, each event is the copy that was accepted last, or has the greatest
-    hash.
+    """The events of a table's items. In a packed layout an event may have several copies: the copy that was accepted
+    last counts and, of copies that were accepted at the same instant, the copy with the greatest hash.
     """
     if layout.pack is None:
         return [read_event(layout, item) for item in items]
@@ -87,7 +87,7 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
         for number, place in enumerate(opened.places):
             at = opened.ats[number] if opened.ats is not None else opened.at
             event = _read_packed(opened, number, layout)
-            # Only in a stream by time does the position contain the series.
+            # The position contains the series only in a stream by time, so it is added here.
             key = f"{event.series}#{place}"
             if key not in copies or copies[key][:2] < (at, opened.hash):
                 copies[key] = at, opened.hash, event
@@ -95,7 +95,7 @@ def _settled(items: Iterable[Item], layout: Layout) -> list[Event]:
 
 
 def _read_packed(opened: Opened, index: int, layout: Layout) -> Event:
-    """An event of a pack, whose data must be there as text."""
+    """Read an event of a pack. Its data must be in the pack itself, as text."""
     time, series, id = layout.names(opened.address, opened.places[index])
     value = opened.values[index]
     if not isinstance(value, str):

@@ -18,12 +18,12 @@ from tidetable.ports import ArchivePage, ArchiveRange
 from tidetable.query.rows import read_version
 from tidetable.times import to_text
 
-# A read of one event decodes few others, and yet some that the range leaves out.
+# The number is small, so a read of one event decodes few other events; but it decodes some events outside of the range.
 ROWS_PER_GROUP = 16
 
 
 class FakeBucket:
-    """``strike`` is called before each request, and may raise."""
+    """A bucket in memory. It calls ``strike`` before each request; ``strike`` may raise an error."""
 
     def __init__(self, strike: Callable[[], None] = lambda: None) -> None:
         self.objects: dict[str, bytes] = {}
@@ -69,7 +69,7 @@ class FakeWriter:
 
 
 class FakeFormat:
-    """Stores the pages of a part unchanged."""
+    """A format that stores the items of a part as JSON, without columns or compression."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> FakeWriter:
         return FakeWriter()
@@ -97,14 +97,14 @@ class _Group:
         self._first, self._last = to_text(min(times)), to_text(max(times))
 
     def overlaps(self, low: str, high: str) -> bool:
-        """Whether an event may lie between two sort keys, which begin with a time."""
+        """Whether the group may hold an event between two sort keys. A sort key begins with a time."""
         return self._first <= high and low[: len(self._last)] <= self._last
 
 
 class FakeBucketReader:
-    """Reads archives from a FakeBucket; it keeps decoded parts.
+    """Reads archives from a FakeBucket, and keeps the parts that it has decoded.
 
-    Like the reader of Parquet, it yields whole groups of rows, and skips those whose times lie outside of the range.
+    Like the reader of Parquet, it yields whole groups of rows. It skips groups whose times are all outside the range.
     """
 
     def __init__(self, bucket: FakeBucket) -> None:

@@ -12,8 +12,9 @@ from tidetable.periods import Period
 
 
 class FakeCatalog:
-    """Eventually consistent reads answer ``stale``, or the present items if it is None. ``reads`` has the range of each
-    read.
+    """The catalog in memory. Eventually consistent reads answer ``stale``, or the present items if ``stale`` is None.
+
+    ``reads`` lists the ranges that were read.
     """
 
     def __init__(self) -> None:

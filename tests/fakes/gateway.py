@@ -1,4 +1,4 @@
-"""API Gateway's keys and usage plans, with its rules, as the command line uses them."""
+"""API Gateway's keys and usage plans with API Gateway's rules, as far as the command line uses them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOT_FOUND, CONFLICT, BAD = "NotFoundException", "ConflictException", "BadRequest
 
 
 class FakeGateway:
-    """Keys by id, plans by id, and the keys of each plan. ``fails`` is an operation that is refused."""
+    """Keys by id, plans by id, and the keys of each plan. ``fails`` is the name of an operation that is refused."""
 
     def __init__(self) -> None:
         self.keys: dict[str, dict[str, Any]] = {}
@@ -23,7 +23,7 @@ class FakeGateway:
         self._count = 0
 
     def meters(self, plan: str) -> set[str]:
-        """The values of the keys in a plan."""
+        """The values (texts) of the keys in a plan."""
         return {self.keys[id]["value"] for id in self.members[plan]}
 
     def create_api_key(self, *, name: str, value: str, enabled: bool, tags: dict[str, str]) -> dict[str, Any]:
@@ -113,5 +113,5 @@ class FakeGateway:
 
 
 def refused(code: str, message: str) -> ClientError:
-    """An error as boto3 raises it."""
+    """Make an error like those that boto3 raises."""
     return ClientError({"Error": {"Code": code, "Message": message}}, "Operation")

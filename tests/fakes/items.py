@@ -6,6 +6,6 @@ from tidetable.times import from_text
 
 
 def read_event(layout: Layout, item: Item) -> Event:
-    """The event of an item that ``Layout.item_of`` returned, in any version; without data if it is kept elsewhere."""
+    """Read the event of an item of ``Layout.make_item``, in any version. Data that is kept elsewhere reads as empty."""
     time, series, id = layout.names_of(item)
     return Event(series=series, time=from_text(time), id=id, data=item.get("data", {}))

@@ -8,7 +8,7 @@ from tidetable.times import EPOCH
 
 
 class Queues:
-    """Two queues; the connection breaks after the operation ``fails``."""
+    """Two queues. The connection breaks after the operation whose name is ``fails``."""
 
     def __init__(self, *dead: tuple[str, str | None]) -> None:
         self.fails = ""

@@ -1,4 +1,4 @@
-"""Event source mappings in memory, which take their time and refuse changes meanwhile, as Lambda does."""
+"""Event source mappings in memory. As in Lambda, a change takes time, and further changes are refused meanwhile."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +14,9 @@ _AFTERWARDS = {"Creating": "Enabled", "Updating": "Enabled"}
 
 @dataclass
 class FakeMappings:
-    """``count`` is called after each change. A new mapping is not listed for as long as ``hidden``; Lambda refuses those of the
-    sources in ``refused`` for good.
+    """Mappings by their sources. ``count`` is called after each change. A new mapping is listed after ``hidden``.
+
+    A mapping of a source in ``refused`` is always refused.
     """
 
     clock: Clock

@@ -1,4 +1,4 @@
-"""CloudWatch's metrics as a test sets them."""
+"""CloudWatch's metrics with the values that a test sets."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,7 +8,10 @@ from tidetable.errors import StoreUnavailable
 
 
 class FakeMeters:
-    """Units by (table, index), and traffic; with ``fails`` there is no answer. ``tables`` are those of the last question."""
+    """Units by (table, index), and traffic. With ``fails`` there is no answer.
+
+    ``tables`` are the tables of the last request.
+    """
 
     def __init__(self) -> None:
         self.units: dict[tuple[str, str], ConsumedUnits] = {}
@@ -17,7 +20,7 @@ class FakeMeters:
         self.tables: Mapping[str, Sequence[str]] = {}
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Mapping[tuple[str, str], ConsumedUnits]:
-        """What a test set, zero for all else."""
+        """The units that a test set; zero for all other tables and indexes."""
         if self.fails:
             raise StoreUnavailable("meters", "CloudWatch did not answer")
         self.tables = tables
@@ -25,7 +28,7 @@ class FakeMeters:
         return {resource: self.units.get(resource, ConsumedUnits()) for resource in resources}
 
     def traffic(self, now: datetime) -> Traffic:
-        """What a test set."""
+        """The traffic that a test set."""
         if self.fails:
             raise StoreUnavailable("meters", "CloudWatch did not answer")
         return self.counted

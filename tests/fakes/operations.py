@@ -1,4 +1,4 @@
-"""The lifecycle function and CloudWatch as the operators' routes see them."""
+"""The lifecycle function and CloudWatch for the operators' routes."""
 
 import json
 from collections.abc import Callable
@@ -18,14 +18,14 @@ class FakeOperations:
         self.within: list[float] = []
 
     def plan(self, within: float) -> dict[str, Any]:
-        """The report, as it comes out of the function; ``within`` has the seconds that it may take."""
+        """The report of a dry run, as the function answers it. ``within`` are the seconds that the run may take."""
         self.within.append(within)
         self._answer()
         report: dict[str, Any] = json.loads(json.dumps(self._dry_run().document()))
         return report
 
     def alarms(self) -> list[dict[str, Any]]:
-        """What a test set."""
+        """The alarms that a test set."""
         self._answer()
         return self.ringing
 

@@ -1,6 +1,4 @@
-"""The overflow's queue in memory: a message is delivered again until it is drained, or becomes a dead letter. And the event
-bus.
-"""
+"""The overflow's queue in memory, and the event bus. A message is delivered until it is drained or a dead letter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,13 +42,14 @@ class FakeQueue:
         return []
 
     def bury(self, body: str, reason: str) -> bool:
-        """Store a message that cannot be drained as a dead letter."""
+        """Store, as a dead letter, a message that cannot be drained."""
         self.dead.append(Message(body, self._now()))
         return True
 
     def deliver(self, drain: Callable[[str, bool], object]) -> None:
-        """Deliver each visible message to the drain once, with a flag for a repeated delivery. A failed message is delivered
-        again later.
+        """Deliver each visible message to the drain once. The second argument: was the message delivered before?
+
+        If the drain fails, the message is delivered again later.
         """
         for message in [message for message in self.messages if message.visible <= self._now()]:
             message.received += 1

@@ -1,4 +1,4 @@
-"""The state of rollups in memory. Its reads are strong, as those of the table are."""
+"""The state of rollups in memory. Like reads of the real table, all reads are strongly consistent."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from tidetable.ports.rollups import Span
 
 
 class FakeRollups:
-    """``refuses`` makes every request fail; ``reads`` counts the reads of a state."""
+    """The state of rollups. With ``refuses`` every request fails; ``reads`` counts the reads of a state."""
 
     def __init__(self) -> None:
         self.edges: dict[tuple[str, str, datetime], Edge] = {}

@@ -6,18 +6,18 @@ from tidetable.config import Autoscaling
 
 
 class FakeScaling:
-    """``tended`` has the policy of each registered table, ``calls`` the number of calls.
+    """``tended`` maps each registered table to its indexes and its policy; ``calls`` is the number of calls.
 
-    ``strike`` is called after each request, and may raise.
+    ``strike`` is called after each request, and may raise an error.
     """
 
     def __init__(self, strike: Callable[[], None] = lambda: None) -> None:
         self.strike = strike
         self.tended: dict[str, tuple[tuple[str, ...], Autoscaling]] = {}
         self.calls = 0
-        # The strict service's set of what is scaled may take the place of this one.
+        # The tables and indexes that are scaled. A test may put the set of the strict service here.
         self.scaled: set[str] = set()
-        # Tables that were deregistered in other Regions, with the Region.
+        # The tables that were deregistered in other Regions, each with the Region.
         self.elsewhere: list[tuple[str, str]] = []
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:

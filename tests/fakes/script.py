@@ -7,12 +7,12 @@ from typing import Any, cast
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.store import LeanStore
 
-# The longest duration of each pause.
+# The longest allowed duration of each pause that the code under test made.
 PAUSES: list[float] = []
 
 
 class Script:
-    """A client that computes its replies by a function of the request's number and body."""
+    """A client whose replies come from a function of the request's number and body."""
 
     def __init__(self, reply: Callable[[int, dict[str, Any]], Any]) -> None:
         self._reply = reply

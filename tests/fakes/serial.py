@@ -6,13 +6,13 @@ from typing import Any
 
 
 class Serial(Executor):
-    """A pool of any width."""
+    """A pool of any width, which does not use the width."""
 
     def __init__(self, width: int) -> None:
         self.width = width
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """No task is running."""
+        """Do nothing, as no task is running."""
 
     def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -29,7 +29,7 @@ class Serial(Executor):
 
 
 class Silent(Serial):
-    """A pool whose tasks never end: every wait with a time-out fails at once."""
+    """A pool whose tasks never end. A wait with a time-out fails at once, as if the time were over."""
 
     def submit(self, act: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         return Unanswered()

@@ -1,4 +1,4 @@
-"""The queue's client in memory, and the overflow's adapter on it."""
+"""The client of SQS in memory, and the overflow's adapter on this client."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MOST = 1024 * 1024
 
 
 class Sqs:
-    """The operations of SQS that the adapter calls; requests that AWS would refuse fail."""
+    """The operations of SQS that the adapter calls. A request that AWS would refuse fails."""
 
     def __init__(self) -> None:
         self.bodies: list[str] = []

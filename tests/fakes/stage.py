@@ -1,4 +1,4 @@
-"""A whole pipeline in this process: the real use cases and adapters on the strict service, with a manual clock."""
+"""A whole stage in this process: the real use cases and adapters on the strict service, with a manual clock."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -50,9 +50,11 @@ from wiring_upkeep import Upkeep
 
 STAGE, REGION = "lapse", "us-east-1"
 CATALOG = "tidetable-lapse-catalog"
-# The state of rollups. It is made for a configuration with rollups only, so that a stage without them has no table to spare.
+# The table of the rollups' state. It is made only for a configuration with rollups: other stages then have no
+# superfluous table.
 ROLLUPS = "tidetable-lapse-rollups"
-# Eventually consistent reads answer the state of up to this time ago, at least half of it; the seed decides.
+# Eventually consistent reads answer an older state: its age is between half of this time and this time. The seed
+# decides.
 STALE_SECONDS = 2.0
 # The time limits of the deployed functions.
 INGEST_SECONDS, DRAIN_SECONDS, LIFECYCLE_SECONDS = 20.0, 50.0, 280.0
@@ -60,15 +62,15 @@ REFRESHER_SECONDS = 300.0
 
 
 class Killed(BaseException):
-    """The function ended here. No handler catches it, as none catches a time-out."""
+    """The function was stopped here. No handler catches this error, just as no handler can catch Lambda's time-out."""
 
 
-# How the names of calls begin that change nothing, in boto3 and on the wire.
+# The beginnings of the names of calls that change nothing, in boto3 and on the wire.
 _READING = ("describe", "get", "batchget", "query", "scan", "list")
 
 
 class Mortal:
-    """Passes on ``allowance`` calls, and ends the function after the last (None: never).
+    """Passes on ``allowance`` calls, and stops the function after the last of these calls (None: never).
 
     ``changes`` are the numbers of the calls that may have changed something.
     """
@@ -81,12 +83,12 @@ class Mortal:
 
     @property
     def meta(self) -> Any:
-        """The client's ``meta``, where handlers of its events register."""
+        """The client's ``meta``, at which handlers of the client's events are registered."""
         return self._target.meta
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            # Python looks for such methods, to copy an object for example.
+            # Python itself looks for attributes with such names, for example to copy an object.
             raise AttributeError(name)
         attribute = getattr(self._target, name)
 
@@ -119,7 +121,7 @@ class Mortal:
 
 
 class Stage:
-    """Everything that `cdk deploy` would make, and the calls of its functions."""
+    """Everything that `cdk deploy` would make, and methods that run its functions."""
 
     def __init__(
         self,
@@ -133,7 +135,7 @@ class Stage:
         regions: Sequence[str] = (),
     ) -> None:
         self.clock = clock or ManualClock(start)
-        # The lifecycle's pools; everything else works serially.
+        # The thread pools of the lifecycle. All other functions work serially.
         self.pools = pools
         self.chance = random.Random(seed)
         self.dynamo = StrictDynamo(MemoryEngine(), self.clock, seed=seed, stale_seconds=stale_seconds)
@@ -174,17 +176,17 @@ class Stage:
         self.seal = Seal(self.reading.secret)
 
     def client_in(self, region: str) -> Any:
-        """DynamoDB's client in another Region; its calls count as the function's own."""
+        """Make DynamoDB's client in another Region. Its calls are counted with the function's other calls."""
         client = Mortal(StrictClient(self.others[region]))
         client.count = self.client.count  # type: ignore[method-assign]
         return client
 
     def settle(self) -> None:
-        """Wait until every read answers all earlier writes."""
+        """Wait until eventually consistent reads show all earlier writes."""
         self.clock.sleep(STALE_SECONDS)
 
     def restart(self) -> None:
-        """Start a new process: the state of the earlier one is lost."""
+        """Start a new process of the functions. The state in the earlier process is lost."""
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.marks = Marks(self.rollups)

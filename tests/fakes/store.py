@@ -34,10 +34,11 @@ from tidetable.times import EPOCH
 
 
 class FakeStore:
-    """``throttled`` is the number of puts that are refused next, as by a table without capacity.
+    """The event store in memory. The next ``throttled`` puts are refused, as by a table without capacity.
 
-    ``throttles`` are tables that refuse every put. ``between`` is called before each transaction, in place of another
-    writer. Eventually consistent reads answer ``stale``, or the present items if it is None.
+    ``throttles`` are tables that refuse every put. ``between`` is called before each transaction: it can do what
+    another writer might do at that moment. Eventually consistent reads answer ``stale``, or the present items if
+    ``stale`` is None.
     """
 
     def __init__(self, catalog: FakeCatalog) -> None:
@@ -167,7 +168,7 @@ def passes_filters(item: Item, keys: KeyRange) -> bool:
 
 
 def keep_fields(item: Item, fields: Sequence[str], index: Index | None) -> Item:
-    """An item with these fields of its data."""
+    """Reduce the data of an item to these fields."""
     tops = {field.partition(".")[0] for field in fields}
     root = index.copy if index is not None and index.project else "data"
     others = {name: value for name, value in item.items() if name != root}
@@ -195,7 +196,7 @@ def holds(guard: Guard | None, put: Put, stored: Item | None) -> bool:
 
 
 class FakeValues:
-    """The bucket of large values; ``refuses`` makes it unreachable, ``strike`` is called after each request."""
+    """The bucket of large values. With ``refuses`` it is unreachable; ``strike`` is called after each request."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: EPOCH, strike: Callable[[], None] = lambda: None) -> None:
         self._now = now
@@ -240,18 +241,18 @@ class FakeValues:
 
 
 def large_values(values: FakeValues) -> LargeValueServices:
-    """The services for large values, with the same object names in each run."""
+    """The services for large values. The names of objects are the same in each run."""
     numbers = count()
     return LargeValueServices(values, Zstd(), lambda: f"object-{next(numbers)}")
 
 
 def unpacker(store: EventStore, values: FakeValues) -> Unpacker:
-    """The service that completes items with data outside of the item."""
+    """The service that completes items whose data is outside of the item."""
     return Unpacker(store, values, Zstd())
 
 
 class FakeOverflow:
-    """With ``refuses`` the queue is unreachable."""
+    """The overflow queue. With ``refuses`` it is unreachable."""
 
     def __init__(self) -> None:
         self.queued: list[Event] = []

@@ -21,12 +21,12 @@ class _TableState:
     table: Table
     tags: Mapping[str, str]
     until: datetime
-    # The table after the change; until then its old figures are shown.
+    # The table after the change. Until the change ends, ``table`` with its old figures is shown.
     then: Table
 
 
 class FakeTables:
-    """The creation of tables in ``fails`` is refused for ever; tables in ``unseen`` cannot be described."""
+    """DynamoDB's tables. Tables in ``fails`` are never created; tables in ``unseen`` cannot be described."""
 
     def __init__(self, clock: FakeClock, store: FakeStore) -> None:
         self._clock = clock
@@ -105,7 +105,8 @@ class FakeTables:
         own = (write, read) if itself else (table.write, table.read)
         maxima: dict[str, Any] = {}
         if table.on_demand is not (own[0] is None):
-            # A switch of the billing mode drops all maxima; only the table's own can be set in the same request.
+            # A switch of the billing mode drops all maxima. The same request can set the maximum of the table, not of
+            # an index.
             maxima = {"most": most, "index_most": dict.fromkeys(table.index_most)}
         self._change(name, f"capacity {name}", write=own[0], read=own[1], index_units=units, **maxima)
 

@@ -1,4 +1,4 @@
-"""Threads with a shared manual clock: parallel tasks take as long as the longest of them."""
+"""Threads with a shared manual clock. Parallel tasks take the time of the longest task."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from tidetable.ports import Pools
 
 
 class SharedClock(ManualClock):
-    """A clock that stands still until every worker sleeps, and then moves to the earliest wake-up time."""
+    """A clock that stands still while a worker works. When all workers sleep, it moves to the earliest wake-up time."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__(now)
@@ -44,7 +44,7 @@ class SharedClock(ManualClock):
 
 
 def side_by_side(clock: SharedClock) -> Pools:
-    """Pools of threads that share the clock."""
+    """Make pools whose threads share the clock."""
 
     class Pool(ThreadPoolExecutor):
         def __init__(self, width: int) -> None:

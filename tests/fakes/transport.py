@@ -1,4 +1,4 @@
-"""A stand-in for the lean client before the strict service: requests and answers are JSON, as in a function."""
+"""A stand-in for the lean client that calls the strict service. Requests and answers are JSON, as in a function."""
 
 import random
 from base64 import b64decode
@@ -16,7 +16,7 @@ from strict.service import StrictDynamo
 class StrictTransport:
     """Answers the lean client's requests one after another.
 
-    ``count`` is called after each with its operation, and may end the function.
+    ``count`` is called after each request, with its operation. It may stop the function.
     """
 
     def __init__(self, service: StrictDynamo, count: Callable[[str], None] = lambda _: None) -> None:
@@ -42,7 +42,7 @@ class StrictTransport:
         except Lost as lost:
             reply = NoAnswer(str(lost))
         else:
-            # The engine in memory keeps binary values as bytes; the wire has Base64, which msgspec writes.
+            # The engine in memory keeps binary values as bytes. On the wire they are Base64: msgspec writes bytes so.
             body = msgspec.json.encode(answer)
             reply = body if request.decode is None else request.decode(body)
         self._count(request.operation)
@@ -50,7 +50,7 @@ class StrictTransport:
 
 
 def _read_body(body: bytes) -> Any:
-    """A request with its binary values as bytes. Most requests have none."""
+    """Decode a request, with its binary values as bytes. Most requests have no binary values."""
     request = msgspec.json.decode(body)
     return _decode_binary(request) if b'"B"' in body else request
 

@@ -1,4 +1,4 @@
-"""Streams with simulated histories whose right advice is known. The answers were written down before the rules."""
+"""Streams with simulated histories for which the right advice is known. It was written down before the rules."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ LATE_LADDER = (
 
 
 def sized(units: int) -> str:
-    """A ladder with these write units, a step for late events, and one unit for old tables."""
+    """A ladder with these write units for the current table, a step for late events, and one unit for old tables."""
     return LATE_LADDER.format(units)
 
 
 def reading(*conditions: str, queries: float, read: int, returned: int, units: float, requests: int = 7) -> Use:
-    """Queries per second over two weeks, each of which reads and returns so many events."""
+    """The use of a stream: queries per second over two weeks. Each reads ``read`` and returns ``returned`` events."""
     count = round(queries * WEEKS)
     return Use("events", conditions, count, count * requests, count * units, count * read, count * returned)
 
 
 class Case(NamedTuple):
-    """A history and its right advice: what the lines of tidetable.toml must say, by rule."""
+    """A history and its right advice: for each rule, the settings that tidetable.toml must have."""
 
     text: str
     traffic: Traffic
@@ -225,7 +225,8 @@ CASES: dict[str, Case] = {
     "late events are throttled by the step for them": Case(
         stream(head='period = "day"\nlate = "7d"\nretention = 7', capacity=sized(430)),
         Traffic(steady(300), late=0.05, reads=3.5),
-        # 15 of 300 events per second are late: 15 / 0.7, in steps of twice the units and of ten at least.
+        # 15 of 300 events per second are late, which needs 15 / 0.7 = 22 units. But one advice raises units only to the
+        # double, or by ten if that is more: from 1 to 11.
         {
             "late": {
                 "capacity": {

@@ -1,4 +1,4 @@
-"""Aggregates of a stage in memory, and the same calculated from a list of events without the code under test."""
+"""Aggregates of a stage in memory, and the same aggregates, calculated from events without the code under test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.times import to_text
 
-# A row's step and group, and its statistics.
+# Rows by their step and group; the value of a row is its statistics.
 Rows = dict[tuple[str, tuple[Any, ...]], dict[str, Any]]
 STATS = "count,sum,min,max,first,last"
 
 
 def ask_aggregate(stage: Stage, stream: str, start: datetime, end: datetime, **parameters: str) -> Aggregate:
-    """The answer of `/aggregate` for a range; ``consistent`` unless a parameter says otherwise."""
+    """Ask for an aggregate of a range, as `/aggregate` does; strongly consistent unless a parameter says otherwise."""
     asked = {"from": to_text(start), "to": to_text(end), "consistent": "true"} | parameters
     now, policy = stage.clock.now(), stage.config.streams[stream]
     query = parse_aggregation(policy, {name: [value] for name, value in asked.items()}, now, stage.seal)
@@ -37,12 +37,15 @@ def rows_of(found: Aggregate, stats: str = STATS) -> Rows:
 
 
 def rollups_of(found: Aggregate) -> set[str]:
-    """The rollups that an answer was read from."""
+    """The names of the rollups from which an answer was read."""
     return {name for scan in found.sources if (name := found.find_rollup(scan)) is not None}
 
 
 def tally(events: Iterable[Mapping[str, Any]], step: timedelta, by: Iterable[str], field: str | None = "n") -> Rows:
-    """The rows of an aggregate that begins at a step. Values to group by that are no text count as nothing."""
+    """Calculate the rows of an aggregate that begins at a step.
+
+    In a field of ``by``, a value that is no text counts as missing.
+    """
     groups: dict[tuple[str, tuple[Any, ...]], list[tuple[str, str, str, Any]]] = defaultdict(list)
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     for event in events:

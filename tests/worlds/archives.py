@@ -1,4 +1,4 @@
-"""A table to archive, its bucket and its clock, with calls that may fail."""
+"""A table to archive, with its bucket and its clock. Its calls may fail."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -50,7 +50,7 @@ def some(count: int) -> list[Event]:
 
 
 class World:
-    """A table in memory behind the real format. The archive is killed after ``calls`` calls."""
+    """A table in memory, which is archived in the real format. The archiver is killed after ``calls`` calls."""
 
     def __init__(self, events: list[Event]) -> None:
         self.items: dict[str, list[Any]] = {"t": [to_wire(LAYOUT.make_item(event)) for event in events][::-1]}
@@ -102,7 +102,7 @@ class World:
         return self.clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock, and note the pause."""
+        """Move the clock, and record the pause."""
         if seconds:
             self.slept.append(seconds)
         self.clock.sleep(seconds)
@@ -159,7 +159,7 @@ class World:
     def parts(self) -> list[str]:
         return sorted(key for key in self.bucket if key.endswith(".parquet"))
 
-    # The reader of the archive.
+    # The methods of the archive's reader.
     def manifest(self, key: str) -> Manifest:
         return Manifest.decode(self.bucket[key])
 
@@ -171,7 +171,7 @@ class World:
 
 
 def throttle_second_segment(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Let no page of the second segment of a table be read, until the patch is undone."""
+    """Refuse reads of the table's second segment, until the patch is undone."""
     page = world.page
 
     def throttle(table: str, *, segment: int, **options: Any) -> Any:

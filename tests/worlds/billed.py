@@ -1,4 +1,4 @@
-"""A stage whose bill is asked for: tables with their entries, and CloudWatch's figures as a test sets them."""
+"""A stage with a bill: tables with their entries, and CloudWatch's figures as a test sets them."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,12 +25,15 @@ ROLLUP = '[[streams.s.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nr
 
 
 def table(write: int | None = None, read: int | None = None, **facts: Any) -> Table:
-    """A table as it is described: on demand without units."""
+    """The description of a table. A table without units is on demand."""
     return Table("", "ACTIVE", write, read, facts.pop("table_class", TableClass.STANDARD), **facts)
 
 
 class BilledStage:
-    """A stream ``s``, on demand unless ``changes`` say otherwise; its tables and entries, and what CloudWatch counted."""
+    """A stream ``s`` with its tables and entries, and the units that CloudWatch counted.
+
+    The stream is on demand unless ``changes`` say otherwise.
+    """
 
     def __init__(self, **changes: Any) -> None:
         self.config = configuration(**{"capacity": ON_DEMAND} | changes)
@@ -40,7 +43,7 @@ class BilledStage:
     def add(
         self, label: str, found: Table | None = None, *, stream: str = "s", chunks: Table | None = None, **facts: Any
     ) -> None:
-        """A period with its table, and the table of chunks beside that."""
+        """Add a period with its table and, with ``chunks``, the table of chunks beside it."""
         configured = self.config.streams.get(stream, self.config.streams["s"])
         layout = replace(configured.layout, parts=chunks is not None)
         name, period = f"{stream}.{label}", from_label(label)
@@ -54,7 +57,7 @@ class BilledStage:
         sees: Callable[[str], bool] = lambda _: True,
         seconds: Iterator[float] = repeat(60.0),  # noqa: B008 - it never ends
     ) -> Any:
-        """The bill, with so many seconds left whenever it looks."""
+        """Ask for the bill. Whenever the code looks at the remaining time, it gets the next number of ``seconds``."""
         tables: Any = type("Tables", (), {"describe": staticmethod(self.tables.get)})
         sources = Sources(self.catalog, tables, self.meters, Serial, "us-east-1", lambda: next(seconds))
         return present_bill(self.config, sources, NOON, sees, only)

@@ -1,4 +1,4 @@
-"""The commands on a stage in memory."""
+"""The commands of the command line, run on a stage in memory."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,8 @@ from tests.fakes.stage import Stage
 from tests.worlds.hours import CONFIG
 
 ROOT = Path(__file__).parents[2]
-# Typer reads the signatures of all commands anew for each call of its runner, which was a third of the time of tests/cli.
+# Typer reads the signatures of all commands anew for each call of its runner. Without this cache, that took a third of
+# the time of tests/cli.
 testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 # A fixed time, as no test reads the real clock. At this minute no step of the ladder is due.
 NOW = datetime(2026, 3, 15, 12, 20, tzinfo=UTC)
@@ -41,14 +42,14 @@ class FakeFunctions:
         if self.fails:
             return self._answer({"errorMessage": "out of memory"}) | {"FunctionError": "Unhandled"}
         if FunctionName == "archiver":
-            # Two runs, as for a large table.
+            # The archive takes two runs, as that of a large table.
             self.archiver_calls += 1
             if self.archiver_calls == 1:
                 return self._answer({**payload, "state": "archiving", "events": 1})
             self.stage.archive(payload["stream"], payload["period"], within=100)
             return self._answer({**payload, "state": "archived", "events": 3})
         if FunctionName == "restorer":
-            # Two runs, as for a large archive.
+            # The restore takes two runs, as that of a large archive.
             if not payload["start"]:
                 return self._answer({**payload, "state": "restoring", "parts": 2, "next": {"part": 1}})
             assert payload["start"] == {"part": 1}
@@ -67,7 +68,7 @@ class FakeFunctions:
 
 
 class FakeMetrics:
-    """CloudWatch, which answers the consumed units of tables and indexes in two pages."""
+    """CloudWatch. It answers the consumed units of tables and indexes in two pages."""
 
     def __init__(self, taken: dict[tuple[str, str, str], float]) -> None:
         self.taken = taken
@@ -101,8 +102,9 @@ def functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFunctions:
     stage = Stage(NOW - timedelta(hours=8, minutes=10), CONFIG)
     functions = FakeFunctions(stage)
     for hours in range(8, -1, -1):
-        # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the run before, the last run
-        # would fall into another hour. The clock never moves back: a table of the last run would be invisible again.
+        # A run takes time by this clock. Each run begins at a fixed time: if it began at the end of the previous run,
+        # the last run would fall into another hour. The clock never moves back: a table of the last run would become
+        # invisible again.
         stage.clock.time = NOW - timedelta(hours=hours, minutes=5)
         stage.run_lifecycle()
         assert stage.clock.now() < NOW - timedelta(hours=hours)

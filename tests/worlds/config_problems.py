@@ -1,4 +1,4 @@
-"""Configurations with one problem each: the key that a message must name, and its fix."""
+"""Configurations with one problem each. Beside each: the key that the message must name, and the fix."""
 
 from tests.worlds.configs import GOOD, TOPIC, index, ladder, month, notify
 

@@ -18,7 +18,7 @@ PROVISIONED = GOOD + '[streams.s.capacity]\nmode = "provisioned"\nladder = [{age
 
 
 def index(more: str) -> str:
-    """An index with these settings."""
+    """The TOML of an index with these settings."""
     return f'\n[[streams.s.index]]\nname = "own"\n{more}\n'
 
 
@@ -43,9 +43,9 @@ def notify(*targets: str) -> str:
 
 
 def uncomment(section: str) -> tuple[tuple[str, str], ...]:
-    """The changes that put a commented section of the example configuration, such as ``[[streams.quakes.rollup]]``, in force."""
+    """The changes that activate a section which is a comment in the example, such as ``[[streams.quakes.rollup]]``."""
     text = Path(__file__).parents[2].joinpath("tidetable.toml").read_text(encoding="utf-8")
     lines = text[text.index(f"# {section}") :].partition("\n\n")[0].splitlines()
-    # The first line has a comment behind the section's name.
+    # In the file, a comment follows the section's name in its first line.
     first = (f"# {section}", section)
     return (first, *((line, line.removeprefix("# ")) for line in lines[1:]))

@@ -1,4 +1,4 @@
-"""Streams against the control plane as it was measured, and the service's own view of their tables."""
+"""Streams on a control plane with the measured durations, and the service's own view of their tables."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ LADDER = """
 mode = "provisioned"
 ladder = [{ age = 0, write = 10, read = 10 }, { age = 1, write = 2, read = 5 }]
 """
-# A table's index is declared after its stream's own keys.
+# In TOML, an index is declared after the stream's own keys.
 INDEX_AFTER = """
 [[streams.s.index]]
 name = "status"
@@ -44,7 +44,7 @@ partition_by = "series"
 
 
 def tables(stage: Stage, name: str = "s") -> dict[str, Any]:
-    """The service's own view of a stream's tables, by period."""
+    """The tables of a stream as the service itself holds them, by the labels of their periods."""
     prefix = f"tidetable-lapse.{name}."
     stage.dynamo.account.settle()
     return {
@@ -59,7 +59,7 @@ def entry(stage: Stage, label: str, name: str = "s") -> Entry:
 
 
 def quiet(stage: Stage) -> None:
-    """A few runs, after which there is nothing to do."""
+    """Run the lifecycle a few times, and check that it then has nothing to do."""
     for _ in range(6):
         stage.clock.sleep(300)
         report = stage.run_lifecycle()

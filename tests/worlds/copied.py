@@ -15,7 +15,7 @@ from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 IRELAND, TOKYO = "eu-west-1", "ap-northeast-1"
-# The periods of the first tables.
+# The labels of the periods of the first tables.
 TODAY, TOMORROW, NEXT = "2026-03-15", "2026-03-16", "2026-03-17"
 DAYS = (TODAY, TOMORROW, NEXT)
 LIFECYCLE = """
@@ -57,14 +57,14 @@ def text(*replicas: str, capacity: str = ON_DEMAND, more: str = "", lifecycle: s
 
 
 def made(*replicas: str, **options: Any) -> Stage:
-    """A stage that stands, whose Regions are those of the copies."""
+    """Make a stage that was deployed successfully. Its other Regions are the Regions of the copies."""
     stage = Stage(NOON, text(*replicas, **options), regions=replicas or (IRELAND,))
     stage.catalog.mark_standing()
     return stage
 
 
 def run(stage: Stage, runs: int = 1, minutes: float = 5) -> Report:
-    """Run the lifecycle so often, as its schedule does; the last report. The clock goes on after each run."""
+    """Run the lifecycle ``runs`` times, as scheduled; return the last report. The clock goes on after a run."""
     for _ in range(runs):
         report = stage.run_lifecycle()
         stage.clock.sleep(minutes * 60)
@@ -80,7 +80,7 @@ def entry(stage: Stage, label: str) -> Entry:
 
 
 def describe(service: StrictDynamo, name: str) -> dict[str, Any]:
-    """The table of a Region, as it describes it; empty if there is none."""
+    """The description of a table by a Region's service; empty if there is no such table."""
     service.account.settle()
     if name not in service.account.tables:
         return {}
@@ -89,7 +89,7 @@ def describe(service: StrictDynamo, name: str) -> dict[str, Any]:
 
 
 def copies(stage: Stage, name: str) -> dict[str, str]:
-    """The copies that a table lists, with their states."""
+    """The Regions of the copies that a table lists, with the states of the copies."""
     replicas = describe(stage.dynamo, name).get("Replicas", [])
     return {replica["RegionName"]: replica["ReplicaStatus"] for replica in replicas}
 
@@ -115,7 +115,7 @@ def ids_in(service: StrictDynamo, name: str) -> list[str]:
 
 
 def pass_to(stage: Stage, day: int, hour: int, minute: int = 0) -> None:
-    """Let the time pass without a run."""
+    """Move the clock to an instant in March, without a run of the lifecycle."""
     until = datetime(2026, 3, day, hour, minute, tzinfo=NOON.tzinfo)
     stage.clock.sleep((until - stage.clock.now()).total_seconds())
 
@@ -126,7 +126,7 @@ def client_of(stage: Stage, region: str = IRELAND) -> Any:
 
 
 def tags_of(service: StrictDynamo, name: str) -> dict[str, str]:
-    """The tags of a Region's table, or of its copy of one."""
+    """The tags of a table or of a copy, by a Region's service."""
     arn = describe(service, name)["TableArn"]
     tags = service.call("ListTagsOfResource", {"ResourceArn": arn})["Tags"]
     return {tag["Key"]: tag["Value"] for tag in tags}

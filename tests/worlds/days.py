@@ -40,7 +40,7 @@ def event_of(row: dict[str, Any]) -> Event:
 
 
 class Days:
-    """Days of a stream on fakes, to be queried: each is a table or an archive; a day that is not added was never made."""
+    """Days of a stream on fakes, for queries. A day is a table or an archive; other days were never made."""
 
     def __init__(self) -> None:
         self.catalog, self.archive, self.values = FakeCatalog(), FakeArchive(), FakeValues()
@@ -65,7 +65,7 @@ class Days:
 
 
 class Fixture(Days):
-    """Five days: day 1 is archived, day 3 was never made, and each day has another layout."""
+    """Five days: day 1 is archived, day 3 was never made, and the days have different layouts."""
 
     def __init__(self, events: list[Event]) -> None:
         super().__init__()

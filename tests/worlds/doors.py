@@ -1,4 +1,4 @@
-"""The doors' function on fakes: requests as the gateway passes them on, and an HTTP server before the same handler."""
+"""The doors' function on fakes: requests in the gateway's form, and an HTTP server that calls the same handler."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STREAM = "/v1/streams/quakes"
 
 
 class Reply(NamedTuple):
-    """An answer of the function: its status, headers by names in lower case, and body."""
+    """An answer of the function: its status, its headers by their names in lower case, and its body."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,14 +44,14 @@ class Reply(NamedTuple):
 
 
 def config(api: Mapping[str, Any] | None = None, **policy: Any) -> Config:
-    """The configuration of the tests with all doors open; ``policy`` are keys of the stream."""
+    """The configuration of the tests, with all doors open. ``api`` and ``policy`` change keys of API and stream."""
     limits = {"max_events": 50, "max_body": 100_000} | dict(api or {})
     streams = {"quakes": replace(CONFIG.streams["quakes"], **policy)}
     return replace(CONFIG, api=replace(CONFIG.api, **limits), doors=DOORS, streams=streams)
 
 
 class Doors(World):
-    """The doors' function on fakes. ``caller`` is what the authorizer knows of the caller."""
+    """The doors' function on fakes. ``caller`` is the context that the authorizer passes on about the caller."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -68,7 +68,7 @@ class Doors(World):
         seconds: float = 28,
         **headers: Any,
     ) -> Reply:
-        """Send a request; words of headers are joined by hyphens."""
+        """Send a request. ``content_type=...`` stands for the header ``Content-Type``."""
         from handlers import doors
 
         content = body.encode() if isinstance(body, str) else body
@@ -92,7 +92,7 @@ class Doors(World):
         return Reply(answer["statusCode"], {k.lower(): v for k, v in answer["headers"].items()}, raw)
 
     def events(self) -> list[dict[str, Any]]:
-        """Every stored event, by time, series and id, from the keys of a stream that is partitioned by time."""
+        """Every stored event, in the order of time, series and id. The stream must be partitioned by time."""
         items = [item for table in self.store.tables.values() for item in table.values()]
         return [
             {"time": time, "series": unescape(series), "id": unescape(id), "data": item.get("data", {})}
@@ -110,7 +110,10 @@ class _Timed(Context):
 
 
 class LiveDoors(Doors):
-    """The same at this machine's time, with tables from yesterday to tomorrow: real clients stamp what they send themselves."""
+    """The doors' function at this machine's time, because real clients set the times of their points themselves.
+
+    It has tables from yesterday to tomorrow.
+    """
 
     def __init__(self, config: Config) -> None:
         wide = replace(config.streams["quakes"], ahead=Duration(days=1), late=Duration(days=1))
@@ -133,9 +136,10 @@ _ROUTES = {
 
 
 class Server:
-    """An HTTP server before a world's function. ``outage`` decides about each request, by its number from 1.
+    """An HTTP server that calls a world's function. ``outage`` decides about each request by its number, from 1.
 
-    It answers None to serve it, a status to refuse it, or "lost" to serve it and to close the connection without an answer.
+    ``outage`` returns None to serve the request, a status to refuse it, or "lost" to serve it and then to close the
+    connection without an answer.
     """
 
     def __init__(self, world: Doors) -> None:
@@ -146,7 +150,7 @@ class Server:
         self._lock = threading.Lock()
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply | None:
-        """The answer to a request; None for no answer at all."""
+        """The answer to a request; None if the request gets no answer."""
         with self._lock:
             self.requests.append((method, target, body))
             fate = self.outage(len(self.requests))
@@ -210,7 +214,7 @@ class Server:
 
 
 def nanos(seconds: float = 0.0) -> int:
-    """So many seconds before the worlds' time, in nanoseconds since 1970."""
+    """The instant ``seconds`` before the worlds' present time, in nanoseconds since 1970."""
     return int((NOW.timestamp() - seconds) * 1_000_000) * 1000
 
 

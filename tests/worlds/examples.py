@@ -14,7 +14,7 @@ from tests.infra.synth import ROOT
 from tidetable.exact import decode_json
 
 NOW = datetime(2026, 3, 31, 10, tzinfo=UTC)
-# An event as it was sent, with its time as an instant.
+# An event as it was sent, and in ``at`` its time as an instant.
 Sent = dict[str, Any]
 
 
@@ -25,7 +25,7 @@ class Example:
         folder = ROOT / "examples" / name
         data = import_module(f"examples.{name}.data")
         self.config = folder / "tidetable.toml"
-        # As the event is after a round trip through JSON.
+        # Encode and decode the events, as they are compared with events that came through JSON.
         sent = [decode_json(json.dumps(event)) for event in data.events(NOW)]
         self.sent: list[Sent] = [{**event, "at": datetime.fromisoformat(event["time"])} for event in sent]
         self.stage = self._lived(data.STREAM)
@@ -52,12 +52,12 @@ class Example:
         return stage
 
     def since(self, **ago: float) -> list[Sent]:
-        """The sent events since an instant, the newest first."""
+        """The events of the last so many days or hours (``days=7``) and of the next five minutes, the newest first."""
         events = [event for event in self.sent if NOW - timedelta(**ago) <= event["at"] < NOW + timedelta(minutes=5)]
         return sorted(events, key=lambda event: (event["at"], event["series"], event["id"]), reverse=True)
 
 
 def _refresh(stage: Stage) -> None:
-    """Seal the buckets of rollups that are over, if the stream has rollups."""
+    """Seal all buckets of rollups that have ended, if the stream has rollups."""
     while stage.config.rolled_up and (report := stage.refresh()) is not None and report.sealed:
         stage.clock.sleep(1)

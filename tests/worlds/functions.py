@@ -1,4 +1,4 @@
-"""The functions' handlers in this process: their environment, their requests, and the lifecycle's handler on a stage."""
+"""The functions' handlers in this process: their environment and requests, and the lifecycle's handler on a stage."""
 
 from collections.abc import Iterator
 from datetime import datetime

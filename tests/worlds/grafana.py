@@ -1,4 +1,4 @@
-"""The dashboard as Grafana and its Infinity plugin (3.11) work with it: variables, the step of a panel, requests, rows.
+"""Grafana and its Infinity plugin (3.11) at work on the dashboard: variables, the step of a panel, requests, rows.
 
 Sources: rangeUtil and the template service of npm's @grafana/data; pkg/infinity/request.go and jsonBackend.go of the plugin.
 """
@@ -20,7 +20,7 @@ from tests.infra.synth import ROOT
 FOLDER = ROOT / "docs" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards" / "tidetable.json").read_text())
 (SOURCE,) = yaml.safe_load((FOLDER / "provisioning" / "datasources" / "tidetable.yaml").read_text())["datasources"]
-# Grafana's steps in seconds, with the length below which each is chosen.
+# Pairs in seconds: Grafana chooses the step (second) if the exact step is below the limit (first).
 _STEPS = (
     (0.015, 0.01), (0.035, 0.02), (0.075, 0.05), (0.15, 0.1), (0.35, 0.2), (0.75, 0.5), (1.5, 1), (3.5, 2), (7.5, 5),
     (12.5, 10), (17.5, 15), (25, 20), (45, 30), (90, 60), (210, 120), (450, 300), (750, 600), (1_050, 900),
@@ -42,7 +42,7 @@ class Span(NamedTuple):
         return {"__from:date:iso": _iso(self.start), "__to:date:iso": _iso(self.end)}
 
     def step(self, panel: Mapping[str, Any]) -> str:
-        """``$__interval`` of a panel: the range by its most points, rounded, and not below its least step."""
+        """``$__interval`` of a panel: range divided by the panel's most points, rounded, at least its smallest step."""
         raw = (self.end - self.start) / timedelta(seconds=1) / panel.get("maxDataPoints", 1_000)
         rounded = next((step for below, step in _STEPS if raw < below), 31_536_000)
         match = re.fullmatch(r"(\d+)([smh])", panel.get("interval", "1s"))
@@ -58,7 +58,7 @@ def _iso(instant: datetime) -> str:
 
 
 def fill(text: str, variables: Mapping[str, str]) -> str:
-    """A text with its variables filled in; one that is not known stays, as in Grafana."""
+    """Fill in the variables of a text. A variable that is not known stays, as in Grafana."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[3]
@@ -81,7 +81,7 @@ def request_of(target: Mapping[str, Any], variables: Mapping[str, str]) -> str:
 
 
 def rows_of(target: Mapping[str, Any], body: Any, variables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows of the frame that the plugin makes of an answer; a column that no row has is an error."""
+    """The rows of the frame that the plugin makes from an answer. A column that a row lacks is None."""
     root = fill(target["root_selector"], variables) if "${" in target["root_selector"] else target["root_selector"]
     found = jsonata.Jsonata(root).evaluate(body) if root.startswith("$") else body[root]
     objects = found if isinstance(found, list) else [] if found is None else [found]
@@ -100,7 +100,7 @@ def _select(row: Any, path: str) -> Any:
 
 
 def targets() -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Each panel with each of its targets."""
+    """All pairs of a panel and one of its targets."""
     return [(panel, target) for panel in DASHBOARD["panels"] for target in panel["targets"]]
 
 

@@ -1,4 +1,4 @@
-"""Histories of streams, simulated by arithmetic alone: traffic by the hour, and what DynamoDB takes and refuses of it."""
+"""Histories of streams, simulated by arithmetic alone: hourly traffic, and the parts that DynamoDB takes or refuses."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from tidetable.config import Stream, parse
 from tidetable.lifecycle.ladder import compute_level
 from tidetable.periods import Period, find_containing, list_covering
 
-# A Monday.
+# The end of every history, a Monday.
 END = datetime(2026, 6, 15, tzinfo=UTC)
 _SECOND_UNITS = 1000  # AWS: write units per second of one partition key
 
 
 def steady(rate: float) -> Callable[[datetime], float]:
-    """Events per second, always the same."""
+    """A rate in events per second that is always the same."""
     return lambda _: rate
 
 
 def daily(low: float, high: float, *hours: int) -> Callable[[datetime], float]:
-    """Events per second: ``high`` in these hours of each day, else ``low``."""
+    """A rate in events per second: ``high`` in these hours of each day, otherwise ``low``."""
     return lambda at: high if at.hour in hours else low
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a stream receives and answers.
+    """The writes and reads of a stream.
 
-    ``rate`` gives events per second. ``late`` is the share of events that go to the period before. ``hot`` is the share of the
-    heaviest series. ``units`` are write units per event, if not by ``size``. ``in_index`` is the share of events in an index,
-    ``index_reads`` read units per second of an index, ``reads`` of the newest table.
+    ``rate`` gives events per second. ``late`` is the share of events that go to the previous period. ``hot`` is the
+    share of the heaviest series. ``units`` are the write units per event; by default ``size`` (bytes) decides them.
+    ``in_index`` is the share of events that are in an index. ``index_reads`` are read units per second of an index,
+    ``reads`` of the newest table.
     """
 
     rate: Callable[[datetime], float]
@@ -79,7 +80,7 @@ def live(text: str, traffic: Traffic, days: float = 14, missing: tuple[str, ...]
 
 
 def _hours(stream: Stream, traffic: Traffic, at: datetime, rate: float) -> Iterator[tuple[tuple[Period, str], Hour]]:
-    """An hour of the current table and of the one before it, each with its indexes."""
+    """Yield an hour of the current table and of the previous table, and of the indexes of both."""
     units = traffic.units if traffic.units is not None else ceil(traffic.size / 1024)
     current = find_containing(at, stream.period)
     for period, share in ((current, 1 - traffic.late), (current.shift(-1), traffic.late)):
@@ -118,7 +119,7 @@ def _hour(
 
 
 def _shares(stream: Stream, traffic: Traffic) -> dict[str, float]:
-    """The shares of partition keys in a bucket's or all series' units: the heaviest series, and a thousand others."""
+    """The share of each partition key in a table's units. By series: the heaviest series, and a thousand others."""
     shards = traffic.shards or stream.key.shards
     rest = (1 - traffic.hot) / shards
     if stream.key.partition_by == "series":

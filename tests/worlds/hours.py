@@ -1,4 +1,4 @@
-"""A configuration with a table per hour."""
+"""A configuration with one table per hour."""
 
 CONFIG = """
 [lifecycle]

@@ -1,11 +1,11 @@
-"""Line protocol, sent to the doors' function."""
+"""Requests in InfluxDB's line protocol to the doors' function."""
 
 from typing import Any
 
 from tests.worlds.doors import Doors, Reply, nanos
 
 V1, V2, V3 = "/write", "/api/v2/write", "/api/v3/write_lp"
-# The time of a point in the window, and of a point before it.
+# The time of a point in the window, and of a point before the window.
 T = nanos(60)
 OLD = nanos(9 * 86_400)
 

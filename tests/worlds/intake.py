@@ -27,7 +27,7 @@ MINUTE = timedelta(minutes=1)
 
 
 class Letters:
-    """The queue of dead letters; without ``takes`` it cannot be reached."""
+    """The queue of dead letters. It can be reached only if ``takes`` is set."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
@@ -72,7 +72,7 @@ class World:
         stream: str = "quakes",
         **request: Any,
     ) -> Outcome:
-        """Handle a request in a process; ``known`` is the state of a process that has served requests before."""
+        """Handle a request. ``known`` is the state of a process that has served requests; None for a new process."""
         deadline = self.clock.now() + timedelta(seconds=seconds)
         return ingest(
             IngestRequest(stream, body, "application/json", **request),
@@ -134,12 +134,12 @@ def numbered(n: Any) -> dict[str, Any]:
 
 
 def versions(stage: World) -> dict[str, Any]:
-    """Each version's data, by the beginning of its sort key."""
+    """The number ``n`` in the data of each version, by the beginning of the version's sort key."""
     return {item["sk"].partition("#")[0]: item["data"]["n"] for item in stage.table(LABEL)}
 
 
 class Process(World):
-    """A process of the function; it serves one request after another."""
+    """A process of the ingest function, which serves one request after another."""
 
     def __init__(self) -> None:
         super().__init__(replace(CONFIG, api=replace(CONFIG.api, max_body=10**6)))
@@ -151,6 +151,6 @@ class Process(World):
         return self.send(*sent, known=self.known)
 
     def reads(self) -> list[tuple[datetime | None, datetime | None, bool]]:
-        """The ranges that were read since the last call."""
+        """The ranges of the catalog that were read since the last call."""
         ranges, self.catalog.reads = self.catalog.reads, []
         return ranges

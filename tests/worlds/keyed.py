@@ -1,4 +1,4 @@
-"""The API with keys, in this process: the authorizer's handler before the functions' handlers, as API Gateway calls them."""
+"""The API with keys, in this process: calls the authorizer's and then a function's handler, as API Gateway does."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ sort_by = "t"
 """
 EVENTS = "/v1/streams/{stream}/events"
 SECRET = "abcdefghijklmnopqrstuvwxyz012345"
-# The key for the series that begin with a/.
+# The key of a tenant, for the series whose names begin with a/.
 TENANT = f"tt_tenantkey0_{SECRET}"
 ROUTE = "arn:aws:execute-api:us-east-1:000000000000:a/api/ANY/any"
 _Values = Mapping[str, str | Sequence[str]]
 
 
 class Answered(NamedTuple):
-    """An answer; ``by`` is the gateway if the authorizer refused, else the function."""
+    """An answer. ``by`` is "gateway" if the authorizer refused the request, otherwise "function"."""
 
     status: int
     body: Any
@@ -57,7 +57,7 @@ class Answered(NamedTuple):
 
 
 class Door:
-    """API Gateway with the authorizer. It lets through a request only if the key that counts it is one of its own."""
+    """API Gateway with the authorizer. It lets a request through only if it counts for one of the gateway's keys."""
 
     def __init__(self, stage: Stage) -> None:
         from handlers import authorizer, ingest, operations, query
@@ -71,7 +71,7 @@ class Door:
         self._operated = operations.ROUTES
 
     def make(self, text: str, *streams: str, can: tuple[Scope, ...] = ("write", "read"), **facts: Any) -> str:
-        """A key with that text, of some streams or of all."""
+        """Make a key with that text, for these streams; for all streams if none is named."""
         made = record(text, set(streams) or None, can, **facts)
         assert self.stage.keys.add(made)
         self.meters.add(made.meter)
@@ -87,7 +87,7 @@ class Door:
         query: _Values | None = None,
         **path: str,
     ) -> Answered:
-        """A request; ``key`` is for the header x-api-key."""
+        """Send a request; ``key`` becomes the header x-api-key."""
         self.stage.settle()
         sent = ({} if key is None else {"x-api-key": key}) | dict(headers or {})
         event = {
@@ -123,7 +123,7 @@ def _listed(value: str | Sequence[str]) -> list[str]:
 
 
 def open_door(folder: Path) -> Iterator[Door]:
-    """The stage of CONFIG behind a door."""
+    """Yield a door before a stage with CONFIG."""
     file = folder / "tidetable.toml"
     file.write_text(CONFIG)
     stage = Stage(NOON, CONFIG)

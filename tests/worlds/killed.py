@@ -15,7 +15,8 @@ from tests.fakes.stage import Killed, Stage
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
-# Nobody holds a lock of a stage while it is copied, and what a thread keeps for itself it makes anew.
+# A copy of a stage gets new locks and new thread-local data: nobody holds a lock during the copy, and a thread makes
+# its local data again.
 for _make in (threading.Lock, threading.RLock, threading.local):
     copyreg.pickle(type(_make()), lambda _, make=_make: (make, ()))  # type: ignore[misc]
 
@@ -42,7 +43,7 @@ ladder = [
     { age = 3, write = 1, read = 1, class = "infrequent-access" },
 ]
 """
-# The same with packs of up to three events.
+# The same configuration with packs of up to three events.
 PACKED = CONFIG.replace('large = { beyond = "chunks" }', 'pack = { span = "3h" }')
 EVENTS = [
     {"series": "a", "id": f"e{number}", "time": to_text(NOON - timedelta(hours=number)), "data": {"n": number}}
@@ -60,7 +61,7 @@ def built(config: str = CONFIG) -> Stage:
 
 
 def ids(stage: Stage) -> list[str]:
-    """The ids of everything that a query over all time finds."""
+    """The ids of all events that a query over the whole time finds."""
     stage.settle()
     policy, now = stage.config.streams["s"], stage.clock.now()
     parameters = {"from": [to_text(NOON - timedelta(days=3))], "to": [to_text(now)], "limit": ["1000"]}
@@ -71,7 +72,7 @@ def ids(stage: Stage) -> list[str]:
 
 
 def state(stage: Stage) -> Any:
-    """Everything that a run of the lifecycle can change, without times."""
+    """Everything that a run of the lifecycle can change, without the times of changes."""
     stage.clock.sleep(120)
     stage.dynamo.account.settle()
     entries = {
@@ -82,15 +83,15 @@ def state(stage: Stage) -> Any:
         name: (table.status, table.write, table.read, table.infrequent)
         for name, table in stage.dynamo.account.tables.items()
     }
-    # Progress that was not cleared has no effect: the next archive of the period clears it first.
+    # The progress of an archive is left out. It has no effect: the next archive of the period clears it first.
     return entries, tables, sorted(key for key in stage.bucket.objects if "_progress" not in key)
 
 
 def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
-    """Makes equal stages: copies of a single prepared stage, which is much cheaper than to prepare each.
+    """Return a function that makes equal stages: copies of one prepared stage. To prepare each would take longer.
 
-    A table that is still being changed has a function that ends its change, and a copy of a function would change the first
-    stage. Where a prepared stage has such tables, each stage is prepared anew.
+    A table that is still changing has a function that ends its change; a copy of this function would change the first
+    stage. So if the prepared stage has such tables, each stage is prepared anew.
     """
     prepared = prepare()
     prepared.restart()
@@ -105,9 +106,10 @@ def copier_of(prepare: Callable[[], Stage]) -> Callable[[], Stage]:
 def killed_after_every_change(
     prepare: Callable[[], Stage], act: Callable[[Stage], object]
 ) -> Iterator[tuple[int, Stage]]:
-    """Stages in which the act was stopped after its first call and after each that may have changed something, but the last call.
+    """Yield stages in which ``act`` was stopped: after its first call, and after each that may have changed something.
 
-    A function that is stopped after a read leaves what the change before it left.
+    The last call is left out: after it, the act is complete. A function that is stopped after a read leaves the same
+    state as after the change before the read.
     """
     make = copier_of(prepare)
 

@@ -1,4 +1,4 @@
-"""Streams of large events, cold fields and versions; their events, an object that no item refers to, and how tests read."""
+"""Streams with large events, cold fields and versions: their events, an object without an item, and a query of all."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,7 @@ def built() -> Stage:
 
 
 def ready(stage: Stage) -> None:
-    """Run the lifecycle until nothing is left to do: AWS limits the number of creations at a time."""
+    """Run the lifecycle until it has nothing to do: AWS limits the number of creations at a time."""
     while stage.run_lifecycle().done:
         stage.clock.sleep(10)
 
@@ -90,7 +90,7 @@ def send(stage: Stage, stream: str, *events: dict[str, Any]) -> Outcome:
 
 
 def ask(stage: Stage, stream: str, **parameters: str) -> list[dict[str, Any]]:
-    """Every event of a query, page by page."""
+    """Read every event of a query, page by page."""
     stage.settle()
     policy, now, events = stage.config.streams[stream], stage.clock.now(), list[dict[str, Any]]()
     query_string = {
@@ -120,6 +120,6 @@ def read_entry(stage: Stage) -> Entry:
 
 
 def orphan(stage: Stage, stream: str, number: int) -> Blob:
-    """An object of an item that was never written."""
+    """An object in the bucket whose item was never written."""
     key = f"large/stream={stream}/period={DAY}/{number:x}{number:x}/lost"
     return Blob(key, b"x", Key("a#0", "2026-03-15T00:00:00.000000Z#never"))

@@ -35,7 +35,7 @@ def ask_listing(
     /,
     **parameters: str,
 ) -> Listed:
-    """A page of ``series``, of ``fields``, or of the values of a field."""
+    """Ask for a page of ``series``, of ``fields``, or of the values of the field ``what``."""
     now = max(world.time, START + timedelta(hours=1))
     return find_listing(parse_listing(what, parameters, now, stream), stream, world.reader, now, remaining)
 
@@ -45,7 +45,7 @@ def names_of(page: Listed) -> list[Any]:
 
 
 def walk_listing(world: World, what: str, **parameters: str) -> list[dict[str, Any]]:
-    """The rows of all pages."""
+    """Read the rows of all pages."""
     page = ask_listing(world, what, **parameters)
     rows = list(page.rows)
     while page.next is not None:

@@ -1,4 +1,4 @@
-"""The write path of a stream with rollups on fakes: marks, notes, writes and queueing are written down in their order."""
+"""The write path of a stream with rollups on fakes. A log records the order of marks, notes, writes and queueing."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -28,11 +28,11 @@ FAILURES = [StoreUnavailable("no answer", "time-out"), TableMissing("rollups"), 
 
 
 class Stopped(Exception):
-    """The process dies here."""
+    """An error that stops the process."""
 
 
 class Recorder(FakeRollups):
-    """Marks that are written down beside the writes of the store, and that may fail or stop the process."""
+    """The state of rollups. It logs marks beside the writes of the store. A mark may fail, or stop the process."""
 
     def __init__(self, log: list[str]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Recorder(FakeRollups):
 
 
 class Rolled(World):
-    """A stream with rollups, and one process that serves it."""
+    """A stream with rollups, and one process that serves the stream."""
 
     def __init__(self, *rollups: RollupPolicy, **policy: Any) -> None:
         quakes = replace(CONFIG.streams["quakes"], rollup=rollups, **policy)

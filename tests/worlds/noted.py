@@ -1,4 +1,4 @@
-"""Worlds with a rollup of a stream by series, which is read by noted series."""
+"""Worlds with a rollup of a stream that is partitioned by series. It finds the events through notes of series."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -30,7 +30,7 @@ def begin_noting() -> World:
 
 
 class CountedStore:
-    """A store that counts the ranges that it reads of a table."""
+    """A store that counts the ranges that are read of a table, and checks whether all are strongly consistent."""
 
     def __init__(self, world: World, table: str) -> None:
         self.count, self.strong = 0, True

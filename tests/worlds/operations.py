@@ -1,4 +1,4 @@
-"""A stage with large events and versions, and functions that read its tables and queries."""
+"""A stage with large events and versions, and functions that read its tables and its events."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from tests.worlds.killed import NOON
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
-# Long periods: few tables, so that every stop meets each of them.
+# The periods are long, so there are few tables. Each stop of a function then meets every table.
 CONFIG = """
 [lifecycle]
 delete_expired = true
@@ -49,7 +49,7 @@ def send(stage: Stage, *events: dict[str, Any]) -> None:
 
 
 def read_events(stage: Stage, start: datetime = NOON - timedelta(days=60), **more: str) -> list[tuple[str, Any]]:
-    """Id and data of every event of a query, whole."""
+    """Id and complete data of every event of a query."""
     policy, now = stage.config.streams["s"], stage.clock.now()
     parameters = {"from": [to_text(start)], "to": [to_text(now)], "series": ["a"], "fields": ["*"], "limit": ["1000"]}
     query = parse_query(policy, parameters | {name: [value] for name, value in more.items()}, now, stage.seal)
@@ -86,7 +86,7 @@ FIRST = [event("a", n=1, raw="r" * 900), event("bb", n=1, text=LONG), event("ccc
 
 
 def age_stage(*rounds: list[dict[str, Any]]) -> Stage:
-    """A stage whose first month was archived and deleted."""
+    """Make a stage whose first month was archived, and its table deleted."""
     stage = build_stage()
     for events in rounds:
         send(stage, *events)

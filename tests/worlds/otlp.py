@@ -1,4 +1,4 @@
-"""Requests of OTLP, written in JSON, and sent in JSON or in protobuf."""
+"""Requests in OTLP: tests write them in JSON, and send them in JSON or in protobuf."""
 
 import json
 from typing import Any
@@ -43,7 +43,7 @@ def logs(*records: dict[str, Any]) -> dict[str, Any]:
 
 
 def send(doors: Doors, document: Any, kind: str = JSON, route: str = METRICS, **more: Any) -> Reply:
-    """Send a request that is written in JSON, in JSON or in protobuf."""
+    """Send a request, a JSON document, as ``kind`` says: in JSON or in protobuf."""
     body = json.dumps(document).encode()
     if kind == PROTOBUF:
         message = ExportMetricsServiceRequest() if route == METRICS else ExportLogsServiceRequest()

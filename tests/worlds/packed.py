@@ -1,4 +1,4 @@
-"""Days of a stream, some of them in packs, and a dictionary of the copies that count."""
+"""Days of a stream, some of them in packs, and the list of the copies of events that count."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STREAMS: dict[str, Stream] = {
 
 
 def layouts(by: str) -> list[Layout]:
-    """Four days: packs, plain items, packs of a few events and of another span, and packs that are archived."""
+    """The layouts of four days: packs; plain items; packs of a few events with another span; archived packs."""
     if by == "series":
         return [
             Layout("series", 2, "id", pack=Packing(SPAN, 65_536)),
@@ -54,7 +54,7 @@ def layouts(by: str) -> list[Layout]:
 
 
 class Request(NamedTuple):
-    """Events that were accepted together; the events in ``alone`` are plain items."""
+    """Events that were accepted together. With ``alone`` they are stored as plain items, not in packs."""
 
     events: Sequence[Event]
     at: int
@@ -63,7 +63,7 @@ class Request(NamedTuple):
 
 def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = False) -> list[Item]:
     """The items that a request writes to the table of one period."""
-    # If an event comes twice in a request, the last one counts.
+    # If an event comes twice in a request, its last copy counts.
     last = {layout.make_key(event): event for event in events}
     plain = [layout.make_item(event, at=at) for event in last.values()]
     if layout.pack is None or alone:
@@ -74,7 +74,7 @@ def items_of(events: Sequence[Event], layout: Layout, at: int, *, alone: bool = 
 
 @dataclass
 class PackedDays:
-    """Four days of a stream by ``requests``, in the order in which they were written."""
+    """Four days of a stream, which ``requests`` have written in this order."""
 
     by: str
     requests: Sequence[Request]
@@ -97,7 +97,7 @@ class PackedDays:
                 self.days.add_table(period, layout, items.values())
 
     def counting(self) -> list[Event]:
-        """The events as they were accepted last, in the order of answers."""
+        """The copy of each event that was accepted last, in the order of answers."""
         copies: dict[str, tuple[int, Event]] = {}
         for request in self.requests:
             for event in request.events:
@@ -109,5 +109,5 @@ class PackedDays:
 
 
 def show_event(event: Event) -> dict[str, Any]:
-    """An event as an answer shows it, without its ref."""
+    """Show an event as an answer does, but without its ref."""
     return {"series": event.series, "time": f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", "id": event.id, "data": event.data}

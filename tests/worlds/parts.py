@@ -1,4 +1,4 @@
-"""Events and layouts for an archive's parts, and a round trip of a part."""
+"""Items and layouts for the parts of an archive, and a round trip of a part."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ RANKED = Layout(
         Index("again", replica=True),
     ),
 )
-# Indexes sorted by texts, and local indexes.
+# A layout with hierarchies and with local indexes.
 SORTED = Layout(
     "time",
     2,
@@ -75,7 +75,7 @@ awkward = st.recursive(leaves | sets, nested, max_leaves=6)
 def make_item(
     layout: Layout, series: str, micros: int, id: str, data: dict[str, Any], more: dict[str, Any], version: int = 0
 ) -> Any:
-    """An item in DynamoDB JSON: the key of an event, any data, and attributes that no event has."""
+    """Make an item in DynamoDB JSON: the key of an event, any data, and in ``more`` attributes that no event has."""
     values = {name: plain(value) for name, value in data.items()}
     event = Event(series, START + timedelta(microseconds=micros), id, values)
     keys = {
@@ -93,7 +93,7 @@ def make_item(
 
 
 def native(item: Any) -> Any:
-    """The item as Python values; sets are sorted."""
+    """Convert an item to Python values that can be compared: dictionaries and sets are sorted."""
     if isinstance(item, dict):
         return {name: native(item[name]) for name in sorted(item)}
     if isinstance(item, list):
@@ -102,7 +102,7 @@ def native(item: Any) -> Any:
 
 
 def round_trip(layout: Layout, items: list[Any], columns: dict[str, str], pages: int = 2) -> bytes:
-    """Write the items in pages, read the part back, and compare everything."""
+    """Write a part from pages of items, read the part back, and compare everything; return the part."""
     form = Parquet()
     writer = form.writer(layout, columns)
     for start in range(0, len(items), pages):

@@ -1,4 +1,4 @@
-"""Keys of events, written anew from docs/inside/suffix.md, so that no test takes its order from the code under test."""
+"""Keys of events, programmed a second time from docs/inside/suffix.md: no test takes its order from the tested code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 def stored_time(time: datetime) -> str:
-    """UTC with six digits of seconds, as it stands in keys and answers."""
+    """A time in UTC with six digits after the second, as in keys and answers."""
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
@@ -16,7 +16,7 @@ def stored_name(name: str) -> str:
 
 
 def stored_place(partition_by: str, time: datetime, series: str, id: str) -> str:
-    """The sort key of an event, which is its place in every answer."""
+    """The sort key of an event. It is also the event's position in every answer."""
     names = (id,) if partition_by == "series" else (series, id)
     return "#".join([stored_time(time), *map(stored_name, names)])
 

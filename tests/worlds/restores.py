@@ -13,7 +13,7 @@ TABLE = f"tidetable-lapse.s.{LABEL}"
 
 
 def delete_first_tables() -> Stage:
-    """A stage whose first tables were archived in several parts and deleted long ago."""
+    """Make a stage whose first tables were archived in several parts, and deleted long ago."""
     stage = built()
     stage.part_bytes = 800
     for _ in range(12):

@@ -1,4 +1,6 @@
-"""A stream with rollups on fakes: writers that mark and write in steps, refreshers that may be killed, and queries both ways."""
+"""A stream with rollups on fakes: writers that mark and write in steps, refreshers that may be killed, and queries with
+and without rollups.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ STREAM: Stream = parse(
     key = { partition_by = "time", bucket = "6h", shards = 2 }
     """
 ).streams["s"]
-# The same, read by the series that are noted for its periods.
+# The same stream, but partitioned by series. Its rollups find the events through the series that are noted for its
+# periods.
 BY_SERIES: Stream = parse(
     """
     [streams.s]
@@ -66,18 +69,19 @@ MINUTES = Definition("m", timedelta(minutes=10), ("series", "kind"), ("mag",), E
 HOURS = Definition("h", timedelta(hours=1), ("kind",), ("mag",), EVERYTHING, 1_000, "s", "s-h")
 DAYS = 4
 LENGTH = bounds.choose_lease_length(timedelta(seconds=300))
-# A writer's function and its last request.
+# The longest life of a writer: the life of its function, and the time of its last request.
 _LIFE = bounds.FUNCTION_LIFE + bounds.UNDER_WAY
 
 
 class Killed(BaseException):
-    """A function is stopped."""
+    """An error that stops a function."""
 
 
 class World:
     """Four days of the stream ``s`` and of its rollups. Time passes only by ``sleep``.
 
-    Of a layout that is partitioned by series there is a twin that is partitioned by time: what it answers is right.
+    A world that is partitioned by series has a twin with the same events that is partitioned by time. The answers of
+    the twin are the right ones.
     """
 
     def __init__(self, definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> None:
@@ -111,7 +115,7 @@ class World:
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass. A writer whose life ends meanwhile does the rest of its steps at the last moment."""
+        """Let time pass. A writer whose life ends meanwhile does its remaining steps at the last moment of its life."""
         end = self.time + timedelta(seconds=seconds)
         for writer in sorted(self.writers, key=lambda writer: writer.end):
             if writer.end <= end:
@@ -158,13 +162,13 @@ class World:
         self.set_state(stream, at, State.CLOSED)
 
     def forget(self, stream: str, at: datetime) -> None:
-        """Delete a period without an archive, as the end of its retention does."""
+        """Delete a period without an archive, as if its retention had ended."""
         entry = self.entry(stream, at)
         self.store.tables.pop(entry.table, None)
         self.catalog.items[stream, entry.period] = replace(entry, state=State.DELETED, archive=None)
 
     def note(self, entry: Entry, events: Sequence[Event], now: datetime) -> bool:
-        """Note the series of events, as writers do."""
+        """Write notes of the series of events, as writers do."""
         return self.notes.note(entry.stream, {entry.period.label: [event.series for event in events]}, now)
 
     def put(self, entry: Entry, events: Sequence[Event], at: int) -> None:
@@ -182,13 +186,13 @@ class World:
     # Writers
 
     def begin(self, events: Sequence[Event], error: float = 0.0) -> Writer:
-        """A writer that looks at its clock, which is wrong by some seconds, and has done nothing yet."""
+        """Begin a writer: it reads its clock, which is wrong by ``error`` seconds, and has done no step yet."""
         writer = Writer(self, events, self.time + timedelta(seconds=error), self.time + _LIFE)
         self.writers.append(writer)
         return writer
 
     def write(self, *events: Event) -> None:
-        """A writer that does everything at once."""
+        """Begin a writer that does all of its steps at once."""
         writer = self.begin(events)
         while writer.steps:
             writer.step()
@@ -222,11 +226,11 @@ class World:
         return explain_aggregate(query, self.stream, self.reader, _NoTables(), self.time)  # type: ignore[arg-type]
 
     def check(self, queries: Sequence[Mapping[str, str]]) -> int:
-        """Each query answers with rollups as it does without; returns how many used a rollup."""
+        """Check that each query has the same answer with and without rollups; return how many queries used a rollup."""
         used = 0
         for query in queries:
             rolled, raw = self.ask(**query), (self.twin or self).ask(**query, rollups="false")
-            # Also as JSON: 3 and 3.0 are equal numbers, and different answers.
+            # The rows are compared as JSON: 3 and 3.0 are equal numbers in Python, but different answers.
             assert encode_json(rolled.rows) == encode_json(raw.rows), (query, to_text(self.time))
             assert {(gap.start, gap.end) for gap in rolled.gaps} <= {(gap.start, gap.end) for gap in raw.gaps}
             used += any(scan.entry.stream != "s" for scan in rolled.sources)
@@ -235,11 +239,14 @@ class World:
 
 class _NoTables:
     def describe(self, table: str) -> None:
-        """Nobody knows a table."""
+        """Find no table."""
 
 
 class Struck:
-    """A port that calls ``strike`` before and after each of its requests. Once that raises Killed, every request does."""
+    """A port that calls ``strike`` before and after each of its requests.
+
+    When ``strike`` raises Killed at each call from some call on, every later request raises Killed, too.
+    """
 
     def __init__(self, inner: Any, strike: Callable[[], None]) -> None:
         self._inner = inner
@@ -273,7 +280,10 @@ class _Wrong:
 
 @dataclass
 class Writer:
-    """What ingest and the drain do with events: mark, then write. ``end`` is when the last of it takes effect, at the latest."""
+    """A writer does what ingest and the drain do with events: mark, then write.
+
+    ``end`` is the latest instant at which its last step takes effect.
+    """
 
     world: World
     events: Sequence[Event]
@@ -304,13 +314,13 @@ class Writer:
             entry = self.world.entry("s", event.time)
             if entry.state is not State.OPEN:
                 return
-            # No two copies of an event have the same instant: it would not say which of them counts.
+            # Two copies of an event never have the same instant, as then the instant would not say which copy counts.
             self.world.count += 1
             self.world.put(entry, [event], bounds.to_millis(self.clock) * 1_000_000 + self.world.count)
 
 
 def begin_rollups(definitions: Sequence[Definition] = (MINUTES, HOURS), layout: Layout = PLAIN) -> World:
-    """A world whose rollups begin at 00:10 and 01:00; it is 01:20."""
+    """Make a world whose rollups begin at 00:10 and 01:00. The time is 01:20."""
     world = World(definitions, layout)
     world.refresh()
     world.sleep(4_800)
@@ -318,13 +328,13 @@ def begin_rollups(definitions: Sequence[Definition] = (MINUTES, HOURS), layout: 
 
 
 def show_edges(world: World, rollup: str) -> list[str]:
-    """The edges of a rollup, such as 00:10-01:10: its start and how far it is sealed."""
+    """The edges of a rollup, such as 00:10-01:10: the rollup's start, and the instant up to which it is sealed."""
     edges = [edge for edge in world.rollups.read_state("s").edges if edge.rollup == rollup]
     return [f"{edge.start:%H:%M}-{edge.sealed:%H:%M}" for edge in edges]
 
 
 def reading(minutes: float, mag: Any, series: str = "a", id: str = "", **more: Any) -> Event:
-    """An event so many minutes after the start."""
+    """Make an event ``minutes`` after the start."""
     data = {name: value for name, value in {"mag": mag, **more}.items() if value is not None}
     return Event(series, START + timedelta(minutes=minutes), id or f"{minutes}", data)
 

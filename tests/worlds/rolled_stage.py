@@ -13,7 +13,7 @@ from wiring_upkeep import Upkeep
 
 
 class Rolled(Stage):
-    """A stage whose state of rollups is in memory."""
+    """A stage that keeps the state of rollups in memory."""
 
     def __init__(self, *args: Any) -> None:
         self.state = FakeRollups()

@@ -1,4 +1,4 @@
-"""A pipeline's handlers behind HTTP, with faults in front of them."""
+"""The functions' handlers behind an HTTP server, which can refuse requests before they reach a handler."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ import pytest
 from tests.api.gateway import NOON, Gateway, serving
 from tests.fakes.stage import Stage
 
-# A stream with packs, and a plain one by series. Both on demand: what is sent is stored, and not queued.
+# A stream with packs, and a stream without packs that is partitioned by series. Both are on demand, so all events are
+# stored at once, and none are queued.
 CONFIG = """
 [streams.quakes]
 period = "day"
@@ -34,7 +35,7 @@ partition_by = "series"
 mode = "on-demand"
 """
 
-# The server's answers to the next requests: status, headers, and whether the request is served all the same.
+# An answer of the server to the next request: status, headers, and whether a handler serves the request nevertheless.
 Trouble = tuple[int, dict[str, str], bool]
 
 
@@ -44,7 +45,7 @@ class Quiet(WSGIRequestHandler):
 
 
 class Served:
-    """A gateway behind HTTP. ``troubles`` meet the next requests, one each; later requests reach the handlers."""
+    """A gateway behind HTTP. Each of ``troubles`` answers one of the next requests; later requests are served."""
 
     def __init__(self, application: Gateway) -> None:
         self.application = application
@@ -65,7 +66,7 @@ class Served:
 
 
 def serve(folder: Path) -> Iterator[Served]:
-    """The pipeline of ``CONFIG``, as long as a test module runs; ``folder`` is empty."""
+    """Serve a stage with ``CONFIG`` while a test module runs. ``folder`` is an empty folder."""
     config = folder / "tidetable.toml"
     config.write_text(CONFIG)
     stage = Stage(NOON, CONFIG)
@@ -75,7 +76,7 @@ def serve(folder: Path) -> Iterator[Served]:
     for application in serving(stage, config):
         served = Served(application)
         with pytest.MonkeyPatch.context() as patch, make_server("127.0.0.1", 0, served, handler_class=Quiet) as http:
-            # The functions write their metrics to stdout, which the tests of commands read.
+            # The functions would write their metrics to stdout. The tests of commands read stdout.
             patch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
             thread = threading.Thread(target=http.serve_forever, daemon=True)
             thread.start()

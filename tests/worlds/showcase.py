@@ -1,4 +1,7 @@
-"""A stage for pictures: a month of four streams, with ladders, classes, an index, a ranking, a rollup, versions and archives."""
+"""A stage for screenshots: a month of four streams.
+
+They have ladders, table classes, an index, a ranking, a rollup, versions and archives.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +119,7 @@ BUOYS = ("dover", "esbjerg", "helgoland")
 
 
 def quakes() -> Iterator[dict[str, Any]]:
-    """The week of the example, again and again; each week with other identifiers."""
+    """Repeat the week of the example, with different identifiers in each week."""
     for week in range(5):
         for event in earthquakes(NOW - timedelta(days=7 * week)):
             yield {**event, "id": f"{event['id']}-{week}"}
@@ -149,18 +152,19 @@ def reports() -> Iterator[dict[str, Any]]:
 
 
 def all_events() -> Iterator[tuple[datetime, str, dict[str, Any]]]:
-    """Every event with its time and stream, of the last month."""
+    """Yield every event of the last month, with its time and its stream."""
     feeds = {"quakes": quakes(), "access": iter(weblogs(NOW)), "buoys": tides(), "reports": reports()}
     for stream, events in feeds.items():
         for event in events:
             time = datetime.fromisoformat(event["time"])
-            # The lifecycle takes some minutes after the last of them, and nothing may be written after NOW.
+            # The last hour has no events: after the last event the lifecycle takes some minutes, and nothing may be
+            # written after NOW.
             if NOW - timedelta(days=DAYS) <= time <= NOW - timedelta(hours=1):
                 yield time, stream, {name: value for name, value in event.items() if name != "sent"}
 
 
 def showcase() -> Stage:
-    """The stage after a month."""
+    """Make the stage after a month."""
     stage = Stage(NOW - timedelta(days=DAYS, hours=2), CONFIG)
     settle(stage)
     rows = sorted(all_events(), key=lambda row: row[0])
@@ -192,13 +196,13 @@ def settle(stage: Stage) -> None:
 
 
 def refresh(stage: Stage) -> None:
-    """Seal the buckets of rollups that are over."""
+    """Seal all buckets of rollups that have ended."""
     while (report := stage.refresh()) is not None and report.sealed:
         stage.clock.sleep(1)
 
 
 def meter(stage: Stage) -> None:
-    """What the tables on demand consumed, and how much was sent and read."""
+    """Set the units that the tables on demand consumed, and the traffic of the API."""
     chance = random.Random(3)
     for day in range(11):
         table = f"tidetable-lapse.access.{NOW - timedelta(days=day):%Y-%m-%d}"

@@ -10,7 +10,7 @@ CATALOG = "tidetable-t-catalog"
 
 
 def deployed(**changes: Any) -> World:
-    """A world whose catalog was made just before its first run."""
+    """Make a world whose catalog was made just before the first run of the lifecycle."""
     world = World(**changes)
     world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
     world.clock.sleep(10)

@@ -1,4 +1,4 @@
-"""The client for asyncio: the same outbox, driven by tasks."""
+"""The client for asyncio. It uses the same outbox as ``Client``, but tasks send the requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidetable_client.writing import OnRefused, OnSettled
 
 
 class AsyncClient(AsyncReader):
-    """``Client`` for asyncio: the same parameters, the same promises; ``write``, ``flush`` and ``close`` are awaited."""
+    """``Client`` for asyncio: the same parameters and promises, but ``write``, ``flush`` and ``close`` are awaited."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AsyncClient(AsyncReader):
     # Writing
 
     async def write(self, stream: str, events: Mapping[str, Any] | Iterable[Any] | AsyncIterable[Any]) -> int:
-        """Take one event, or an iterable of events; the number of events. See ``Client.write``."""
+        """Take one event, or an iterable of events; return the number of events. See ``Client.write``."""
         taken = 0
         if isinstance(events, AsyncIterable):
             async for event in events:
@@ -113,7 +113,10 @@ class AsyncClient(AsyncReader):
             await self._wait(left)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until every event is acknowledged. WriteFailed has all that are not; NotFlushed if the time is over."""
+        """Wait until every event is acknowledged.
+
+        WriteFailed has all events that the API did not acknowledge; NotFlushed if ``timeout`` seconds are over.
+        """
         began = self._clock.read()
         self._outbox.close_batches(began)
         self._changed.set()
@@ -127,7 +130,10 @@ class AsyncClient(AsyncReader):
             raise WriteFailed(failures)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Flush, and end. What the API does not take within ``timeout`` seconds is in WriteFailed, as ``unsent``."""
+        """Flush, and end.
+
+        WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds.
+        """
         try:
             await self.flush(timeout)
         except NotFlushed:
@@ -148,7 +154,7 @@ class AsyncClient(AsyncReader):
             await self._http.aclose()
 
     def leave(self) -> Sequence[Failure]:
-        """Send at the end of the process what no loop sends any more; the events that are lost."""
+        """At the end of the process, send the events that no event loop will send any more; return the lost events."""
         with httpx.Client(
             headers=dict(self._connection.headers), auth=self._connection.auth, timeout=self._timeout
         ) as http:
@@ -175,12 +181,12 @@ class AsyncClient(AsyncReader):
         return self._outbox.pending
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until anything changes. Each waiter looks again, and waits anew."""
+        """Wait until anything changes. Then each task that waits checks its own condition, and may wait again."""
         self._changed.clear()
         await self._clock.wait_for(self._changed, seconds)
 
     async def _work(self) -> None:
-        """The life of a task that sends."""
+        """Send requests for ever: a task runs this."""
         while True:
             batch = self._outbox.take(self._clock.read())
             if batch is None:

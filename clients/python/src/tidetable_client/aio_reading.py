@@ -66,7 +66,7 @@ class AsyncReader:
     async def latest(
         self, stream: str, series: str | Sequence[str], **parameters: Any
     ) -> dict[str, dict[str, Any] | None]:
-        """The latest event of each series; None where the tables have none."""
+        """The latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
@@ -97,7 +97,10 @@ class AsyncReader:
             await self._clock.sleep_async(interval)
 
     async def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
-        """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
+        """Send a GET request and return the document of its answer. While the API asks for it, the request is repeated.
+
+        ApiError if the API refuses the request, Unreachable if it does not answer in time.
+        """
         response = await self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
@@ -134,7 +137,7 @@ class AsyncQuery:
 
     @property
     def cursor(self) -> str | None:
-        """The cursor from which the rows that were not taken can be read; None at the beginning and at the end."""
+        """The cursor of the first page that was not taken completely; None at the beginning and at the end."""
         return self._walk.cursor
 
     @property
@@ -166,7 +169,7 @@ class AsyncQuery:
 
     async def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
         if every_field or self._walk.is_limited:
-            return None  # to limit the rows, those of a page of Arrow would have to be counted
+            return None  # a limit needs the number of rows, and an Arrow page is not decoded to count them
         streams = []
         try:
             async for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
@@ -182,8 +185,9 @@ class AsyncQuery:
     async def to_arrow(self, *, every_field: bool = False) -> Any:
         """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-        If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
-        ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
+        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
+        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
+        needs a loop over the rows, which takes longer.
         """
         return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
 

@@ -1,4 +1,4 @@
-"""What an answer of the API means for the events of its request. Pure: no clock, no network."""
+"""Decides from an answer of the API what happened to the events of its request. Pure: no clock, no network."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-# Besides every 5xx: the request was too early, or too slow, or one too many.
+# With these statuses, and with every 5xx, the same request may succeed later: it came too early, took too long, or was
+# one of too many requests.
 _LATER = frozenset({408, 425, 429})
-# These say that the stage, and not this request, is in trouble.
+# These statuses mean that the stage is in trouble, and not only this request.
 _WIDE = frozenset({408, 425, 429, 502, 503, 504})
 
 
@@ -27,7 +28,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The request is acknowledged, but for ``refused``; ``queued`` events are durable and stored soon."""
+    """The request is acknowledged, except the events ``refused``. ``queued`` events are durable, and stored soon."""
 
     accepted: int
     queued: int
@@ -38,7 +39,10 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Nothing of the request is stored. ``refused`` names events; of the others nothing is said if ``again``."""
+    """No event of the request is stored. ``refused`` are the refused events that the answer names.
+
+    With ``again`` the answer does not name all of them, so the other events must be sent again.
+    """
 
     status: int
     code: str
@@ -50,16 +54,16 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """The request has too many events or bytes for the API: two halves may do."""
+    """The request has too many events or bytes for the API. Each half of it, sent alone, may be small enough."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The request is not acknowledged; the same body may be sent again ``after`` seconds.
+    """The request is not acknowledged. The same body may be sent again ``after`` seconds later.
 
-    ``wide``: other requests would meet the same. ``status`` is 0 without an answer.
+    ``wide``: other requests would fail in the same way. ``status`` is 0 if there was no answer.
     """
 
     reason: str
@@ -77,7 +81,10 @@ def is_later(status: int) -> bool:
 
 
 def judge_write(status: int, headers: Mapping[str, str], body: bytes, count: int, now: datetime) -> Verdict:
-    """What became of a request of ``count`` events. ``headers`` ignore case; a Retry-After may be a date, hence ``now``."""
+    """Judge the answer to a request of ``count`` events.
+
+    ``headers`` ignore upper and lower case. ``now`` is needed because a Retry-After header may be a date.
+    """
     document = read_document(body)
     if status in (200, 202):
         return _judge_stored(document, headers, count) or _judge_foreign_answer(status, body)
@@ -87,7 +94,7 @@ def judge_write(status: int, headers: Mapping[str, str], body: bytes, count: int
         return judge_later(status, headers, document, body, now)
     refused = _read_refused(document, count)
     code = str(document.get("code") or f"http_{status}")
-    # The API lists the first hundred refusals of a request that it refuses whole.
+    # If the API refuses all events of a request, its answer lists the first hundred refusals only.
     again = code == "all_refused" and 0 < len(refused) < count
     window = document.get("window")
     return Rejected(status, code, describe_problem(document, body), refused, again, window)
@@ -102,7 +109,7 @@ def judge_later(
 
 
 def read_retry_after(text: str | None, now: datetime) -> float:
-    """Seconds to wait: RFC 9110 allows a number or a date. 0 without either."""
+    """The seconds to wait by a Retry-After header. RFC 9110 allows a number or a date; 0 if the header is neither."""
     if not text:
         return 0.0
     try:
@@ -117,7 +124,7 @@ def read_retry_after(text: str | None, now: datetime) -> float:
 
 
 def read_document(body: bytes) -> dict[str, Any]:
-    """A JSON object, or an empty one."""
+    """The JSON object in a body; an empty object if the body is no JSON object."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -126,13 +133,13 @@ def read_document(body: bytes) -> dict[str, Any]:
 
 
 def describe_problem(document: Mapping[str, Any], body: bytes) -> str:
-    """The detail of a problem, or the beginning of what came instead."""
+    """The detail of a problem document, or the beginning of the body if there is no such document."""
     detail = document.get("detail") or document.get("title") or document.get("message")
     return str(detail) if detail else body[:200].decode(errors="replace")
 
 
 def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count: int) -> Stored | None:
-    """None if this is not the API's answer to so many events: then nothing is known of them."""
+    """None if this is not the API's answer to ``count`` events: then the fate of the events is unknown."""
     accepted, queued, rejected = (document.get(name) for name in ("accepted", "queued", "rejected"))
     if not (isinstance(accepted, int) and isinstance(queued, int) and isinstance(rejected, int)):
         return None
@@ -147,7 +154,7 @@ def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count
 
 
 def _judge_foreign_answer(status: int, body: bytes) -> Later:
-    """A proxy or a login page answered, or the answer is cut: the events may be stored or not."""
+    """The verdict if a proxy or a login page answered, or the answer is cut: the events may be stored or not."""
     text = body[:100].decode(errors="replace")
     return Later(f"{status}, but the answer is not that of the API to this request: {text}", 0.0, True, status)
 

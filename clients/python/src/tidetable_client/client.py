@@ -32,7 +32,7 @@ class Client(Reader):
     policy
         How events are collected, sent and repeated: see ``Policy``.
     background
-        With False no thread is started: requests are sent within ``write`` and ``flush``. For AWS Lambda.
+        With False the client starts no thread, and sends requests within ``write`` and ``flush``. For AWS Lambda.
     on_refused
         Called with each ``Failure``. Without it, ``flush`` and leaving the ``with`` block raise WriteFailed. It runs
         in the thread that sends, so it must not wait for the client.
@@ -82,7 +82,8 @@ class Client(Reader):
             timeout=self._timeout,
             transport=self._transport,
         )
-        # Last: another thread of a child that sees the child's number must not find the parent's connections.
+        # This is set last. When another thread of a child process reads the child's number here, ``_opened`` must
+        # already be the child's own client, not the parent's.
         self._process = os.getpid()
 
     @property
@@ -101,7 +102,7 @@ class Client(Reader):
         if error is None:
             self.close()
             return
-        # The error of the block is what its caller must see; the lost events are added to it.
+        # The block's caller must see the error of the block. The lost events are added to that error as a note.
         try:
             self.close(self._policy.exit_timeout)
         except WriteFailed as failed:
@@ -111,22 +112,29 @@ class Client(Reader):
     # Writing
 
     def write(self, stream: str, events: Mapping[str, Any] | Iterable[Any]) -> int:
-        """Take one event, or an iterable of events; the number of events.
+        """Take one event, or an iterable of events; return the number of events.
 
         An event has ``series``, ``data``, and optionally ``time`` (datetime with offset, RFC 3339, or epoch milliseconds) and
-        ``id``. It is in the buffer when this returns, and acknowledged when ``flush`` returns.
+        ``id``. It is in the buffer when ``write`` returns, and acknowledged when ``flush`` returns.
 
-        EventInvalid for an event that cannot be sent; the events before it are taken. BufferFull as the policy
-        says, with ``taken``. WriteFailed if the buffer is full of failures that ``flush`` has not raised.
+        EventInvalid for an event that cannot be sent; the events before it are in the buffer. BufferFull, with
+        ``taken``, as the policy's ``when_full`` says. WriteFailed if the buffer is full of failures that ``flush`` has
+        not raised.
         """
         return self._writer.write(stream, [events] if isinstance(events, Mapping) else events)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until every event is acknowledged. WriteFailed has all that are not; NotFlushed if the time is over."""
+        """Wait until every event is acknowledged.
+
+        WriteFailed has all events that the API did not acknowledge; NotFlushed if ``timeout`` seconds are over.
+        """
         self._writer.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end. What the API does not take within ``timeout`` seconds is in WriteFailed, as ``unsent``."""
+        """Flush, and end.
+
+        WriteFailed has, as ``unsent``, the events that the API did not take within ``timeout`` seconds.
+        """
         try:
             self._writer.close(timeout)
         finally:

@@ -1,4 +1,4 @@
-"""Time, in one place, so that a test can hand in its own."""
+"""The clock and the waits of the client, in one place, so that a test can use its own clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Clock:
     """The machine's clock: ``read`` counts seconds and never jumps, ``read_date`` is the date."""
 
     def read(self) -> float:
-        """Seconds since some instant."""
+        """Seconds since a fixed, but unknown instant."""
         return time.monotonic()
 
     def read_date(self) -> datetime:
@@ -30,7 +30,8 @@ class Clock:
 
     async def wait_for(self, event: asyncio.Event, seconds: float | None) -> None:
         """Wait until the event is set or the time is over."""
-        # Not asyncio.wait_for: before Python 3.12 it begins to wait in a task, which misses what is set before the task runs.
+        # asyncio.wait_for is not used: before Python 3.12 it waits in a new task, and misses an event that is set
+        # before the task runs.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()

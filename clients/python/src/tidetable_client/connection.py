@@ -1,4 +1,4 @@
-"""Requests and answers, for both clients: addresses, headers, credentials. Opens no connection itself."""
+"""Requests and answers, for both clients: addresses, headers, credentials. This module opens no connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 from tidetable_client.answers import Later, Rejected, Verdict, judge_write
 from tidetable_client.outbox import Batch
 
-# A request may write for 15 seconds and then queue; the gateway ends it after 29.
+# The API may write for 15 seconds and then put events into the queue; the gateway ends a request after 29 seconds.
 TIMEOUT = httpx.Timeout(35.0, connect=10.0)
 
 
@@ -28,7 +28,7 @@ def _read_version() -> str:
 
 @dataclass(frozen=True)
 class Connection:
-    """Where the API is, and with which credentials it is called."""
+    """The address of the API, and the credentials of its caller."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -38,7 +38,7 @@ class Connection:
     def of(
         cls, url: str, key: str | None, *, bearer: bool = False, sigv4: bool = False, region: str | None = None
     ) -> Connection:
-        """A connection by API key, or by AWS credentials; ValueError says what is wrong."""
+        """Make a connection with an API key or with AWS credentials. ValueError says what is wrong."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not an address: use the output ApiUrl, such as https://abc.execute-api...")
@@ -62,7 +62,7 @@ class Connection:
             "method": "POST",
             "url": self.find_address(batch.stream, "events"),
             "content": gzip.compress(b"\n".join(batch.lines), 6, mtime=0),
-            # Without Content-Encoding: the gateway would decompress the body, and pass on more bytes.
+            # There is no Content-Encoding: with it the gateway would decompress the body, and pass on more bytes.
             "headers": {"Content-Type": "application/x-ndjson"},
         }
 
@@ -80,7 +80,8 @@ def judge_response(response: httpx.Response, batch: Batch, now: datetime) -> Ver
 def judge_error(error: Exception) -> Verdict:
     """The verdict on a request without an answer.
 
-    The network may recover. Anything else, such as missing AWS credentials, fails again: it is reported at once.
+    An error of the network may end, so the request is repeated. Any other error, such as missing AWS credentials, would
+    come again, so it is reported at once.
     """
     if isinstance(error, httpx.TransportError | httpx.DecodingError) and not isinstance(
         error, httpx.UnsupportedProtocol
@@ -90,7 +91,7 @@ def judge_error(error: Exception) -> Verdict:
 
 
 def flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Parameters as the query string has them: a list repeats its name, None is left out."""
+    """Convert parameters to pairs for the query string: a list becomes pairs of the same name, None is left out."""
     return [(name, text) for name, value in parameters.items() for text in _format_values(name, value)]
 
 

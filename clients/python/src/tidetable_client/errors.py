@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions and as records of single events."""
+"""The errors of the client: exceptions, and records of single events that failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-# The code of an event that the API did not acknowledge. It may be stored all the same: sending it again is harmless.
+# The code of an event that the API did not acknowledge. The event may be stored nevertheless: sending it again is
+# harmless.
 UNSENT = "unsent"
 
 
@@ -30,13 +31,13 @@ class ApiError(TidetableError):
 
 
 class Unreachable(TidetableError):
-    """The API did not answer within the time that the client tries."""
+    """The API did not answer within the time for which the client tries."""
 
 
 class BufferFull(TidetableError):
     """The buffer has no room: the API takes events slower than they are written, or does not answer.
 
-    ``taken`` events of the call are in the buffer, and the first event that is not has this index.
+    The first ``taken`` events of the call are in the buffer. So ``taken`` is the index of the first event that is not.
     """
 
     def __init__(self, taken: int, detail: str) -> None:
@@ -48,9 +49,10 @@ class BufferFull(TidetableError):
 class Failure:
     """An event that is not acknowledged, and why.
 
-    ``index`` counts the events that the client was given, from 0. ``code`` is the API's (``too_old``, ``invalid``,
-    ``forbidden`` ...), or ``unsent``. ``status`` is that of the answer, 0 without an answer. ``window`` holds the
-    times that the stream accepts, None if the answer did not say. ``line`` is the event as it was sent, with its stamps.
+    ``index`` is the number of the event among all events of this client, from 0. ``code`` is the API's code
+    (``too_old``, ``invalid``, ``forbidden`` ...), or ``unsent``. ``status`` is the status of the answer, 0 if there was
+    none. ``window`` holds the times that the stream accepts, None if the answer did not say them. ``line`` is the event
+    as JSON, as it was sent: with the time and the id that the client added.
     """
 
     stream: str
@@ -63,13 +65,13 @@ class Failure:
 
     @property
     def event(self) -> dict[str, Any]:
-        """The event with the time and the id that it was stamped with."""
+        """The event, with the time and the id that the client added."""
         event: dict[str, Any] = msgspec.json.decode(self.line)
         return event
 
 
 class WriteFailed(TidetableError):
-    """Events that were written are not acknowledged; ``failures`` has each of them. All others are acknowledged."""
+    """Some events were not acknowledged; ``failures`` has all of these events. All other events are acknowledged."""
 
     def __init__(self, failures: Sequence[Failure], taken: int | None = None) -> None:
         self.failures = list(failures)
@@ -78,7 +80,7 @@ class WriteFailed(TidetableError):
 
 
 class NotFlushed(TidetableError):
-    """The time of ``flush`` was over. ``pending`` events are still in the buffer, and will be sent."""
+    """The timeout of ``flush`` is over. ``pending`` events are still in the buffer, and will be sent."""
 
     def __init__(self, pending: int) -> None:
         super().__init__(f"{pending:,} events are not acknowledged yet; they stay in the buffer and will be sent")
@@ -86,7 +88,7 @@ class NotFlushed(TidetableError):
 
 
 def describe_failures(failures: Sequence[Failure]) -> str:
-    """How many events failed with which code, and the detail of the first."""
+    """Describe the number of failed events per stream and code, and the detail of the first failure."""
     counts = Counter(f"{failure.stream}: {failure.code}" for failure in failures)
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common(5))
     first = f"; the first: {failures[0].detail}" if failures else ""

@@ -10,8 +10,8 @@ from tidetable_client.errors import TidetableError
 
 
 class ArrowPages:
-    """Pages as Arrow streams. Any library takes it by the PyCapsule protocol: ``pyarrow.table(x)``, ``polars.DataFrame(x)``,
-    ``duckdb.sql("from x")``, ``pandas.DataFrame.from_arrow(x)``.
+    """Pages as Arrow streams. Every library that knows the PyCapsule protocol takes this object: ``pyarrow.table(x)``,
+    ``polars.DataFrame(x)``, ``duckdb.sql("from x")``, ``pandas.DataFrame.from_arrow(x)``.
     """
 
     def __init__(self, streams: Sequence[bytes]) -> None:
@@ -37,9 +37,10 @@ class ArrowPages:
 
 
 def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Flat rows as columns, in the order in which fields first appear; None where a row lacks a field.
+    """Turn flat rows into columns, in the order in which fields first appear; None where a row lacks a field.
 
-    A field of ``data`` has its own name, as in Arrow, unless an event has a column of that name.
+    The column of ``data.mag`` is called ``mag``, as in Arrow. If the event itself has a column of that name, as for
+    ``data.time``, the column keeps ``data.`` in its name.
     """
     columns: dict[str, list[Any]] = {}
     for place, row in enumerate(rows):
@@ -57,13 +58,13 @@ def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """A pyarrow table of rows, their times as timestamps."""
+    """Make a pyarrow table of rows. Their times become timestamps."""
     pyarrow = _require("pyarrow", "to_arrow() of a stage without format=arrow")
     return pyarrow.table(_make_arrays(pyarrow, make_columns(rows)))
 
 
 def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
-    """A pandas DataFrame."""
+    """Make a pandas DataFrame."""
     pandas = _require("pandas", "to_pandas()")
     if isinstance(source, ArrowPages):
         pyarrow = _require("pyarrow", "to_pandas() of Arrow")
@@ -76,7 +77,7 @@ def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
 
 
 def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
-    """A polars DataFrame."""
+    """Make a polars DataFrame."""
     polars = _require("polars", "to_polars()")
     if isinstance(source, ArrowPages):
         frames = [polars.read_ipc_stream(BytesIO(stream)) for stream in source.streams]
@@ -87,7 +88,7 @@ def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     return frame.with_columns(times)
 
 
-# The columns of an event besides its data.
+# The columns of an event itself, without its data.
 _OWN = frozenset(
     {"series", "time", "id", "ref", "data", "incomplete", "version", "newest", "accepted", "rank", "value"}
 )
@@ -96,7 +97,7 @@ _TIMES = ("time", "start", "end", "first", "last")
 
 
 def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
-    """Columns as Arrow arrays; values of several types become text, because a column has one type."""
+    """Turn columns into Arrow arrays. An array has one type, so values of several types become floats or JSON text."""
     from datetime import datetime
 
     arrays = {}
@@ -113,7 +114,7 @@ def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def _unify_values(values: Sequence[Any]) -> list[Any]:
-    """Numbers as floats if all are numbers, else everything as JSON text."""
+    """Turn values of several types into one type: floats if all are numbers, otherwise JSON text."""
     import msgspec
 
     kept = [value for value in values if value is not None]

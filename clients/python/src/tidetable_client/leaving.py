@@ -18,7 +18,7 @@ class Leaver(Protocol):
     """A writer that may still hold unsent events when the process ends."""
 
     def leave(self) -> Sequence[Failure]:
-        """Send what is left within the time for that; the events that are not acknowledged."""
+        """Send the remaining events within ``exit_timeout``; return the events that are not acknowledged."""
 
 
 # Each with the process that took its events: a child process has its parent's writers, but not the duty to send their events.

@@ -1,7 +1,8 @@
-"""The state of writing: which events wait, which are on their way, and what became of them.
+"""The state of writing: which events wait, which are on their way, and which are acknowledged or failed.
 
-A state machine without input or output: it reads no clock, starts no thread and opens no connection. The drivers in
-``writing.py`` (threads) and ``aio.py`` (asyncio) call it under their lock, and send what ``take`` hands out.
+This is a state machine without input or output: it reads no clock, starts no thread and opens no connection. Its
+drivers are ``writing.py`` (threads, under a lock) and ``aio.py`` (asyncio). They call its methods, and send the
+requests that ``take`` returns.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from tidetable_client.answers import Later, Rejected, Stored, TooLarge, Verdict
 from tidetable_client.errors import UNSENT, Failure
 from tidetable_client.policy import Policy
 
-# What Python keeps per event besides its text: two objects' headers and two references (measured: 33 + 32 + 16).
+# The bytes that Python keeps per event beside its text: the headers of two objects and two references (measured: 33 +
+# 32 + 16).
 _PER_EVENT = 96
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The events of one request. ``indexes`` are their numbers among all events, ``born`` is when it was closed."""
+    """The events of one request. ``indexes`` are their numbers among all events of the client.
+
+    ``born`` is the instant when the batch was begun and, after the batch was closed, the instant when it was closed.
+    """
 
     stream: str
     lines: list[bytes] = field(default_factory=list)
@@ -30,7 +35,7 @@ class Batch:
     failed_since: float | None = None
 
     def select(self, places: Iterable[int]) -> Batch:
-        """A batch of the events at these places, as old as this one."""
+        """A batch of the events at these positions, with the age of this batch."""
         kept = list(places)
         lines = [self.lines[place] for place in kept]
         size = sum(map(len, lines)) + len(lines)
@@ -38,13 +43,13 @@ class Batch:
 
     @property
     def weight(self) -> int:
-        """The memory that its events take."""
+        """The bytes of memory that the batch's events take."""
         return self.bytes + _PER_EVENT * len(self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What an answer decided: the events ``indexes`` of ``stream`` are settled, all but ``failures`` acknowledged."""
+    """The events ``indexes`` of ``stream``, which an answer settled: ``failures`` failed, others are acknowledged."""
 
     stream: str
     indexes: Sequence[int] = ()
@@ -56,8 +61,9 @@ class Settled:
 class Outbox:
     """Events between ``add`` and their acknowledgement.
 
-    ``random`` answers a number from 0 to 1 for the jitter. Every event that was added is, at any time, in exactly
-    one place: in an open batch, in the queue, on its way, among the failures that nobody has collected, or settled.
+    ``random`` returns a number from 0 to 1 for the random part of a wait. At any time, every event that was added is in
+    exactly one place: in an open batch, in the queue, on its way, among the failures that nobody has collected, or
+    settled.
     """
 
     def __init__(self, policy: Policy, random: Callable[[], float]) -> None:
@@ -80,7 +86,7 @@ class Outbox:
         return self.weight == 0 or self.weight + len(line) + 1 + _PER_EVENT <= self.policy.buffer_bytes
 
     def add(self, stream: str, line: bytes, now: float) -> bool:
-        """Take an event. True if a batch began or is full, so that a sender should look."""
+        """Take an event. True if a batch began or is full: then a sender should call ``take``."""
         batch = self._open.get(stream)
         if batch is not None and batch.bytes + len(line) + 1 > self.policy.batch_bytes:
             self._close(stream, now)
@@ -98,7 +104,7 @@ class Outbox:
         return len(batch.lines) == 1
 
     def close_batches(self, now: float) -> None:
-        """Let no event wait for others any longer."""
+        """Close all open batches, so that no event waits for other events any longer."""
         for stream in list(self._open):
             self._close(stream, now)
 
@@ -116,11 +122,12 @@ class Outbox:
     # Sending
 
     def take(self, now: float) -> Batch | None:
-        """The next request to send; None while there is none, or while the API must be left alone."""
+        """The next request to send; None while there is none, or while the client must wait before it sends again."""
         if len(self._flying) >= self._most_flying or now < self._gate:
             return None
         if not self._queue:
-            # Only what can be sent now: what must wait anyway waits for more events, so an outage ends with few requests.
+            # A batch is closed only when it can be sent at once. A batch that must wait stays open for more events, so
+            # after an outage there are few requests.
             for stream, batch in list(self._open.items()):
                 if now >= batch.born + self.policy.linger:
                     self._close(stream, now)
@@ -131,7 +138,7 @@ class Outbox:
         return batch
 
     def find_wait(self, now: float) -> float | None:
-        """Seconds until ``take`` may find something, if nothing else happens; None if it will not."""
+        """Seconds until ``take`` may return a request if nothing else happens; None if it will return none."""
         if len(self._flying) >= self._most_flying or not (self._queue or self._open):
             return None
         due = now if self._queue else min(batch.born + self.policy.linger for batch in self._open.values())
@@ -139,16 +146,16 @@ class Outbox:
 
     @property
     def _most_flying(self) -> int:
-        """While the API is in trouble, one request at a time finds out whether it is over."""
+        """The greatest number of requests at a time. While the API is in trouble it is one, which tests the API."""
         return 1 if self._troubles else self.policy.in_flight
 
     def settle(self, batch: Batch, verdict: Verdict, now: float) -> list[Settled]:
-        """Note what became of a request, and answer which events are settled by it.
+        """Record the verdict on a request, and return the events that it settles.
 
-        The caller hands ``failures`` on, or keeps them with ``keep``.
+        The caller reports the ``failures``, or keeps them with ``keep``.
         """
         if batch not in self._flying:
-            return []  # it was abandoned meanwhile, and is reported
+            return []  # the batch was abandoned meanwhile, and its events are reported already
         self._flying.remove(batch)
         if isinstance(verdict, Later):
             return self._postpone(batch, verdict, now)
@@ -163,26 +170,26 @@ class Outbox:
         return [self._finish(batch, verdict)]
 
     def abandon(self, reason: str) -> list[Settled]:
-        """Give up every event that is not settled, those on their way among them."""
+        """Give up every event that is not settled, including the events on their way."""
         batches = [*self._flying, *self._queue, *self._open.values()]
         self._flying, self._queue, self._open = [], deque(), {}
         return [self._give_up(batch, reason) for batch in batches]
 
     def release_flying(self) -> None:
-        """Queue again what was on its way when its driver ended: sending it again is harmless."""
+        """Queue again the requests that were on their way when their driver ended: sending them again is harmless."""
         self._queue.extendleft(reversed(self._flying))
         self._flying = []
 
     # Reporting
 
     def keep(self, failures: Iterable[Failure]) -> None:
-        """Keep failures until somebody collects them. They take room: nobody can forget more than the buffer holds."""
+        """Keep failures until somebody collects them. They take room in the buffer, so their number is limited, too."""
         for failure in failures:
             self.failures.append(failure)
             self.weight += len(failure.line) + 1 + _PER_EVENT
 
     def collect_failures(self) -> list[Failure]:
-        """The failures since the last call; each is returned once."""
+        """Return the failures since the last call. Each failure is returned only once."""
         failures, self.failures = self.failures, []
         self.weight -= sum(len(failure.line) + 1 + _PER_EVENT for failure in failures)
         return failures
@@ -203,13 +210,15 @@ class Outbox:
         if self.policy.in_flight == 1:
             self._queue.appendleft(batch)  # the order of events is kept
         else:
-            self._queue.append(batch)  # a request that always fails must not stop the others
+            self._queue.append(batch)  # a request that always fails must not stop the other requests
         return []
 
     def _find_deadline(self, batch: Batch, verdict: Later) -> float:
-        """When a request is given up: nothing was acknowledged, or this request alone failed, for ``retry_for``.
+        """The instant from which a request is given up: when ``retry_for`` seconds have passed without success.
 
-        A request that waited long in a slow queue has still its time.
+        If the whole API fails, they count from its last final answer, or from the close of the batch if that is later:
+        so a request that waited long in a slow queue still has its time. If only this request fails, they count from
+        its first failure.
         """
         since = max(batch.born, self._progress)
         if not verdict.wide and batch.failed_since is not None:
@@ -219,7 +228,7 @@ class Outbox:
     def _give_up_late(self, batch: Batch, verdict: Later) -> list[Settled]:
         """Give up a request that was repeated for long enough, and the requests that would fail in the same way.
 
-        Without this, a client that is closed during an outage would wait for a try of each request in its buffer.
+        Otherwise a client that is closed during an outage would try each request in its buffer, and wait for it.
         """
         doomed = [batch]
         if verdict.wide:

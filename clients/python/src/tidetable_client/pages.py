@@ -1,4 +1,4 @@
-"""The reading of pages: which request comes next, and what an answer holds. Pure, for both clients."""
+"""The reading of pages, for both clients: makes the next request and decodes an answer. Pure: no network."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from tidetable_client.errors import ApiError, Unreachable
 from tidetable_client.policy import Policy
 
 ARROW = "application/vnd.apache.arrow.stream"
-# Beside a cursor these are free for every page; all else is in the cursor.
+# A request with a cursor may have these parameters. All other parameters of the query are in the cursor.
 _FREE = ("format", "flat", "escape")
-# Every page reads some events of every shard again: few large pages cost less than many small ones.
+# Each page reads some events of each shard that the page before also read. So few large pages cost less than many small
+# ones.
 PAGE_SIZE = 1000
 _NAMES = {
     "start": "from", "end": "to", "series_prefix": "series:prefix", "id_prefix": "id:prefix",
@@ -29,10 +30,11 @@ _JOINED = ("fields", "stat", "by", "state")
 
 
 def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The API's parameters for those of Python.
+    """Convert parameters of Python to parameters of the API.
 
-    ``start`` and ``end`` stand for ``from`` and ``to``, ``series_prefix`` and ``id_prefix`` for those with a colon,
-    ``where={"mag:ge": 4.5}`` for ``where.mag:ge=4.5``. Lists of fields, statistics and groups are joined by commas.
+    ``start`` and ``end`` become ``from`` and ``to``, ``series_prefix`` and ``id_prefix`` become ``series:prefix`` and
+    ``id:prefix``, ``where={"mag:ge": 4.5}`` becomes ``where.mag:ge=4.5``. Lists of fields, statistics and groups are
+    joined by commas.
     """
     named: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -49,9 +51,9 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and what else the answer says.
+    """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other facts of the answer.
 
-    ``gaps`` are parts of the range that could not be read. ``body`` is the page as it came.
+    ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged.
     """
 
     rows: list[dict[str, Any]]
@@ -66,8 +68,8 @@ class Page:
 class Walk:
     """The requests that read a query from a cursor to its end.
 
-    ``cursor`` is the place from which the walk can go on: it moves behind a page only when all of the page's rows were
-    taken. So a program that stores it and goes on after a crash sees some rows again, and misses none.
+    The walk can go on from ``cursor``. It moves to the next page only when all rows of a page were taken. So a program
+    that stores the cursor, and goes on from it after a crash, sees some rows again and misses none.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Walk:
 
     @property
     def is_limited(self) -> bool:
-        """Whether rows must be counted."""
+        """Whether the walk has a limit of rows, so that rows must be counted."""
         return self._left is not None
 
     def find_parameters(self) -> list[tuple[str, str]]:
@@ -100,7 +102,7 @@ class Walk:
         return [*free, limit, ("cursor", self.cursor)]
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes, *, decimals: bool) -> Page:
-        """The page of an answer; ApiError if there is none."""
+        """Decode the page of an answer; ApiError if the answer holds no page."""
         if status != 200:
             raise read_refusal(status, body)
         units = float(headers.get("Tidetable-Read-Units", "0") or 0)
@@ -115,7 +117,7 @@ class Walk:
         return Page(document[self._rows], cursor, gaps, sources, document, units, body)
 
     def pass_page(self, page: Page) -> None:
-        """All rows of the page were taken."""
+        """Move behind a page, when all of its rows were taken."""
         self.cursor = page.next
         self.is_done = page.next is None
         if self._left is not None:
@@ -124,7 +126,7 @@ class Walk:
 
 
 class Tries:
-    """The tries of one request that reads: the seconds to wait before the next, or the error that ends them."""
+    """The tries of one request that reads. A method returns the seconds until the next try, or raises the error."""
 
     def __init__(self, policy: Policy, clock: Clock, random: Callable[[], float]) -> None:
         self._policy, self._clock, self._random = policy, clock, random
@@ -132,14 +134,14 @@ class Tries:
         self._count = 0
 
     def judge(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
-        """None if the answer is final."""
+        """Seconds to wait before the next try; None if the answer is final; ApiError if no time is left for a try."""
         if not is_later(status):
             return None
         later = judge_later(status, headers, read_document(body), body, self._clock.read_date())
         return self._wait(later.after, lambda: read_refusal(status, body))
 
     def judge_silence(self, error: Exception) -> float:
-        """Wait and try again: a request that reads changes nothing."""
+        """Seconds to wait before a request without an answer is repeated; Unreachable if no time is left for a try."""
         reason = f"no answer within {self._policy.retry_for:g} s: {type(error).__name__}: {error}"
         return self._wait(0.0, lambda: Unreachable(reason))
 
@@ -159,7 +161,7 @@ def read_refusal(status: int, body: bytes) -> ApiError:
 
 
 def decode(body: bytes, *, decimals: bool) -> Any:
-    """JSON; with ``decimals`` each number with a fraction keeps all of its digits."""
+    """Decode JSON. With ``decimals``, numbers with a fraction become Decimal, and keep all of their digits."""
     try:
         return (_EXACT if decimals else _PLAIN).decode(body)
     except msgspec.DecodeError as error:
@@ -171,16 +173,16 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def find_url(address: str, parameters: Sequence[tuple[str, str]]) -> str:
-    """The address with its query string. A space is %20: a signature (SigV4) is not valid for a plus."""
+    """The address with its query string. A space becomes %20: with a plus, a signature (SigV4) would not be valid."""
     return f"{address}?{urlencode(parameters, quote_via=quote)}" if parameters else address
 
 
 def begin_walk(
     connection: Connection, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]
 ) -> Walk:
-    """A walk over the pages of a stream's route; ``rows`` is the field of the answer that has its rows.
+    """Begin a walk over the pages of a stream's route; ``rows`` is the field of the answer that has the rows.
 
-    The walk takes ``cursor``, ``limit`` (of all rows) and ``page_size`` for itself; the other parameters are the query's.
+    The walk itself uses ``cursor``, ``limit`` (of the rows of all pages) and ``page_size``. The others go to the API.
     """
     named = dict(parameters)
     own = {name: named.pop(name) for name in ("cursor", "limit", "page_size") if named.get(name) is not None}
@@ -188,6 +190,6 @@ def begin_walk(
 
 
 def pair_series(names: Sequence[str], size: int = 100) -> Iterator[list[str]]:
-    """Names in lists that one request may have."""
+    """Divide names of series into lists that are short enough for one request."""
     for start in range(0, len(names), size):
         yield list(names[start : start + size])

@@ -1,4 +1,4 @@
-"""How a client collects, sends and repeats."""
+"""The settings with which a client collects events, sends requests and repeats them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ class Policy:
     """The settings of writing. Times are in seconds.
 
     batch_events, batch_bytes
-        A request is sent when so many events or bytes (before compression) wait. 500 events suit packs: more save
-        little (docs/design/packs.md), and the API takes 1,000.
+        A request is sent when this number of events, or of bytes before compression, waits. 500 events suit packs: a
+        larger number saves little (docs/design/packs.md), and the API takes 1,000 at the most.
     linger
-        No event waits longer for others of its request.
+        The longest time for which an event waits for other events of its request.
     buffer_bytes
-        The memory of all events that are not acknowledged, with what Python needs per event.
+        The memory of all events that are not acknowledged, including the bytes that Python needs per event.
     when_full, block_for
         With ``block``, a call waits up to ``block_for`` seconds for room (None: for ever) and then raises
         BufferFull; with ``raise`` it raises at once.
     in_flight
-        Requests at the same time. With 1, events reach the API in the order in which they were written.
+        The number of requests at the same time. With 1, events reach the API in the order in which they were written.
     retry_for
-        A request is repeated until it is so old. Then its events are reported as ``unsent``.
+        A request is repeated for this time. Then its events are reported as ``unsent``.
     backoff, longest_backoff
-        The wait before the n-th repetition is random, up to backoff * 2 ** n, and at least what Retry-After says.
+        The wait before the n-th repetition is random: up to backoff * 2 ** n, but at most longest_backoff. The time of
+        a Retry-After header is added.
     exit_timeout
-        A process that ends without closing its client waits so long for the API.
+        The time for which a process that ends without closing its client waits for the API.
     """
 
     batch_events: int = 500

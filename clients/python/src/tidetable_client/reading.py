@@ -43,8 +43,9 @@ class Reader(ABC):
     def events(self, stream: str, **parameters: Any) -> Query:
         """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
 
-        Parameters are those of the API (docs/use/api.md). ``start`` and ``end`` stand for ``from`` and ``to``; ``limit``
-        is that of all rows, by default none, and ``page_size`` that of a page; ``decimals=True`` reads numbers as Decimal.
+        The parameters are the API's (docs/use/api.md), but ``start`` and ``end`` stand for ``from`` and ``to``.
+        ``limit`` is the limit of all rows, by default none, and ``page_size`` the limit of a page. ``decimals=True``
+        reads numbers as Decimal.
         """
         return self._query(stream, ("events",), "events", parameters)
 
@@ -73,7 +74,7 @@ class Reader(ABC):
         return self._query(stream, ("periods",), "periods", parameters)
 
     def latest(self, stream: str, series: str | Sequence[str], **parameters: Any) -> dict[str, dict[str, Any] | None]:
-        """The latest event of each series; None where the tables have none."""
+        """The latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
@@ -82,7 +83,7 @@ class Reader(ABC):
         return latest
 
     def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
-        """One event by its ref; ApiError with ``unknown_event`` if it is not there."""
+        """One event by its ref; ApiError with ``unknown_event`` if there is no such event."""
         event: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
         return event
 
@@ -94,10 +95,11 @@ class Reader(ABC):
     def tail(
         self, stream: str, *, overlap: float = 60.0, interval: float = 2.0, **parameters: Any
     ) -> Iterator[dict[str, Any]]:
-        """Follow a stream for ever: each event once, in order of time within a reading.
+        """Follow a stream for ever: yield each event once, in order of time within a reading.
 
-        Each reading begins ``overlap`` seconds before the one before it began, so an event that arrives up to so much
-        later than its time is not missed. Events that arrive even later are not seen.
+        A reading is one query; ``interval`` seconds lie between two readings. The range of a reading begins ``overlap``
+        seconds before the start of the previous reading. So an event that arrives up to ``overlap`` seconds after its
+        time is not missed. Events that arrive later are not seen.
         """
         tail = Tail(overlap)
         while True:
@@ -107,7 +109,10 @@ class Reader(ABC):
             self._clock.sleep(interval)
 
     def get(self, address: str, parameters: Mapping[str, Any]) -> Any:
-        """The document of a GET request, repeated while the API says so. ApiError, Unreachable."""
+        """Send a GET request and return the document of its answer. While the API asks for it, the request is repeated.
+
+        ApiError if the API refuses the request, Unreachable if it does not answer in time.
+        """
         response = self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
@@ -135,11 +140,11 @@ class Reader(ABC):
 
 
 class Query:
-    """A query that is read as it is iterated: ``for event in client.events("quakes", start="-1d")``.
+    """A query that is read page by page as a program iterates: ``for event in client.events("quakes", start="-1d")``.
 
-    ``cursor`` is where it can go on later: ``client.events("quakes", cursor=...)``. It moves when all rows of a page
-    were taken, so nothing is missed after an interruption, and less than a page is read again. ``gaps`` are the parts of
-    the range that no page could read, ``read_units`` what the pages cost.
+    The query can go on later from its ``cursor``: ``client.events("quakes", cursor=...)``. The cursor moves when all
+    rows of a page were taken. So after an interruption nothing is missed, and less than a page is read again. ``gaps``
+    are the parts of the range that could not be read, ``read_units`` the read units that the pages cost.
     """
 
     def __init__(self, read: Callable[..., httpx.Response], walk: Walk, *, decimals: bool) -> None:
@@ -149,7 +154,7 @@ class Query:
 
     @property
     def cursor(self) -> str | None:
-        """The cursor from which the rows that were not taken can be read; None at the beginning and at the end."""
+        """The cursor of the first page that was not taken completely; None at the beginning and at the end."""
         return self._walk.cursor
 
     @property
@@ -180,9 +185,9 @@ class Query:
             yield from page.rows
 
     def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
-        """The rest of the query as Arrow; None, with nothing read, if the stage does not know the format."""
+        """The rest of the query as Arrow; None if the stage does not know the format: then the cursor has not moved."""
         if every_field or self._walk.is_limited:
-            return None  # to limit the rows, those of a page of Arrow would have to be counted
+            return None  # a limit needs the number of rows, and an Arrow page is not decoded to count them
         streams = []
         try:
             for page in self._fetch_pages({"format": "arrow"}, {"Accept": ARROW}):
@@ -198,8 +203,9 @@ class Query:
     def to_arrow(self, *, every_field: bool = False) -> Any:
         """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
 
-        If the stage answers Arrow, fields that the stream's archive declares are columns, and the rest is JSON in ``data``. With
-        ``every_field``, or if the stage does not, each field is a column, at the price of a loop over rows.
+        If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
+        JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
+        needs a loop over the rows, which takes longer.
         """
         return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
 
@@ -212,5 +218,5 @@ class Query:
         return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The rest of the query as columns of flat rows, without any library."""
+        """The rest of the query as columns: lists of values by field. This needs no other library."""
         return make_columns(self._fetch_rows())

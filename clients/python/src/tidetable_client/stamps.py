@@ -1,4 +1,4 @@
-"""Events become lines of NDJSON, with all that makes a repetition harmless."""
+"""Turns events into lines of NDJSON, with a time and an id that make a repetition harmless."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import msgspec
 from tidetable_client.errors import EventInvalid
 
 _FIELDS = frozenset({"series", "time", "id", "data"})
-# msgspec writes NaN and infinities of float as null and those of Decimal as they are, which is not JSON.
+# msgspec writes a float that is NaN or infinite as null. It writes such a Decimal as NaN or Infinity, which is not
+# JSON.
 _SUSPECT = (b"null", b"NaN", b"Infinity")
 
 
 class Stamper:
     """Gives events their time and id before the first try, so that every repetition is the same event.
 
-    An event without a time gets the present time and, without an id, the id ``<name>-<number>``: no other event has
-    it, and in a pack it compresses to some bits, because its neighbours have the same name. An event with a time
-    and without an id stays without: its id is the hash of its content, so that it is one event also if the program
-    that reads it from a file runs twice. ``read_process`` gives the number of the present process.
+    An event without a time gets the present time. If it has no id either, it gets the id ``<name>-<number>``. No other
+    event has this id, and in a pack it compresses to some bits, because the ids of its neighbours have the same name.
+    An event with a time and without an id gets no id here: the API takes the hash of its content as its id. So it stays
+    one event, even if the program that reads it from a file runs twice. ``read_process`` returns the number of the
+    present process.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Stamper:
         self._unique_ids = unique_ids
 
     def encode(self, event: Any, now: datetime) -> bytes:
-        """The event as a line of JSON; EventInvalid says what to mend."""
+        """Encode an event as a line of JSON; EventInvalid says what to correct in the event."""
         if not isinstance(event, Mapping):
             event = _read_fields(event)
         unknown = event.keys() - _FIELDS
@@ -59,13 +61,13 @@ class Stamper:
         except (TypeError, ValueError, RecursionError, UnicodeError) as error:
             raise EventInvalid(f"the data of {series} cannot be written as JSON: {error}") from error
         if any(suspect in text for suspect in _SUSPECT):
-            # Sets, dataclasses and numpy's arrays as lists and mappings, which the search looks into.
+            # Sets, dataclasses and numpy's arrays become lists and mappings, as the search looks only into these.
             _refuse_not_finite(_make_plain(line["data"]), "data")
         return text
 
     def _make_id(self) -> str:
-        """An id that no other event has. Each process finds its own name at its first id: a fork, or a snapshot of AWS Lambda
-        (SnapStart), copies what this object has before.
+        """Make an id that no other event has. Each process chooses its own name when it makes its first id: a name that
+        was chosen earlier would be copied by a fork, or by a snapshot of AWS Lambda (SnapStart).
         """
         process = self._read_process()
         if self._process != process:
@@ -100,7 +102,7 @@ def _read_fields(event: Any) -> Mapping[str, Any]:
 
 
 def _convert(value: Any) -> Any:
-    """Values that msgspec does not know: those of numpy and pandas, and subclasses of datetime."""
+    """Convert a value that msgspec does not know: values of numpy and pandas, and subclasses of datetime."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, date):

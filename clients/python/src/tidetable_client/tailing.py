@@ -1,4 +1,4 @@
-"""Following a stream: which range the next reading has, and which of its events are new. Pure."""
+"""Following a stream: the range of the next reading, and which of its events are new. Pure: no clock, no network."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Identity = tuple[str, str, str]
 
 
 class Tail:
-    """Readings that overlap, and the events of the last reading.
+    """Readings whose ranges overlap, and the events of the last reading.
 
-    The range is an age, which the API counts from its own clock: so the clock of this machine may be wrong. Each
-    reading begins ``overlap`` before the begin of the reading before it, also if hours lie between them.
+    The range begins at an age, such as ``-60s``. The API counts the age from its own clock, so the clock of this
+    machine may be wrong. The range of each reading begins ``overlap`` seconds before the start of the previous reading,
+    even if hours lie between the two readings.
     """
 
     def __init__(self, overlap: float) -> None:
@@ -28,9 +29,9 @@ class Tail:
         return f"-{math.ceil(self._overlap + elapsed)}s"
 
     def pass_reading(self, now: float, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The events that the reading before did not have. The reading counts when its last event was taken.
+        """Yield the events that the previous reading did not have. A reading is complete when its last event was taken.
 
-        If it fails in the middle, the next one begins where it began, and repeats no event.
+        If a reading fails in the middle, the next range begins at the same instant, and no event is repeated.
         """
         read: set[Identity] = set()
         for event in events:

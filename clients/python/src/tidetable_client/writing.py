@@ -1,4 +1,4 @@
-"""Drives an outbox with threads, or within the calls themselves."""
+"""Sends the events of an outbox: with threads, or within the calls of the caller."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tidetable_client.stamps import Stamper
 
 OnRefused = Callable[[Failure], None]
 OnSettled = Callable[[Settled], None]
-# Sends one request and judges its answer; raises what the HTTP client raises.
+# A function that sends one request and judges its answer. It raises the errors of the HTTP client.
 Send = Callable[[Batch], Verdict]
 
 
 class Writer:
     """Takes events from any thread, and sends them.
 
-    With ``background``, threads send while the caller goes on. Without, requests are sent within ``write`` and
-    ``flush``: for AWS Lambda, which stops threads between two calls.
+    With ``background``, threads send while the caller goes on. Without it, requests are sent within ``write`` and
+    ``flush``: this is for AWS Lambda, which stops threads between two calls of a function.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Writer:
     # Writing
 
     def write(self, stream: str, events: Iterable[Any]) -> int:
-        """Take events; the number of taken events. See ``Client.write``."""
+        """Take events; return the number of events. See ``Client.write``."""
         taken = 0
         for event in events:
             line = self._stamper.encode(event, self._clock.read_date())
@@ -71,7 +71,7 @@ class Writer:
             if self._closed:
                 raise ValueError("the client is closed")
             self._make_room(line, taken)
-            # A thread that waits must look again only if a batch began or is full: not for each event.
+            # A waiting thread is notified only if a batch began or is full, not for each event.
             if self._outbox.add(stream, line, self._clock.read()):
                 leaving.remember(self)
                 if self._background and len(self._threads) < self._policy.in_flight:
@@ -81,7 +81,7 @@ class Writer:
             self._send_due()
 
     def _make_room(self, line: bytes, taken: int) -> None:
-        """Wait until the event fits. Failures that nobody has collected are raised before the buffer is full of them."""
+        """Wait until the event fits. WriteFailed if the buffer is full of failures only, which nobody has collected."""
         began = self._clock.read()
         while not self._outbox.has_room(line):
             if self._outbox.failures and self._outbox.is_idle:
@@ -107,7 +107,7 @@ class Writer:
                     self._changed.acquire()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send everything and wait until it is settled. See ``Client.flush``."""
+        """Send all events and wait until they are settled. See ``Client.flush``."""
         began = self._clock.read()
         with self._changed:
             self._outbox.close_batches(began)
@@ -123,7 +123,7 @@ class Writer:
             raise WriteFailed(failures)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end the threads. What is not acknowledged within ``timeout`` is reported as ``unsent``."""
+        """Flush, and end the threads. Events that are not acknowledged in ``timeout`` seconds fail as ``unsent``."""
         try:
             self.flush(timeout)
         except NotFlushed:
@@ -143,7 +143,7 @@ class Writer:
             self._end()
 
     def leave(self) -> Sequence[Failure]:
-        """Close at the end of the process; the events that are lost."""
+        """Close at the end of the process; return the events that are lost."""
         try:
             self.close(self._policy.exit_timeout)
         except WriteFailed as error:
@@ -163,7 +163,7 @@ class Writer:
             return self._outbox.is_idle and self._reporting == 0
 
     def _step(self, longest: float | None) -> None:
-        """Come nearer to the end of a flush: wait for the threads, or do their work."""
+        """Do one step of a flush: wait for the threads or, if there are none, send one request or wait for its time."""
         with self._changed:
             if self._background and (self._threads or self._outbox.is_idle):
                 if not (self._outbox.is_idle and self._reporting == 0):
@@ -198,7 +198,7 @@ class Writer:
             self._threads.remove(thread)
 
     def _work(self) -> None:
-        """The life of a thread."""
+        """Send requests until the client is closed: a thread runs this."""
         while True:
             with self._changed:
                 while (batch := self._outbox.take(self._clock.read())) is None:
@@ -209,7 +209,7 @@ class Writer:
             self._deliver(batch)
 
     def _deliver(self, batch: Batch) -> None:
-        """Send a request, and hand on what its answer decided. Raises nothing but what ends the process."""
+        """Send a request, and report the events that its answer settled. Raise only errors that end the process."""
         try:
             verdict = self._send(batch)
         except Exception as error:
@@ -230,7 +230,7 @@ class Writer:
                 self._changed.notify_all()
 
     def _report(self, settled: Iterable[Settled]) -> None:
-        """Call the user's functions, without the lock. A failure that they did not take is raised by ``flush``."""
+        """Call the user's functions, without the lock. ``flush`` raises the failures that they did not take."""
         for event in settled:
             kept = list(event.failures)
             try:
@@ -261,7 +261,7 @@ _all: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 def _begin_again() -> None:
-    """A child process has no threads, and the events of its parent are not its own."""
+    """Empty all writers of a child process: it has no threads, and the events of its parent are not its own."""
     for writer in list(_all):
         leaving.forget(writer)
         writer._begin()  # noqa: SLF001 - part of the class, but called once for all of its objects
