@@ -272,9 +272,7 @@ def _is_range(request: Request) -> bool:
 def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
     """The partition of a key condition, and the lowest and the highest sort value (None: no bound)."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
-    text = request["KeyConditionExpression"]
-    for short, name in names.items():
-        text = text.replace(short, name)
+    text = re.sub(r"#\w+", lambda placeholder: str(names[placeholder[0]]), request["KeyConditionExpression"])
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()
     hash_key, *rest = index.keys
     partition = make_sortable(values[words[words.index(hash_key) + 2]])

@@ -27,14 +27,14 @@ def project_item(request: Request, item: Wire) -> Wire:
 
 def project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
     """The attributes of an item that a projection names. A map is reduced to the members that the projection names."""
-    projected: dict[str, Any] = {}
+    paths_within: dict[str, list[list[str]]] = {}
     for first, *rest in paths:
-        if first not in item:
-            continue
-        if not rest:
+        if first in item:
+            paths_within.setdefault(first, []).append(rest)
+    projected: dict[str, Any] = {}
+    for first, within in paths_within.items():
+        if [] in within:
             projected[first] = item[first]
-            continue
-        inner = project(item[first].get("M", {}), [rest])
-        if inner:
-            projected.setdefault(first, {"M": {}})["M"].update(inner)
+        elif members := project(item[first].get("M", {}), within):
+            projected[first] = {"M": members}
     return projected

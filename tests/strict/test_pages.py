@@ -232,3 +232,30 @@ def test_a_batch_answers_sixteen_megabytes_to_the_byte_and_leaves_the_rest_with_
     answer = console("BatchGetItem", RequestItems={"t": {"Keys": keys, **options}})
     assert [found["sk"]["S"] for found in answer["Responses"]["t"]] == ["1", "2", "3"]
     assert answer["UnprocessedKeys"] == {"t": {"Keys": keys[3:], **options}}
+
+
+def test_a_page_shows_every_member_that_it_is_asked_for() -> None:
+    console = Console()
+    console.table()
+    inner = {name: {"N": "1"} for name in ("c", "d", "e")}
+    data = {"M": {"b": {"M": inner}, "f": {"N": "2"}}}
+    console("PutItem", TableName="t", Item={"pk": {"S": "a"}, "sk": {"S": "1"}, "map": data})
+    names = {"#m": "map", "#b": "b"}
+    page = console.query(
+        ConsistentRead=True, ProjectionExpression="#m.#b.c, #m.#b.d, #m.h, #m.f.x", ExpressionAttributeNames=names
+    )
+    assert page["Items"] == [{"map": {"M": {"b": {"M": {"c": {"N": "1"}, "d": {"N": "1"}}}}}}]
+
+
+def test_a_name_may_begin_as_another_name_does() -> None:
+    console = Console()
+    console.table()
+    for sk in "123":
+        console.put(sk=sk)
+    page = console.query(
+        ConsistentRead=True,
+        KeyConditionExpression="#p = :pk AND #ps BETWEEN :low AND :high",
+        ExpressionAttributeNames={"#p": "pk", "#ps": "sk"},
+        ExpressionAttributeValues={":pk": {"S": "a"}, ":low": {"S": "2"}, ":high": {"S": "3"}},
+    )
+    assert [item["sk"]["S"] for item in page["Items"]] == ["2", "3"]
