@@ -16,7 +16,8 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.catalog import Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Pace, drain_message
@@ -258,3 +259,20 @@ def test_a_reason_of_any_length_is_buried() -> None:
     (request,) = sent
     assert (request["QueueUrl"], request["MessageBody"]) == ("queue", "body")
     assert request["MessageAttributes"]["reason"]["StringValue"] == "x" * 500
+
+
+@pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])
+def test_a_key_for_some_series_writes_no_other(pack: PackPolicy | None) -> None:
+    stage = world(pack=pack)
+    mine, other = event(1) | {"series": "mine/1"}, event(2) | {"series": "other"}
+    outcome = stage.send(mine, other, series_prefix="mine/")
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "forbidden_series")]
+    assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+    with pytest.raises(ProblemError, match="all_refused"):
+        stage.send(other, series_prefix="mine/")
+    assert stage.count(LABEL) == 1
+
+
+@pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])
+def test_the_newest_event_of_a_request_is_told_wherever_it_stands(pack: PackPolicy | None) -> None:
+    assert world(pack=pack).send(event(1, hours=1), event(2), event(3, days=1)).newest == NOW

@@ -13,7 +13,8 @@ from tests.worlds.intake import World
 from tidetable.config.model import LargePolicy
 from tidetable.errors import Undrainable
 from tidetable.events import Event
-from tidetable.ingest.overflow import decode_message, encode_message
+from tidetable.ingest.overflow import decode_message, encode_message, encode_messages
+from tidetable.keys import Key
 
 
 def large(id: str, size: int = 1_300_000) -> Event:
@@ -49,6 +50,26 @@ def test_a_kept_message_is_what_was_sent() -> None:
     (blob,) = values.blobs.values()
     message = decode_message(Zstd().expand(blob.body))
     assert (message.stream, message.events, message.at) == ("quakes", sent, 7)
+    assert blob.key.startswith("overflow/stream=quakes/"), "the bucket's rule for what expires"
+    assert blob.owner == Key("a", "1")
+
+
+def test_an_event_is_kept_by_its_bytes_and_not_by_its_characters() -> None:
+    """600,000 characters are 1.2 MB here. AWS: a message has 1 MiB of UTF-8."""
+    values, sqs = FakeValues(), Sqs()
+    assert overflow(sqs, values).send("quakes", [Event("a", NOW, "1", {"text": "é" * 600_000})], 7) == []
+    assert (len(sqs.bodies), len(values.blobs)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"), [("é" * 60_000, [1, 1]), ("e" * 60_000, [2]), ("e" * 99_000, [2]), ("e" * 101_000, [1, 1])]
+)
+def test_a_message_has_200_kilobytes_unless_one_event_has_more(text: str, counts: list[int]) -> None:
+    """Bytes of UTF-8: a small message lets a drain that fails repeat little."""
+    many = [Event("a", NOW, str(number), {"text": text}) for number in range(2)]
+    messages = list(encode_messages("quakes", many, 7))
+    assert [len(message.events) for message in messages] == counts
+    assert [message.size for message in messages] == [len(message.body.encode()) for message in messages]
 
 
 def test_what_cannot_be_kept_comes_back() -> None:

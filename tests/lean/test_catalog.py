@@ -12,7 +12,9 @@ from aws.lean.catalog import LeanCatalog
 from aws.lean.keys import LeanKeys
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
+from tidetable.access import Access
 from tidetable.catalog import Entry, State
+from tidetable.credentials import KeyRecord, Secret
 from tidetable.periods import from_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -136,3 +138,20 @@ def test_both_reads_of_a_range_are_consistent_if_the_caller_says_so() -> None:
     script = Script(lambda *_: {"Items": []})
     LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON + timedelta(days=1), consistent=True)
     assert [body["ConsistentRead"] for _, body in script.sent] == [True, True]
+
+
+def test_of_a_key_only_the_scopes_are_read_that_this_release_knows() -> None:
+    """A later release may know more. Attributes that are not there are those of a key without them."""
+    item = {
+        "pk": "keys",
+        "sk": "0123456789",
+        "name": "n",
+        "can": ["read", "fly"],
+        "created": "2026-03-05T12:00:00.000000Z",
+        "secrets": [{"salt": "00", "hash": "ff"}],
+    }
+    script = Script(lambda *_: {"Item": to_wire(item)})
+    found = LeanKeys(script.client, "catalog").find("0123456789")
+    assert found == KeyRecord(
+        "0123456789", "n", Access("0123456789", None, frozenset({"read"})), NOON, (Secret(b"\x00", b"\xff"),)
+    )
