@@ -1,0 +1,56 @@
+"""Requests at the limits of DynamoDB's items and keys, and requests to tables that are of another kind than their stream."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.fakes.noise import noise
+from tests.worlds.intake import LABEL, World, event, numbered, world
+from tidetable.catalog import State
+from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.names import name_parts_table
+
+TABLE = f"tidetable-t.quakes.{LABEL}"
+
+
+def find_refusals(stage: World, *sent: Any) -> list[tuple[int, str, str]]:
+    return [(refused.index, refused.code, refused.detail) for refused in stage.send(*sent).rejections]
+
+
+def test_the_keys_of_an_index_count_towards_an_items_size() -> None:
+    """AWS: 400 KB, which are 409,600 bytes. The event has some 408,400; its keys in the index are 1,960 more."""
+    stage = world(index=(IndexPolicy(name="by_kind", partition_by="kind"),))
+    sent = event(2) | {"data": {"kind": "v" * 1_900, "text": "x" * 406_300}}
+    ((index, code, _),) = find_refusals(stage, event(1), sent)
+    assert (index, code, stage.count(LABEL)) == (1, "too_large", 1)
+
+
+def test_a_value_that_is_too_long_for_a_key_of_an_index_costs_only_its_event() -> None:
+    """AWS: a partition key has 2,048 bytes. DynamoDB would refuse the whole batch."""
+    stage = world(index=(IndexPolicy(name="by_kind", partition_by="kind"),))
+    sent = event(2) | {"data": {"kind": "v" * 3_000}}
+    ((index, code, detail),) = find_refusals(stage, event(1), sent)
+    assert (index, code, stage.count(LABEL)) == (1, "invalid", 1)
+    assert detail.startswith("data.kind is indexed, and takes more than")
+
+
+def test_a_table_of_parts_that_is_throttled_says_nothing_of_the_table_of_events() -> None:
+    stage = world(large=LargePolicy(beyond="chunks"))
+    stage.store.throttles = {name_parts_table(TABLE)}
+    assert stage.send(event(1) | {"data": {"text": noise(950_000)}}).queued == 1
+    assert stage.circuit.admits(TABLE)
+    assert stage.send(event(2)).accepted == 1
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_every_version_is_queued_for_a_table_that_keeps_them_whatever_its_stream_does_now(versioned: bool) -> None:
+    """The stream kept versions when the table was made."""
+    stage = World()
+    key = next(key for key in stage.catalog.items if key[1].label == LABEL)
+    entry = stage.catalog.items[key]
+    layout = replace(entry.layout, versioned=versioned)
+    stage.catalog.items[key] = replace(entry, layout=layout, state=State.CLOSED)
+    assert stage.send(numbered(1), numbered(2)).queued == 2
+    queued = [event.data["n"] for event in stage.overflow.queued]
+    assert queued == ([1, 2] if versioned else [2])
