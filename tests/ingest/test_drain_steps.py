@@ -10,7 +10,7 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
-from tidetable.errors import NotDrained
+from tidetable.errors import NotDrained, StoreUnavailable, TableMissing
 from tidetable.events import Event
 from tidetable.ingest.drain import Pace, drain_message
 from tidetable.ingest.overflow import encode_message
@@ -53,6 +53,24 @@ def test_what_needs_a_fence_is_written_before_what_does_not() -> None:
     body = make_message(Event("a", NOW - timedelta(days=1), "1", {}), Event("a", NOW, "2", {}))
     assert stage.drain(body) == 2
     assert log == [("fenced", "2026-03-01"), ("put", "2026-02-28")]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "time-out"), TableMissing(TODAY)], ids=repr)
+def test_a_table_that_does_not_answer_keeps_no_events_of_another_table_waiting(error: Exception) -> None:
+    stage = World()
+    stage.move(LABEL, State.CLOSED)
+    transact = stage.store.transact
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    stage.store.transact = fail  # type: ignore[method-assign, assignment]
+    body = make_message(Event("a", NOW, "1", {}), Event("a", NOW - timedelta(days=1), "2", {}))
+    with pytest.raises(type(error)):
+        stage.drain(body)
+    assert (stage.count(LABEL), stage.count("2026-02-28")) == (0, 1)
+    stage.store.transact = transact  # type: ignore[method-assign]
+    assert (stage.drain(body), stage.count(LABEL)) == (2, 1)
 
 
 @pytest.mark.parametrize(("earlier", "way"), [(0, "put"), (1, "fenced")])

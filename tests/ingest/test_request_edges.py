@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tests.fakes.noise import noise
 from tests.worlds.intake import LABEL, World, event, numbered, world
 from tidetable.catalog import State
-from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.names import name_parts_table
 
 TABLE = f"tidetable-t.quakes.{LABEL}"
@@ -54,3 +55,13 @@ def test_every_version_is_queued_for_a_table_that_keeps_them_whatever_its_stream
     assert stage.send(numbered(1), numbered(2)).queued == 2
     queued = [event.data["n"] for event in stage.overflow.queued]
     assert queued == ([1, 2] if versioned else [2])
+
+
+@pytest.mark.parametrize("field", ["series", "id"])
+@pytest.mark.parametrize("name", ["#" * 161, "é" * 241, "\U0001f600" * 121])
+def test_a_name_that_is_too_long_only_in_bytes_is_refused_by_a_stream_with_packs(field: str, name: str) -> None:
+    """AWS: a sort key has 1,024 bytes, and both names are in it."""
+    stage = world(pack=PackPolicy(span=Duration(minutes=1)))
+    ((index, code, detail),) = find_refusals(stage, event(1), event(2) | {field: name})
+    assert (index, code, stage.count(LABEL)) == (1, "invalid", 1)
+    assert detail.startswith(f"{field} is too long: at most 480 bytes of UTF-8")
