@@ -1,6 +1,7 @@
 """The overflow queue's adapter: messages that are too large for SQS are kept in the bucket and drained from there."""
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.ingest.overflow import decode_message, encode_message, encode_messages
 from tidetable.keys import Key
+from tidetable.ports import Blob
 
 
 def large(id: str, size: int = 1_300_000) -> Event:
@@ -112,3 +114,42 @@ def test_a_message_of_the_former_version_is_drained() -> None:
 def test_a_message_of_another_version_is_not_guessed_at(body: str) -> None:
     with pytest.raises(ValueError, match="this is not an overflow message of a version that is understood"):
         decode_message(body)
+
+
+ROW: list[Any] = ["a", "2026-03-01T00:01:00.000000Z", "1", {"n": 1}]
+OTHER_FORMS: dict[str, dict[str, Any]] = {
+    "no events": {},
+    "an empty list of events": {"events": []},
+    "a stream that is no text": {"stream": ["quakes"], "events": [ROW]},
+    "a time of acceptance that is no number": {"at": "7", "events": [ROW]},
+    "a series that is no text": {"events": [[7, *ROW[1:]]]},
+    "a time that is no text": {"events": [["a", 5, *ROW[2:]]]},
+    "an id that is no text": {"events": [[*ROW[:2], 1, {}]]},
+    "data that is no object": {"events": [[*ROW[:3], 7]]},
+    "an event without data": {"events": [ROW[:3]]},
+    "a key that is no text": {"kept": 7},
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS.values(), ids=OTHER_FORMS.keys())
+def test_a_message_of_another_form_is_laid_aside_and_nothing_of_it_written(form: dict[str, Any]) -> None:
+    """Somebody may send a dead letter again after a change. No reader understands an item whose data is no map."""
+    world = World()
+    with pytest.raises(Undrainable, match="the message cannot be read"):
+        world.drain(json.dumps({"version": 2, "stream": "quakes"} | form), 60)
+    assert world.stored() == 0
+
+
+@pytest.mark.parametrize("kept", ['{"version":2,"stream":"quakes","kept":"overflow/2"}', "", "{"])
+def test_what_is_kept_for_a_message_holds_its_events(kept: str) -> None:
+    world = World()
+    world.values.put(Blob("overflow/1", Zstd().compress(kept.encode()), Key("a", "1")))
+    with pytest.raises(Undrainable, match="the message cannot be read"):
+        world.drain('{"version":2,"stream":"quakes","kept":"overflow/1"}', 60)
+
+
+def test_what_is_kept_and_was_damaged_is_laid_aside() -> None:
+    world = World()
+    world.values.put(Blob("overflow/1", b"no frame", Key("a", "1")))
+    with pytest.raises(Undrainable, match="the message cannot be read"):
+        world.drain('{"version":2,"stream":"quakes","kept":"overflow/1"}', 60)
