@@ -124,6 +124,8 @@ OTHER_FORMS: dict[str, dict[str, Any]] = {
     "a time of acceptance that is no number": {"at": "7", "events": [ROW]},
     "a series that is no text": {"events": [[7, *ROW[1:]]]},
     "a time that is no text": {"events": [["a", 5, *ROW[2:]]]},
+    "a time without a zone": {"events": [["a", "2026-03-01T00:01:00", *ROW[2:]]]},
+    "a time that no event has": {"events": [["a", "0001-01-01T00:00:00.000000Z", *ROW[2:]]]},
     "an id that is no text": {"events": [[*ROW[:2], 1, {}]]},
     "data that is no object": {"events": [[*ROW[:3], 7]]},
     "an event without data": {"events": [ROW[:3]]},

@@ -9,7 +9,7 @@ import msgspec
 
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
-from tidetable.times import from_text, to_text
+from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
 _KNOWN = (1, _VERSION)
@@ -83,7 +83,7 @@ def decode_message(body: str | bytes) -> Message:
     if not isinstance(message, dict) or message.get("version") not in _KNOWN:
         raise ValueError("this is not an overflow message of a version that is understood")
     form = msgspec.convert(message, _Form)
-    events = [Event(series, from_text(time), id, data) for series, time, id, data in form.events]
+    events = [Event(series, parse_stamp(time)[0], id, data) for series, time, id, data in form.events]
     if not events and form.kept is None:
         raise ValueError("it holds no event")
     return Message(form.stream, events, form.at, form.kept)
