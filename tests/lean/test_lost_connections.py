@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aws.lean import client as lean
-from aws.lean.client import LeanClient, NoAnswer
+from aws.lean.client import LeanClient, NoAnswer, Request
 from aws.lean.connection import Answer, Broken, Connection
 from aws.lean.credentials import Provider
 
@@ -141,6 +141,30 @@ def test_a_request_that_a_kept_connection_lost_is_sent_over_a_new_one(monkeypatc
         client._give_back(make_kept_connection(lost))
         assert client.call("PutItem", b"{}") == b"new"
         assert (lost.sent, lost.closed) == (1, True)
+
+
+def test_an_idle_connection_that_ended_is_closed_and_nothing_is_sent_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, ended = opened(monkeypatch, make_answering_connection()), Line(read=TimeoutError())
+    monkeypatch.setattr(ended, "recv", lambda _: b"")
+    client._give_back(make_kept_connection(ended))
+    assert client.call("Query", b"{}") == b"new"
+    assert (ended.sent, ended.closed) == (0, True)
+
+
+def test_the_connection_that_was_idle_for_the_shortest_time_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the likeliest to be open; the others are closed after a minute if so many are not needed any more."""
+    client, earlier, later = opened(monkeypatch), Line(read=TimeoutError()), Line(read=TimeoutError())
+    for line in (earlier, later):
+        client._give_back(make_kept_connection(line))
+    client.call("Query", b"{}")
+    assert (earlier.sent, later.sent) == (0, 1)
+
+
+def test_a_request_that_cannot_be_sent_keeps_no_other_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = [make_answering_connection(), ConnectionRefusedError("refused"), make_answering_connection()]
+    client = opened(monkeypatch, *connections)
+    requests = [Request("Query", b"{}", str) for _ in range(3)]
+    assert client.call_all(requests) == ["b'new'", NoAnswer("refused"), "b'new'"]
 
 
 def test_a_connection_whose_answer_was_damaged_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
