@@ -179,3 +179,34 @@ def test_the_names_alone_are_read() -> None:
             "ReturnConsumedCapacity": "TOTAL",
         },
     )
+
+
+def test_a_partition_of_notes_that_has_no_answer_is_read_again() -> None:
+    script = Script(lambda number, _: RESET if number == 3 else {"Items": []})
+    assert LeanRollups(script.client, "rollups").read_notes("s", DAY, consistent=True).series == []
+    assert len(script.sent) == 17
+    assert script.sent[2] == script.sent[16]
+
+
+@pytest.mark.parametrize("failure", [RESET, THROTTLED], ids=["no answer", "throttled"])
+def test_a_deletion_that_may_not_be_done_is_made_again(failure: Any) -> None:
+    """Of a note, and of what a rollup has that is forgotten."""
+    deletions: list[Any] = []
+
+    def reply(_: int, body: dict[str, Any]) -> Any:
+        if "Key" in body:
+            deletions.append(body["Key"]["sk"]["S"])
+            return failure if len(deletions) == 1 else {}
+        values = body["ExpressionAttributeValues"]
+        if values.get(":low") == {"S": "over#"}:
+            return {
+                "Items": [{"pk": {"S": "s"}, "sk": {"S": f"over#2026-03-01T12:00:00.000000Z#{name}"}} for name in "hx"]
+            }
+        mine = values[":pk"]["S"].endswith("#7")
+        return {"Items": [{"sk": {"S": "a"}}] if mine else []}
+
+    assert LeanRollups(Script(reply).client, "rollups").clear_notes("s", DAY, 9, 100) == 1
+    assert deletions == ["a", "a"]
+    deletions.clear()
+    LeanRollups(Script(reply).client, "rollups").forget("s", "h")
+    assert deletions == ["over#2026-03-01T12:00:00.000000Z#h"] * 2
