@@ -258,7 +258,7 @@ def test_a_reason_of_any_length_is_buried() -> None:
     assert SqsDeadLetters(lambda: client, "queue").bury("body", "x" * 10_000)
     (request,) = sent
     assert (request["QueueUrl"], request["MessageBody"]) == ("queue", "body")
-    assert request["MessageAttributes"]["reason"]["StringValue"] == "x" * 500
+    assert request["MessageAttributes"] == {"reason": {"DataType": "String", "StringValue": "x" * 500}}
 
 
 @pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])

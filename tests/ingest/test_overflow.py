@@ -56,6 +56,26 @@ def test_a_kept_message_is_what_was_sent() -> None:
     assert blob.owner == Key("a", "1")
 
 
+def test_each_event_that_is_too_large_is_kept_for_itself() -> None:
+    policy = replace(CONFIG.streams["quakes"], large=LargePolicy(beyond="s3"))
+    world, sqs = World(replace(CONFIG, streams={"quakes": policy})), Sqs()
+    assert overflow(sqs, world.values).send("quakes", [large("1"), large("2")], 7) == []
+    assert len(world.values.blobs) == 2
+    assert [world.drain(body, 60) for body in sqs.bodies] == [1, 1]
+    assert sorted(item["sk"][-1] for item in world.table("2026-03-01")) == ["1", "2"]
+
+
+def test_a_kept_event_comes_back_if_its_message_is_not_taken() -> None:
+    sqs, sent = Sqs(), [Event("a", NOW, "0", {}), large("1"), large("2")]
+    taken = sqs.send_message_batch
+
+    def refuse_second(**request: Any) -> dict[str, Any]:
+        return {"Successful": [entry for entry in taken(**request)["Successful"] if entry["Id"] != "1"]}
+
+    sqs.send_message_batch = refuse_second  # type: ignore[method-assign]
+    assert overflow(sqs, FakeValues()).send("quakes", sent, 7) == [sent[1]]
+
+
 def test_an_event_is_kept_by_its_bytes_and_not_by_its_characters() -> None:
     """600,000 characters are 1.2 MB here. AWS: a message has 1 MiB of UTF-8."""
     values, sqs = FakeValues(), Sqs()
