@@ -6,11 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.noise import noise
+from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, world
 from tidetable.catalog import State
 from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
+from tidetable.ingest.bodies import Sent
+from tidetable.ingest.request import ingest_values
 from tidetable.names import name_parts_table
+from tidetable.times import to_text
 
 TABLE = f"tidetable-t.quakes.{LABEL}"
 
@@ -65,3 +69,26 @@ def test_a_name_that_is_too_long_only_in_bytes_is_refused_by_a_stream_with_packs
     ((index, code, detail),) = find_refusals(stage, event(1), event(2) | {field: name})
     assert (index, code, stage.count(LABEL)) == (1, "invalid", 1)
     assert detail.startswith(f"{field} is too long: at most 480 bytes of UTF-8")
+
+
+def test_a_dialect_writes_only_the_series_of_its_callers_key() -> None:
+    stage = World()
+    sent = [Sent("mine/1", to_text(NOW), "1", {}), Sent("other", to_text(NOW), "2", {})]
+    outcome = ingest_values("quakes", sent, stage.serving(), lambda: 5.0, series_prefix="mine/")
+    assert [(refused.index, refused.code) for refused in outcome.rejections] == [(1, "forbidden_series")]
+    assert (outcome.accepted, stage.stored()) == (1, 1)
+
+
+@pytest.mark.parametrize(("days", "reads"), [([0, 1, 0], 0), ([0, 5, 6, 5], 1)])
+def test_backfills_are_read_once_and_only_for_events_before_the_window(days: list[int], reads: int) -> None:
+    stage, calls = World(), list[str]()
+    backfills = stage.catalog.backfills
+
+    def read(stream: str) -> Any:
+        calls.append(stream)
+        return backfills(stream)
+
+    stage.catalog.backfills = read  # type: ignore[method-assign]
+    outcome = stage.send(*[event(number, days=ago) for number, ago in enumerate(days)])
+    assert calls == ["quakes"] * reads
+    assert ("backfills" in outcome.document()["window"]) is bool(reads)
