@@ -72,6 +72,14 @@ def test_an_event_of_a_backfill_whose_table_is_open_for_it_is_written() -> None:
     assert len(stage.store.tables[PAST_TABLE]) == 1
 
 
+def test_an_event_of_a_backfill_whose_table_is_closed_waits_for_the_drain() -> None:
+    """An archive that began before may scan the table, although it is open for the backfill."""
+    stage = backfilled(State.CLOSED, Opened(NOW + timedelta(hours=1), None, None))
+    outcome = stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}, event(2))
+    assert (outcome.accepted, outcome.queued, outcome.rejections) == (1, 1, [])
+    assert (stage.store.tables[PAST_TABLE], [queued.id for queued in stage.overflow.queued]) == ({}, ["1"])
+
+
 def test_an_entry_that_was_seen_to_be_closed_is_no_longer_kept_as_open() -> None:
     process = Process()
     process.serve(MINUTE)
