@@ -8,9 +8,10 @@ import pytest
 
 from tests.fakes.stage import Stage
 from tidetable.catalog import State
+from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
-from tidetable.ingest.overflow import decode_message
+from tidetable.ingest.overflow import decode_message, encode_message
 from tidetable.query import parse_query, run_query
 from tidetable.times import to_text
 
@@ -101,6 +102,32 @@ def test_a_message_is_buried_after_everything_else_of_it_is_written() -> None:
     stage.dynamo.account.collection_bytes = 10**9
     assert drain_message(stage.queue.dead[0].body, stage.pipeline.drain, lambda: 30.0).events == 3
     assert find_ids(stage, "a", "b", "d") == ["a0", "a1", "a2", "a3", "a9", "b1", "d2"]
+
+
+def test_a_message_is_not_buried_for_a_full_collection_while_an_event_of_it_waits_for_its_table() -> None:
+    stage = stage_of()
+    send(stage, [event("a", number) for number in range(4)])
+    full = Event("a", NOON, "a9", event("a", 9)["data"])
+    body = encode_message("s", [full, Event("b", NOON + timedelta(days=30), "b1", {})], 5)
+    with pytest.raises(NotDrained, match="no period table of s is recorded") as refused:
+        drain_message(body, stage.pipeline.drain, lambda: 30.0)
+    assert not isinstance(refused.value, Undrainable)
+    assert stage.queue.dead == []
+
+
+def test_a_further_version_of_an_event_in_a_full_collection_is_a_dead_letter() -> None:
+    """A version is added by a transaction, which says that the collection is full."""
+    stage = stage_of(VERSIONED)
+    send(stage, [event("a", number) for number in range(4)])
+    # An earlier version is in no index, so there is room for one.
+    assert send(stage, [event("a", 1, text="y" * 2100)]).accepted == 1
+    calls = stage.dynamo.calls.get("TransactWriteItems", 0)
+    outcome = send(stage, [event("a", 1, text="z" * 2100), event("b", 1)])
+    assert (outcome.accepted, outcome.queued, outcome.full, outcome.throttled) == (1, 1, 1, 0)
+    assert stage.dynamo.calls["TransactWriteItems"] - calls == 1, "what is full is not tried again"
+    stage.drain()
+    assert (stage.queue.messages, len(stage.queue.dead)) == ([], 1)
+    assert find_ids(stage, "a", "b") == ["a0", "a1", "a2", "a3", "b1"]
 
 
 @pytest.mark.parametrize("config", [CONFIG, VERSIONED], ids=["plain", "versions"])

@@ -16,7 +16,8 @@ from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, MINUTE, Process, World, event, numbered, versions, world
 from tidetable.catalog import Backfill, Entry, Opened, Seen, State
 from tidetable.config import TableClass
-from tidetable.config.model import IndexPolicy, LargePolicy
+from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.errors import Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Pace, drain_message
@@ -69,6 +70,14 @@ def test_an_event_of_a_backfill_whose_table_is_open_for_it_is_written() -> None:
     stage = backfilled(State.OPEN, Opened(NOW + timedelta(hours=1), None, None))
     assert stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}).accepted == 1
     assert len(stage.store.tables[PAST_TABLE]) == 1
+
+
+def test_an_event_of_a_backfill_whose_table_is_closed_waits_for_the_drain() -> None:
+    """An archive that began before may scan the table, although it is open for the backfill."""
+    stage = backfilled(State.CLOSED, Opened(NOW + timedelta(hours=1), None, None))
+    outcome = stage.send(event(1) | {"time": "2026-02-20T12:00:00Z"}, event(2))
+    assert (outcome.accepted, outcome.queued, outcome.rejections) == (1, 1, [])
+    assert (stage.store.tables[PAST_TABLE], [queued.id for queued in stage.overflow.queued]) == ({}, ["1"])
 
 
 def test_an_entry_that_was_seen_to_be_closed_is_no_longer_kept_as_open() -> None:
@@ -257,4 +266,21 @@ def test_a_reason_of_any_length_is_buried() -> None:
     assert SqsDeadLetters(lambda: client, "queue").bury("body", "x" * 10_000)
     (request,) = sent
     assert (request["QueueUrl"], request["MessageBody"]) == ("queue", "body")
-    assert request["MessageAttributes"]["reason"]["StringValue"] == "x" * 500
+    assert request["MessageAttributes"] == {"reason": {"DataType": "String", "StringValue": "x" * 500}}
+
+
+@pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])
+def test_a_key_for_some_series_writes_no_other(pack: PackPolicy | None) -> None:
+    stage = world(pack=pack)
+    mine, other = event(1) | {"series": "mine/1"}, event(2) | {"series": "other"}
+    outcome = stage.send(mine, other, series_prefix="mine/")
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(1, "forbidden_series")]
+    assert (outcome.accepted, stage.count(LABEL)) == (1, 1)
+    with pytest.raises(ProblemError, match="all_refused"):
+        stage.send(other, series_prefix="mine/")
+    assert stage.count(LABEL) == 1
+
+
+@pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])
+def test_the_newest_event_of_a_request_is_told_wherever_it_stands(pack: PackPolicy | None) -> None:
+    assert world(pack=pack).send(event(1, hours=1), event(2), event(3, days=1)).newest == NOW

@@ -53,6 +53,17 @@ def test_only_a_lowered_table_is_tried_once(
     assert (late, outcome.throttled > 3) == (counts[1], counts[0] > 3)
 
 
+@pytest.mark.parametrize(
+    "policy", [{"versions": "keep"}, {"large": LargePolicy(compress_above=1024)}], ids=["versions", "compressed"]
+)
+def test_a_lowered_table_is_tried_once_in_whatever_form_the_event_is_written(policy: dict[str, Any]) -> None:
+    stage = world(capacity=LATE, **policy)
+    stage.store.throttles = {LOWERED}
+    outcome = stage.send(event(1, hours=30) | {"data": {"n": "x" * 3000}}, seconds=5)
+    assert (outcome.queued, outcome.throttled, outcome.throttled_late) == (1, 0, 1)
+    assert stage.clock.now() == NOW
+
+
 def test_without_the_step_every_table_is_tried_for_the_time_of_the_request() -> None:
     stage = world(capacity=Capacity(mode="provisioned", ladder=LADDER[:1]))
     stage.store.throttles = {LOWERED}

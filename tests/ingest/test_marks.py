@@ -103,6 +103,20 @@ def test_events_that_cannot_be_marked_are_queued_and_the_others_stored(
     assert all(outcome.refs), "a queued event has its ref too"
 
 
+def test_a_table_whose_events_could_not_be_marked_was_not_tried_and_its_failures_are_remembered() -> None:
+    """A table is left alone for ever longer until it takes an event: for two seconds, then for four."""
+    stage, table = Rolled(HOURS), "tidetable-t.quakes.2026-02-27"
+    stage.circuit.trip([table])
+    stage.clock.sleep(2)
+    stage.rollups.fails = FAILURES[0]
+    assert stage.send(late(1, hours=30)).queued == 1
+    stage.circuit.trip([table])
+    stage.clock.sleep(3)
+    assert not stage.circuit.admits(table)
+    stage.clock.sleep(1)
+    assert stage.circuit.admits(table)
+
+
 def test_an_on_time_event_waits_with_the_late_event_of_its_pack() -> None:
     stage = Rolled(MINUTES, pack=PACKED)
     stage.rollups.fails = FAILURES[0]

@@ -54,6 +54,30 @@ def test_an_absent_id_follows_from_the_content_whatever_the_order_of_its_fields(
     assert first.id == same.id != other.id
 
 
+def test_an_id_that_follows_from_the_content_is_the_same_in_every_release() -> None:
+    """Who sends an event again after a deploy must meet the event. Half of SHA-256 of series, time and data as JSON."""
+    sent = {"series": "a", "time": "2026-03-01T00:00:00Z", "data": {"n": 1}}
+    assert taken(sent).id == "a465c4527a64264f6d4064032b79a863"
+    # The time of arrival is not what was sent.
+    assert taken({"series": "a", "data": {"n": 1}}).id == "bcb16bf0fa6a65dced91ed99da52b066"
+
+
+@pytest.mark.parametrize("name", ["n" * 480, "é" * 240, "#" * 160, "%" * 160, "\U0001f600" * 120])
+def test_a_name_has_at_most_480_bytes(name: str) -> None:
+    event = taken({"series": name, "id": name})
+    assert (event.series, event.id) == (name, name)
+    for field in ("series", "id"):
+        outcome = verdict({"series": "a", "id": "x"} | {field: name + "n"})
+        assert isinstance(outcome, Rejection)
+        assert outcome.detail == f"{field} is too long: at most 480 bytes of UTF-8, # and % counting three each"
+
+
+def test_a_long_name_of_an_unknown_field_is_cut_in_the_error() -> None:
+    outcome = verdict({"series": "a", "z": 1, "x" * 100: 1})
+    assert isinstance(outcome, Rejection)
+    assert outcome.detail.startswith(f"unknown field '{'x' * 64}': an event has")
+
+
 # NOW is 2026-03-01T00:05:00Z; the stream takes events up to two days late and five minutes ahead.
 EDGES = [
     ("the oldest instant of the window", "2026-02-27T00:05:00Z", None),

@@ -13,9 +13,10 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
+from tidetable.ingest.writing import write_outside
 from tidetable.keys import Key
 from tidetable.names import name_parts_table
-from tidetable.ports import Guarded, Put, Transacted
+from tidetable.ports import Blob, Guarded, Put, Transacted
 
 TABLE = "tidetable-t.quakes.2026-03-01"
 
@@ -39,6 +40,17 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
     with pytest.raises(NotDrained, match="the chunks or the object of an event"):
         stage.drain(body)
     assert stage.count(LABEL) == 0
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(0.0, 0), (0.1, 1)])
+def test_an_object_is_put_only_while_there_is_time(seconds: float, kept: int) -> None:
+    """A request of many large events would go on for as long as S3 takes for all of them."""
+    stage = World()
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, blob=Blob("key", b"x", Key("p", "s")))
+    ready, written = write_outside(
+        stage.store, stage.values, [put], remaining=lambda: seconds, clock=stage.clock, jitter=lambda pause: pause
+    )
+    assert (len(stage.values.blobs), ready, written.unwritten) == (kept, [put] * kept, [put] * (1 - kept))
 
 
 def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behind_it() -> None:

@@ -1,5 +1,6 @@
 """The lean catalog's queries: what the service is asked for, and which of the entries it answers are passed on."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,10 +10,14 @@ from msgspec.structs import replace
 from aws.catalog_items import make_attributes, make_period_key
 from aws.codec import to_wire
 from aws.lean.catalog import LeanCatalog
+from aws.lean.client import NoAnswer, Refused
 from aws.lean.keys import LeanKeys
 from tests.fakes.script import Script
 from tests.ingest.streams import QUAKES
+from tidetable.access import Access
 from tidetable.catalog import Entry, State
+from tidetable.credentials import KeyRecord, Secret
+from tidetable.errors import StoreUnavailable, TableMissing
 from tidetable.periods import from_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -136,3 +141,51 @@ def test_both_reads_of_a_range_are_consistent_if_the_caller_says_so() -> None:
     script = Script(lambda *_: {"Items": []})
     LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON + timedelta(days=1), consistent=True)
     assert [body["ConsistentRead"] for _, body in script.sent] == [True, True]
+
+
+def test_of_a_key_only_the_scopes_are_read_that_this_release_knows() -> None:
+    """A later release may know more. Attributes that are not there are those of a key without them."""
+    item = {
+        "pk": "keys",
+        "sk": "0123456789",
+        "name": "n",
+        "can": ["read", "fly"],
+        "created": "2026-03-05T12:00:00.000000Z",
+        "secrets": [{"salt": "00", "hash": "ff"}],
+    }
+    script = Script(lambda *_: {"Item": to_wire(item)})
+    found = LeanKeys(script.client, "catalog").find("0123456789")
+    assert found == KeyRecord(
+        "0123456789", "n", Access("0123456789", None, frozenset({"read"})), NOON, (Secret(b"\x00", b"\xff"),)
+    )
+
+
+READS: dict[str, tuple[Callable[[Script], Any], int]] = {
+    "entries": (lambda script: LeanCatalog(script.client, "catalog").entries("quakes"), 1),
+    "entries of a range": (lambda script: LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON), 2),
+    "entries before": (lambda script: LeanCatalog(script.client, "catalog").entries_before("quakes", NOON, 2), 1),
+    "backfills": (lambda script: LeanCatalog(script.client, "catalog").backfills("quakes"), 1),
+    "secret": (lambda script: LeanCatalog(script.client, "catalog").secret(), 1),
+    "key": (lambda script: LeanKeys(script.client, "catalog").find("0123456789"), 1),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_every_read_of_the_catalog_that_has_no_answer_is_read_again(name: str) -> None:
+    read, count = READS[name]
+    answers: dict[str, dict[str, Any]] = {"secret": {"Items": [{"secret": {"S": "00ff"}}]}, "key": {}}
+    script = Script(lambda number, _: NoAnswer("reset") if number == 1 else answers.get(name, {"Items": []}))
+    read(script)
+    assert len(script.sent) == count + 1
+    assert script.sent[0] == script.sent[count]
+    script = Script(lambda *_: NoAnswer("reset"))
+    with pytest.raises(StoreUnavailable, match="reset"):
+        read(script)
+    assert len(script.sent) == 3 * count
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_catalog_that_is_not_there_is_named(name: str) -> None:
+    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    with pytest.raises(TableMissing, match="table catalog does not exist"):
+        READS[name][0](script)

@@ -48,6 +48,13 @@ BROKEN = [
     ("a damaged body", answer(b"{}", crc=1), "damaged"),
     ("a checksum that is no number", answer(b"{}").replace(b"crc32: ", b"crc32: abc"), "damaged"),
     ("an absurd length", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", "too long"),
+    ("a length below zero", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}", "too long"),
+    ("a chunk below zero", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n{}", "too long"),
+    (
+        "a header without an end",
+        b"HTTP/1.1 200 OK\r\nX: %s\r\nContent-Length: 2\r\n\r\n{}" % (b"x" * 65_536),
+        "ended early",
+    ),
 ]
 
 
@@ -98,6 +105,20 @@ def test_a_refusal_is_told_by_code_message_and_body() -> None:
         assert bad.code == "HTTP 502"
 
 
+def test_a_refusal_without_a_code_has_that_of_http() -> None:
+    """A proxy may answer in JSON, too: such a read passes, as those of the service do."""
+    with served((answer(b"{}", 503), False), (answer(b'{"message":"wait"}', 502), False)) as (_, client):
+        replies = [client.call("Query", b"one"), client.call("Query", b"two")]
+    assert replies == [Refused("HTTP 503", "", b"{}"), Refused("HTTP 502", "wait", b'{"message":"wait"}')]
+
+
+def test_an_answer_is_wanted_as_it_is() -> None:
+    """Nothing here expands a compressed body."""
+    with served() as (server, client):
+        client.call("Query", b"{}")
+    assert "Accept-Encoding: identity" in server.heads[0].splitlines()
+
+
 @pytest.mark.parametrize("hours", [-3, 5, 301 / 3_600, -301 / 3_600])
 def test_a_clock_that_is_wrong_is_set_by_the_services_and_the_request_sent_again(hours: float) -> None:
     """DynamoDB refuses a signature that is more than five minutes old, or ahead."""
@@ -122,7 +143,24 @@ def test_every_code_of_a_wrong_clock_is_known(code: str) -> None:
     assert (reply == b"one") is (code != "ValidationException")
 
 
-@pytest.mark.parametrize("header", [(), ("Date: yesterday",), (f"Date: {NOW:%a, %d %b %Y} 12:03:30 GMT",)])
+def test_a_clock_is_set_before_it_is_wrong_by_the_five_minutes_that_the_service_accepts() -> None:
+    """The answer took some time to come, so the difference that is measured is not exact."""
+    now = f"Date: {NOW:%a, %d %b %Y} 12:04:30 GMT"
+    with served((refusal("RequestExpired", now), False)) as (_, client):
+        assert client.call("Query", b"one") == b"one"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (),
+        ("Date: yesterday",),
+        (f"Date: {NOW:%a, %d %b %Y} 12:03:30 GMT",),
+        # Without a zone no time is meant for certain.
+        (f"Date: {NOW:%a, %d %b %Y} 17:00:00",),
+        (f"Date: {NOW:%a, %d %b %Y} 17:00:00 -0000",),
+    ],
+)
 def test_a_refusal_that_says_no_other_time_is_passed_on(header: tuple[str, ...]) -> None:
     """The service accepts five minutes: a difference of less is no reason of a refusal."""
     with served((refusal("InvalidSignatureException", *header), False)) as (server, client):

@@ -1,8 +1,13 @@
 """Credentials: from the environment, or from the container's endpoint and renewed in time."""
 
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -23,6 +28,9 @@ class Endpoint:
         self.asked.append((url, token))
         if self.fails:
             raise ConnectionRefusedError("nobody there")
+        return json.dumps(self.make_answer()).encode()
+
+    def make_answer(self) -> dict[str, Any]:
         until = self.clock.now() + timedelta(hours=1)
         answer = {
             "AccessKeyId": f"k{len(self.asked)}",
@@ -30,7 +38,7 @@ class Endpoint:
             "Token": "t",
             "Expiration": until.isoformat(),
         }
-        return json.dumps(answer | {"RoleArn": "arn"}).encode()
+        return answer | {"RoleArn": "arn"}
 
 
 def make_provider(**environment: str) -> tuple[Provider, Endpoint]:
@@ -58,7 +66,9 @@ def test_the_container_is_asked_once_while_its_answer_lasts() -> None:
     )
     assert provider.get() == provider.get() == Credentials("k1", "s", "t")
     assert endpoint.asked == [("http://169.254.170.23/v1", "secret")]
-    endpoint.clock.sleep(56 * 60)
+    endpoint.clock.sleep(54 * 60)
+    assert provider.get().key == "k1", "they are renewed five minutes before they end"
+    endpoint.clock.sleep(2 * 60)
     assert provider.get().key == "k2"
 
 
@@ -79,6 +89,97 @@ def test_the_token_may_be_in_a_file_and_the_address_relative(tmp_path: Path) -> 
     provider, endpoint = make_provider(AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="/v2/x", **file)
     provider.get()
     assert endpoint.asked == [("http://169.254.170.2/v2/x", "from a file")]
+
+
+def test_a_file_with_the_token_comes_before_the_token(tmp_path: Path) -> None:
+    """EKS renews the file; the variable stays as it was."""
+    (tmp_path / "token").write_text("from a file")
+    token = {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token")}
+    provider, endpoint = make_provider(
+        **{FULL: "http://localhost/v1", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "old"}, **token
+    )
+    provider.get()
+    assert endpoint.asked == [("http://localhost/v1", "from a file")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.170.2/v2",
+        "http://169.254.170.23/v1/credentials",
+        "http://[fd00:ec2::23]/v1/credentials",
+        "http://localhost:1338/x",
+        "http://127.0.0.1:9001/x",
+        "http://[::1]:9001/x",
+        "https://anywhere.example/x",
+    ],
+)
+def test_the_container_is_asked_at_the_addresses_of_ecs_and_eks_and_over_tls_anywhere(url: str) -> None:
+    provider, endpoint = make_provider(**{FULL: url})
+    assert provider.get().key == "k1"
+    assert endpoint.asked == [(url, None)]
+
+
+@pytest.mark.parametrize(
+    "change", [{"Token": None}, {"Expiration": "soon"}, {"Expiration": "2026-03-01T01:00:00"}], ids=str
+)
+def test_an_answer_that_is_no_credentials_is_an_error_that_says_so(change: dict[str, Any]) -> None:
+    """Without a zone nobody knows when the credentials end."""
+    provider, endpoint = make_provider()
+    wrong = json.dumps(endpoint.make_answer() | change).encode()
+    provider = Provider({FULL: "http://localhost/x"}, endpoint.clock.now, lambda *_: wrong)
+    with pytest.raises(NoCredentials, match="gave no credentials"):
+        provider.get()
+
+
+@contextmanager
+def answered_with(sent: bytes) -> Iterator[tuple[str, list[str]]]:
+    """A container endpoint that answers a request with these bytes: its URL, and the lines of the request."""
+    lines: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as file:
+                while (line := file.readline().decode().strip()) != "":
+                    lines.append(line)
+                connection.sendall(sent)
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1", lines
+        thread.join()
+
+
+@pytest.mark.parametrize(("token", "sent"), [("secret", ["Authorization: secret"]), ("", [])])
+def test_the_container_endpoint_is_asked_with_the_token(
+    monkeypatch: pytest.MonkeyPatch, token: str, sent: list[str]
+) -> None:
+    body = json.dumps(Endpoint(FakeClock(NOW)).make_answer()).encode()
+    with answered_with(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as (url, lines):
+        for name, value in {FULL: url, "AWS_CONTAINER_AUTHORIZATION_TOKEN": token}.items():
+            monkeypatch.setenv(name, value)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name, raising=False)
+        assert Provider.of_process(lambda: NOW).get() == Credentials("k0", "s", "t")
+    assert lines[0] == "GET /v1 HTTP/1.1"
+    assert [line for line in lines if line.startswith("Authorization")] == sent
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", b"SSH-2.0\r\n\r\n", b"", b"HTTP/1.1 403 x\r\n\r\nno"],
+    ids=["half a body", "no HTTP", "nothing", "refused"],
+)
+def test_an_endpoint_that_does_not_answer_whole_gives_no_credentials(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with answered_with(answer) as (url, _):
+        monkeypatch.setenv(FULL, url)
+        with pytest.raises(NoCredentials, match="gave no credentials"):
+            Provider.of_process(lambda: NOW).get()
 
 
 @pytest.mark.parametrize("environment", [{}, {FULL: "http://elsewhere.example/x"}, {"AWS_ACCESS_KEY_ID": "alone"}])

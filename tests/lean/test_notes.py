@@ -53,11 +53,20 @@ def test_only_what_is_throttled_is_put_again(pauses: list[float]) -> None:
     assert (sent, len(pauses)) == ([["a", "b"], ["b"], ["b"]], 2)
 
 
-def test_notes_that_stay_throttled_are_no_notes() -> None:
+def test_notes_that_stay_throttled_are_no_notes(pauses: list[float]) -> None:
     rollups, script = scripted(THROTTLED)
     with pytest.raises(TableThrottled):
         rollups.put_notes("s", DAY, ["a"], 7)
     assert len(script.sent) == 4
+    assert pauses == [0.05, 0.1, 0.2], "no pause follows the last round"
+
+
+def test_a_series_that_is_named_twice_is_noted_once() -> None:
+    """DynamoDB refuses a batch that repeats a key."""
+    rollups, script = scripted({})
+    rollups.put_notes("s", DAY, ["a", "b", "a"], 7)
+    ((_, body),) = script.sent
+    assert [put["PutRequest"]["Item"]["sk"]["S"] for put in body["RequestItems"]["rollups"]] == ["a", "b"]
 
 
 @pytest.mark.parametrize("reply", [RESET, Refused("AccessDeniedException", "no right", b"{}")])
@@ -102,6 +111,21 @@ def test_a_note_that_was_put_again_meanwhile_stays() -> None:
     deletes = [body for operation, body in script.sent if operation == "DeleteItem"]
     assert {body["ConditionExpression"] for body in deletes} == {"attribute_not_exists(pk) OR #at < :before"}
     assert {body["ExpressionAttributeValues"][":before"]["N"] for body in deletes} == {"9"}
+
+
+def test_no_more_notes_are_removed_than_asked_although_some_of_them_stay() -> None:
+    """Whoever removes them has a number of writes to spend, and comes again."""
+    failed = Refused("ConditionalCheckFailedException", "no", b"{}")
+
+    def reply(_: int, body: dict[str, Any]) -> Any:
+        if "Key" in body:
+            return failed if body["Key"]["sk"]["S"] == "b" else {}
+        return {"Items": [{"sk": {"S": name}} for name in ("a", "b", "c")]}
+
+    script = Script(reply)
+    assert LeanRollups(script.client, "rollups").clear_notes("s", DAY, 9, 5) == 5
+    deleted = [body["Key"]["sk"]["S"] for operation, body in script.sent if operation == "DeleteItem"]
+    assert deleted == ["a", "b", "c", "a", "b", "c", "a"], "the last partition gives what is left of the number"
 
 
 def cleared(reply: Any) -> tuple[int, Script]:
@@ -155,3 +179,34 @@ def test_the_names_alone_are_read() -> None:
             "ReturnConsumedCapacity": "TOTAL",
         },
     )
+
+
+def test_a_partition_of_notes_that_has_no_answer_is_read_again() -> None:
+    script = Script(lambda number, _: RESET if number == 3 else {"Items": []})
+    assert LeanRollups(script.client, "rollups").read_notes("s", DAY, consistent=True).series == []
+    assert len(script.sent) == 17
+    assert script.sent[2] == script.sent[16]
+
+
+@pytest.mark.parametrize("failure", [RESET, THROTTLED], ids=["no answer", "throttled"])
+def test_a_deletion_that_may_not_be_done_is_made_again(failure: Any) -> None:
+    """Of a note, and of what a rollup has that is forgotten."""
+    deletions: list[Any] = []
+
+    def reply(_: int, body: dict[str, Any]) -> Any:
+        if "Key" in body:
+            deletions.append(body["Key"]["sk"]["S"])
+            return failure if len(deletions) == 1 else {}
+        values = body["ExpressionAttributeValues"]
+        if values.get(":low") == {"S": "over#"}:
+            return {
+                "Items": [{"pk": {"S": "s"}, "sk": {"S": f"over#2026-03-01T12:00:00.000000Z#{name}"}} for name in "hx"]
+            }
+        mine = values[":pk"]["S"].endswith("#7")
+        return {"Items": [{"sk": {"S": "a"}}] if mine else []}
+
+    assert LeanRollups(Script(reply).client, "rollups").clear_notes("s", DAY, 9, 100) == 1
+    assert deletions == ["a", "a"]
+    deletions.clear()
+    LeanRollups(Script(reply).client, "rollups").forget("s", "h")
+    assert deletions == ["over#2026-03-01T12:00:00.000000Z#h"] * 2

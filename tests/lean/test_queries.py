@@ -11,6 +11,8 @@ from tidetable.ports import KeyRange, RangeRead
 from tidetable.query.merge import Demand, _choose_next_limit
 
 BY_KIND = Index("by_kind", partition_by="kind")
+NEAR = Index("near", local=True, sort_by="mag")
+REPLICA = Index("copy", replica=True)
 
 
 def request(limit: int = 10, *, ascending: bool = True, **range: Any) -> dict[str, Any]:
@@ -54,3 +56,63 @@ def test_a_value_that_is_not_plain_differs_from_none(type_name: str) -> None:
     body = request(conditions=(Condition("v", "ne", ("x",)),))
     placeholder = next(name for name, value in body["ExpressionAttributeValues"].items() if value == {"S": type_name})
     assert f"attribute_type(#n1.#n2, {placeholder})" in body["FilterExpression"]
+
+
+@pytest.mark.parametrize(
+    ("index", "members"),
+    [
+        (None, {"ConsistentRead": True}),
+        (NEAR, {"ConsistentRead": True, "IndexName": "near"}),
+        # AWS: a consistent read of a global index is refused.
+        (BY_KIND, {"IndexName": "by_kind"}),
+        (REPLICA, {"IndexName": "copy"}),
+    ],
+    ids=["table", "local", "global", "replica"],
+)
+def test_the_table_and_its_local_indexes_alone_are_read_consistently(
+    index: Index | None, members: dict[str, Any]
+) -> None:
+    keys = KeyRange("t", "p#0", None, None, index=index)
+    body = query_request(RangeRead(keys, 10), ascending=True, consistent=True)
+    assert {name: body[name] for name in ("ConsistentRead", "IndexName") if name in body} == members
+
+
+# Packed or compressed data cannot be projected by its fields, nor data that is kept elsewhere: they are fetched whole.
+EVENT = ["version", "at", "z", "out"]
+
+
+@pytest.mark.parametrize(
+    ("index", "paths"),
+    [
+        (None, ["pk", "sk", *EVENT, "data.a", "data.b"]),
+        (REPLICA, ["pk", "sk", *EVENT, "data.a", "data.b"]),
+        (NEAR, ["pk", "sk", "sk_near", *EVENT, "data.a", "data.b"]),
+        (BY_KIND, ["pk", "sk", "pk_by_kind", "sk_by_kind", *EVENT, "data.a", "data.b"]),
+        (Index("keys", "kind", project=()), ["pk", "sk", "pk_keys", "sk_keys"]),
+        (Index("some", "kind", project=("a", "b")), ["pk", "sk", "pk_some", "sk_some", "in_some.a", "in_some.b"]),
+    ],
+    ids=["table", "replica", "local", "global", "keys only", "some fields"],
+)
+def test_with_fields_everything_is_fetched_that_an_event_needs_besides(index: Index | None, paths: list[str]) -> None:
+    """DynamoDB refuses a projection whose paths overlap, such as two fields of one object."""
+    keys = KeyRange("t", "p#0", None, None, index=index)
+    fields = ["a", "b.c", "b.d", "a"]
+    body = query_request(RangeRead(keys, 10), ascending=True, consistent=False, fields=fields)
+    names = body["ExpressionAttributeNames"]
+    projected = [
+        ".".join(names[short] for short in path.split(".")) for path in body["ProjectionExpression"].split(", ")
+    ]
+    assert projected == paths
+
+
+def test_an_event_whose_data_no_filter_can_see_is_answered_whatever_the_conditions_are() -> None:
+    both = (Condition("a", "ge", ("5",)), Condition("b.c", "prefix", ("x",)))
+    body = request(conditions=both, times=("2026-03-01", "2026-03-02"))
+    assert body["FilterExpression"] == (
+        "#n1 BETWEEN :v1 AND :v2 AND ((#n2.#n3 >= :v3 OR #n2.#n3 >= :v4) AND begins_with(#n2.#n4.#n5, :v5)"
+        " OR attribute_exists(#n6) OR attribute_exists(#n7))"
+    )
+    names = ["pk", "sk", "data", "a", "b", "c", "z", "out"]
+    assert body["ExpressionAttributeNames"] == {f"#n{number}": name for number, name in enumerate(names)}
+    values = [{"S": "p#0"}, {"S": "2026-03-01"}, {"S": "2026-03-02"}, {"S": "5"}, {"N": "5"}, {"S": "x"}]
+    assert list(body["ExpressionAttributeValues"].values()) == values

@@ -10,7 +10,7 @@ from aws.lean.client import NoAnswer, Refused
 from aws.lean.rollups import LeanRollups
 from tests.fakes.script import PAUSES, Script
 from tidetable.errors import StoreUnavailable
-from tidetable.ports import Edge, Mark
+from tidetable.ports import Edge, Mark, Noting
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -66,7 +66,14 @@ CONDITIONAL: list[Callable[[LeanRollups], bool]] = [
     lambda rollups: rollups.put_edge("s", MOVED, FIRST),
     lambda rollups: rollups.put_edge("s", FIRST._replace(start=NOON - HOUR), FIRST),
     lambda rollups: rollups.clear_mark("s", Mark(NOON, 7, HOUR)),
+    lambda rollups: rollups.put_noting("s", Noting(NOON, NOON), None),
+    lambda rollups: rollups.put_noting("s", Noting(NOON, NOON + HOUR), Noting(NOON, NOON)),
 ]
+REPEATABLE: dict[str, Callable[[LeanRollups], None]] = {
+    "put over": lambda rollups: rollups.put_over("s", "hours", NOON, 9),
+    "clear over": lambda rollups: rollups.clear_over("s", "hours", NOON),
+    "stop noting": lambda rollups: rollups.stop_noting("s", NOON),
+}
 
 
 @pytest.mark.parametrize("change", CONDITIONAL)
@@ -76,6 +83,42 @@ def test_a_conditional_change_without_an_answer_is_not_sent_again(change: Callab
     with pytest.raises(StoreUnavailable):
         change(rollups)
     assert len(script.sent) == 1
+
+
+@pytest.mark.parametrize("name", REPEATABLE)
+@pytest.mark.parametrize("failure", [RESET, THROTTLED], ids=["no answer", "throttled"])
+def test_a_change_that_may_be_repeated_is_sent_again(name: str, failure: Any) -> None:
+    rollups, script = scripted(failure, {})
+    REPEATABLE[name](rollups)
+    first, second = script.sent
+    assert first == second
+    rollups, script = scripted(failure)
+    with pytest.raises(StoreUnavailable):
+        REPEATABLE[name](rollups)
+    assert len(script.sent) == 3
+
+
+def test_the_marks_of_a_range_up_to_the_end_of_time_are_read_to_that_end() -> None:
+    """A mark lasts a day at the most, and no time is a day behind the last."""
+    rollups, script = scripted({"Items": []})
+    rollups.read_state("s", (NOON, datetime.max.replace(tzinfo=UTC)))
+    assert script.sent[0][1]["ExpressionAttributeValues"][":high"] == {"S": "mark#9999-12-31T23:59:59.999999Z~"}
+
+
+def test_a_state_is_sorted_by_time_whatever_the_order_of_its_keys() -> None:
+    """The keys of edges begin with the rollup's name."""
+
+    def edge(name: str, hour: int) -> dict[str, Any]:
+        key = {"pk": {"S": "s"}, "sk": {"S": f"edge#{name}#2026-03-01T{hour}:00:00.000000Z"}}
+        return key | {"sealed": {"S": "2026-03-01T20:00:00.000000Z"}, "definition": {"S": "{}"}}
+
+    sealed = NOON + 8 * HOUR
+    rollups, _ = scripted({"Items": []}, {"Items": [edge("a", 13), edge("b", 12), edge("c", 13)]}, {"Items": []})
+    assert list(rollups.read_state("s").edges) == [
+        Edge("b", NOON, sealed, "{}"),
+        Edge("a", NOON + HOUR, sealed, "{}"),
+        Edge("c", NOON + HOUR, sealed, "{}"),
+    ]
 
 
 def test_a_transaction_that_meets_another_one_raises_and_one_whose_condition_fails_does_not() -> None:

@@ -52,6 +52,7 @@ PASSING = [
     Refused("HTTP 503", "", b""),
     Refused("HTTP 504", "", b""),
     Refused("ThrottlingException", "", b""),
+    Refused("RequestLimitExceeded", "", b""),
     THROTTLED,
 ]
 ONE = [RangeRead(KeyRange("t", "a", None, None), 1)]

@@ -7,7 +7,7 @@ import pytest
 
 from aws.lean.client import NoAnswer, Refused, Reply
 from tests.fakes.script import PAUSES, Script
-from tidetable.errors import CollectionFull
+from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.keys import Index, Key
 from tidetable.ports import Guarded, KeyRange, Put, RangeRead, Transacted
 
@@ -124,6 +124,35 @@ def test_a_transaction_names_the_table_whose_collection_is_full() -> None:
 def test_without_an_entry_no_condition_is_the_fence() -> None:
     both = [Guarded(put, "newer") for put in puts(2)]
     assert Script(lambda *_: cancelled("None", "ConditionalCheckFailed")).store.transact(both) is Transacted.CONFLICT
+
+
+def test_a_transaction_without_an_answer_is_not_sent_again() -> None:
+    """It may be done: sent again, it would be refused by its own effect."""
+    script = Script(lambda *_: NoAnswer("connection reset"))
+    with pytest.raises(StoreUnavailable, match="connection reset"):
+        script.store.transact([Guarded(puts(1)[0], "absent")])
+    assert sent_by(script) == ["TransactWriteItems"]
+
+
+def test_a_transaction_with_a_table_that_is_gone_says_so() -> None:
+    script = Script(lambda *_: Refused("ResourceNotFoundException", "not found", b"{}"))
+    with pytest.raises(TableMissing, match="table t does not exist"):
+        script.store.transact([Guarded(puts(1)[0])])
+
+
+@pytest.mark.parametrize(
+    "code", ["ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"]
+)
+def test_each_code_of_throttling_counts_as_throttled(code: str) -> None:
+    written = Script(lambda *_: Refused(code, "slow down", b"{}")).store.write(puts(2))
+    assert (dict(written.throttles), dict(written.reasons)) == ({"t": 2}, {code: 1})
+
+
+def test_a_batch_that_is_refused_otherwise_is_not_written_and_not_throttled() -> None:
+    """A table that is throttled is left alone for a while; one refusal of another kind says nothing of it."""
+    written = Script(lambda *_: Refused("ValidationException", "no", b"{}")).store.write(puts(2))
+    assert (written.unwritten, written.throttled, dict(written.reasons)) == (puts(2), 0, {})
+    assert (written.missing_tables, written.full) == (set(), set())
 
 
 def test_a_query_says_its_direction_its_fields_and_whether_it_may_be_stale() -> None:

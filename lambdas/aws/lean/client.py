@@ -228,10 +228,10 @@ class LeanClient:
         from email.utils import parsedate_to_datetime
 
         try:
-            theirs = parsedate_to_datetime(answer.headers[b"date"].decode())
-        except (KeyError, ValueError):
+            # TypeError: the date has no zone.
+            skew = parsedate_to_datetime(answer.headers[b"date"].decode()) - self._clock()
+        except (KeyError, ValueError, TypeError):
             return False
-        skew = theirs - self._clock()
         differs = abs(skew - self._skew) > _SKEW
         if differs:
             self._skew = skew

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -37,7 +37,8 @@ class _Answer(msgspec.Struct, rename="pascal"):
     access_key_id: str
     secret_access_key: str
     token: str
-    expiration: datetime
+    # AWS sends UTC. Without a zone the end could not be compared with the clock.
+    expiration: Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Provider(msgspec.Struct):
@@ -89,9 +90,14 @@ class Provider(msgspec.Struct):
 def _fetch(url: str, token: str | None) -> bytes:
     # Only a function without credentials in its environment needs this import.
     import urllib.request
+    from http.client import HTTPException
 
     headers = {"Authorization": token} if token else {}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 - an address that was checked
-    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-        body: bytes = answer.read()
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+            body: bytes = answer.read()
+    except HTTPException as error:
+        # What is no whole answer of HTTP is no OSError.
+        raise OSError(f"the answer cannot be read: {error}") from error
     return body

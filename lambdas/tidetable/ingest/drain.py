@@ -193,7 +193,10 @@ def _read_message(body: str, ports: Drain) -> Message:
         payload = ports.large.values.get(message.kept)
         if payload is None:
             raise ValueError(f"its events were kept in {message.kept}, which is not there")
-        return decode_message(ports.large.compressor.expand(payload))
+        message = decode_message(ports.large.compressor.expand(payload))
+        if not message.events:
+            raise ValueError(f"{message.kept} is kept in place of its events")
+        return message
     except (ValueError, KeyError, TypeError) as error:
         raise Undrainable(f"the message cannot be read: {error}") from error
 

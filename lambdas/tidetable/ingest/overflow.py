@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
-from tidetable.times import from_text, to_text
+from tidetable.times import parse_stamp, to_text
 
 _VERSION = 2
 _KNOWN = (1, _VERSION)
@@ -23,6 +25,15 @@ class Message(NamedTuple):
 
     stream: str
     events: list[Event]
+    at: int = 0
+    kept: str | None = None
+
+
+class _Form(msgspec.Struct):
+    """The members of a message besides its version; an event is its series, time, id and data."""
+
+    stream: str
+    events: list[tuple[str, str, str, dict[str, Any]]] = []
     at: int = 0
     kept: str | None = None
 
@@ -71,9 +82,11 @@ def decode_message(body: str | bytes) -> Message:
     message = decode_json(body)
     if not isinstance(message, dict) or message.get("version") not in _KNOWN:
         raise ValueError("this is not an overflow message of a version that is understood")
-    rows = message.get("events", ())
-    events = [Event(series, from_text(time), id, data) for series, time, id, data in rows]
-    return Message(message["stream"], events, message.get("at", 0), message.get("kept"))
+    form = msgspec.convert(message, _Form)
+    events = [Event(series, parse_stamp(time)[0], id, data) for series, time, id, data in form.events]
+    if not events and form.kept is None:
+        raise ValueError("it holds no event")
+    return Message(form.stream, events, form.at, form.kept)
 
 
 def _encode_row(event: Event) -> str:

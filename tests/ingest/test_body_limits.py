@@ -1,0 +1,80 @@
+"""Bodies at their limits: each content type that is understood, and as many bytes and values as a request may have."""
+
+import gzip
+
+import pytest
+
+from tidetable.ingest.bodies import Body, decode_body, read_body
+from tidetable.ingest.unreadable import Unreadable
+from tidetable.problems import ProblemError
+
+LINES = b'{"series": "a"}\n{"series": "b"}'
+ARRAY = b'[{"series": "a"}, {"series": "b"}]'
+OPAQUE = ["", "application/gzip", "application/x-gzip", "application/octet-stream"]
+
+
+def find_series(body: bytes, content_type: str) -> list[str]:
+    return [sent.series for sent in decode_body(read_body(body, content_type, max_body=1000), max_events=10)]
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", *OPAQUE],
+)
+def test_lines_are_read_by_every_type_that_may_have_lines(content_type: str) -> None:
+    assert find_series(LINES, content_type) == ["a", "b"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/json", *OPAQUE])
+def test_an_array_is_read_by_every_type_that_may_have_json(content_type: str) -> None:
+    assert find_series(ARRAY, content_type) == ["a", "b"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/json"])
+def test_json_has_no_lines(content_type: str) -> None:
+    with pytest.raises(ProblemError, match="the body is not JSON"):
+        find_series(LINES, content_type)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["Application/JSON", " application/json ; charset=utf-8", "APPLICATION/JSON;x"]
+)
+def test_a_type_may_have_capitals_and_parameters(content_type: str) -> None:
+    """RFC 9110, section 8.3.1: the type is case-insensitive."""
+    assert read_body(ARRAY, content_type, max_body=1000) == Body(ARRAY, "application/json")
+
+
+def test_a_type_that_is_not_understood_is_cut_in_the_error() -> None:
+    with pytest.raises(ProblemError, match=f"Content-Type '{'x' * 64}' is not understood"):
+        read_body(ARRAY, "x" * 1000, max_body=1000)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_body_may_have_as_many_bytes_as_the_limit_says(zipped: bool) -> None:
+    body = gzip.compress(ARRAY, mtime=0) if zipped else ARRAY
+    assert read_body(body, "application/json", max_body=len(ARRAY)).text == ARRAY
+    with pytest.raises(ProblemError, match=f"413 too_large: the body exceeds {len(ARRAY) - 1} bytes"):
+        read_body(body, "application/json", max_body=len(ARRAY) - 1)
+
+
+MANY = {
+    "events": (b"[" + b",".join([b'{"series":"a"}'] * 10) + b"]", "application/json"),
+    "values that are no events": (b"[" + b",".join([b"7"] * 10) + b"]", "application/json"),
+    "half of a surrogate pair among them": (b'["\\ud800"' + b",7" * 9 + b"]", "application/json"),
+    "lines": (b"\n".join([b'{"series":"a"}'] * 10), "application/x-ndjson"),
+    "bad lines": (b"\n".join([b"x"] * 10), "application/x-ndjson"),
+}
+
+
+@pytest.mark.parametrize(("body", "content_type"), MANY.values(), ids=MANY.keys())
+def test_a_request_may_have_as_many_values_as_the_limit_says(body: bytes, content_type: str) -> None:
+    read = read_body(body, content_type, max_body=1000)
+    assert len(decode_body(read, max_events=10)) == 10
+    with pytest.raises(ProblemError, match="413 too_many_events: more than 9 events in one request: send at most 9"):
+        decode_body(read, max_events=9)
+
+
+def test_an_element_that_cannot_be_read_stands_where_it_was_sent() -> None:
+    values = decode_body(read_body(b'[7, "\\ud800" , {"a":[1]}]', "application/json", max_body=1000), max_events=10)
+    assert [value for value in values if not isinstance(value, Unreadable)] == [7, {"a": [1]}]
+    assert isinstance(values[1], Unreadable)
