@@ -131,6 +131,27 @@ def test_a_period_that_begins_within_the_lead_time_is_needed() -> None:
     )
 
 
+@pytest.mark.parametrize(("minute", "needed"), [(50, False), (56, True)])
+def test_a_table_is_needed_an_hour_before_its_first_event_which_may_be_five_minutes_early(
+    minute: int, needed: bool
+) -> None:
+    stage = Stage(datetime(2026, 3, 15, 22, minute, tzinfo=UTC), CONFIG)
+    refuse(stage, "2026-03-16")
+    done = deployed(stage, first=True)
+    assert [(table.table[-10:], table.needed) for table in done.unmade] == [("2026-03-16", needed)]
+
+
+def test_recovery_that_is_refused_twice_is_tried_again_in_the_same_deploy() -> None:
+    """The tables are there by the second run, and only remain to be opened."""
+    stage = Stage(NOON, CONFIG + "[streams.s.table]\npoint_in_time_recovery = true\n")
+    # Two runs of four tables each.
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="UpdateContinuousBackups", times=8))
+    done = deployed(stage, first=True)
+    assert (done.failure, done.unmade) == (None, [])
+    names = [{result.action.name for result in report.done} for report in done.reports]
+    assert names == [{"create"}, {"open"}, {"open"}]
+
+
 @pytest.mark.parametrize("label", ["2026-03-14", "2026-03-15"])
 def test_a_first_deploy_fails_for_a_table_of_the_writable_window(label: str) -> None:
     stage = Stage(NOON, CONFIG)
