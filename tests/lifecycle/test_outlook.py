@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
+from tidetable.keys import Index, Layout
 from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.outlook import Outlook, measure_lead, outlook
@@ -136,6 +137,19 @@ def test_every_part_of_a_key_that_changes_is_named() -> None:
     found = look_ahead({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=layout)
     (change,) = found.changes
     assert change.endswith("shards 3 -> 1, shard_by series -> id from 2026-03-16T00:00:00.000000Z on")
+
+
+def test_an_index_that_is_added_is_named_and_a_period_that_is_over_changes_no_more() -> None:
+    indexed = Layout("series", 1, "id", indexes=(Index("status", "status"),))
+    now = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    found = look_ahead({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=indexed)
+    assert found.changes == ("s: indexes status -> none from 2026-03-16T00:00:00.000000Z on",)
+    stream = CONFIG.streams["s"]
+    made = [
+        Entry("s", from_label(label), label, layout, State.OPEN, now)
+        for label, layout in (("2026-03-14", indexed), ("2026-03-15", stream.layout))
+    ]
+    assert outlook(CONFIG, {"s": Observed(made, {})}, now).changes == ()
 
 
 def test_a_removed_stream_is_shown_as_long_as_it_has_tables() -> None:

@@ -216,6 +216,12 @@ def test_a_policy_reads_back_as_it_was_written() -> None:
     assert lowest.autoscaling is None
 
 
+def test_a_removed_streams_tables_are_not_made_warm() -> None:
+    """Its events do not come any more. A table that was begun is still made."""
+    warm = 'mode = "provisioned"\nwarm = { write = 8000, read = 9000 }\nladder = [{ age = 0, write = 9, read = 9 }]'
+    assert lower_fully(configuration(capacity=warm).streams["s"]).capacity.warm is None
+
+
 def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:
     text = crash.CONFIG.replace("[streams.s.key]", '[streams.s.archive]\ncolumns = { n = "integer" }\n[streams.s.key]')
     stage = Stage(crash.NOON, text)
