@@ -1,6 +1,6 @@
 """The planner: where a page goes on, and what a scan may leave out. Sort keys are written out."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,7 +11,7 @@ from tidetable.keys.layout import Packing
 from tidetable.periods import from_label
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.plan import fetches_from, plan_query, push_down
-from tidetable.query.scans import PackScan, Scan, TableScan
+from tidetable.query.scans import GatherScan, PackScan, Scan, TableScan, list_filters
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)
@@ -72,3 +72,48 @@ def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:
     assert push_down(index, (held,)) == (held,)
     assert push_down(index, (held, lacking)) == ()
     assert push_down(Index("all", "*"), (held, lacking)) == (held, lacking)
+
+
+def test_each_of_several_series_is_read_in_its_own_suffix() -> None:
+    """All events of a series are in one suffix where the suffixes follow from the series."""
+    names = Names(series=("a", "b", "c", "d"))
+    (scan,) = scans_of(Layout("series", 64, "series"), None, ascending=True, names=names)
+    assert isinstance(scan, TableScan)
+    assert [keys.pk.partition("#")[0] for keys in scan.ranges] == ["a", "b", "c", "d"]
+
+
+REGION = (Condition("region", "eq", ("CA",)),)
+NEAR = Index("near", local=True, levels=("region", "kind"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "names", "hours", "gathered"),
+    [
+        # Half an hour is a twelfth of a bucket of six hours, and an hour is a sixth.
+        (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 0.5, False),
+        (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 1, True),
+        # Two hours are a twelfth of a day, and three are an eighth.
+        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 2, False),
+        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 3, True),
+    ],
+)
+def test_an_index_is_gathered_for_a_tenth_of_a_bucket_or_of_a_period_without_buckets(
+    layout: Layout, names: Names, hours: float, gathered: bool
+) -> None:
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    end = DAY + timedelta(hours=hours)
+    query = Query("s", DAY, end, names, ascending=True, limit=10, conditions=REGION)
+    (scan,) = plan_query(query, [entry]).scans
+    assert isinstance(scan, GatherScan) is gathered
+
+
+def test_a_gathered_range_is_filtered_by_the_times_of_the_query() -> None:
+    """It spares the way of what lies outside of the range, and the plan names the filter."""
+    layout = Layout("time", 1, "id", 21_600, (NEAR,))
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    end = DAY + timedelta(hours=3)
+    query = Query("s", DAY, end, ANY, ascending=True, limit=10, conditions=REGION)
+    (scan,) = plan_query(query, [entry]).scans
+    assert isinstance(scan, GatherScan)
+    assert scan.keys.times == ("2026-03-05T00:00:00.000000Z", "2026-03-05T03:00:00.000000Z")
+    assert list_filters(scan, query) == ["time"]
