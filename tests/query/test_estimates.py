@@ -185,6 +185,38 @@ def test_shares_of_what_nobody_has_counted() -> None:
     assert shares == [0.02, 0.01, 0.25, 1, 0.5]
 
 
+NEAR = (Index("near", local=True, levels=("kind", "state")),)
+
+
+def test_a_local_index_has_the_shares_of_its_table() -> None:
+    """One of four suffixes, and two series of a hundred."""
+    span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)], "where.kind": ["a"]}
+    shares = []
+    for by, layout, more in (("time", TIMED, {"id": ["7"]}), ("series", SERIAL, {"series": ["a", "b"]})):
+        own = replace(layout, indexes=NEAR)
+        (scan,) = plan_query(parse_query(STREAMS[by], span | more, NOW, SEAL), [live(own)]).scans
+        assert isinstance(scan, IndexScan)
+        shares.append(_share_of(scan))
+    assert shares == [0.25, 0.02]
+
+
+def test_what_is_gathered_is_the_whole_bucket() -> None:
+    """Three of its six hours are queried, and a quarter of the day's events are read."""
+    layout = replace(TIMED, bucket=21_600, indexes=NEAR)
+    span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY / 8)], "where.kind": ["a"]}
+    (scan,) = plan_query(parse_query(STREAMS["time"], span, NOW, SEAL), [live(layout)]).scans
+    own = table(1000, index_sizes={"near": (800, 80_000)})
+    assert _estimate_density(scan, own, NOW) == (200, 100)
+
+
+def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:
+    layouts = [replace(SERIAL, indexes=(Index("all", "*", levels=levels),)) for levels in (("kind",), ())]
+    own = table(1000, index_sizes={"all": (1000, 80_000)})
+    kind: Any = {"where.kind": "a"}
+    found = [judge([live(layout)], own, by="series", days=1, **kind) for layout in layouts]
+    assert [estimated.guessed for estimated in found] == [1, 0]
+
+
 def test_packs_are_read_whole_and_one_more_settles_the_last() -> None:
     """100 packs of 10 KB hold 409.6 events of 25 bytes each; the first request takes two packs."""
     packs = replace(TIMED, shards=1, indexes=(), pack=Packing(60, 65_536))
