@@ -20,8 +20,9 @@ from tests.worlds.backfills import (
     stop_backfills,
     write_units,
 )
-from tests.worlds.killed import NOON
+from tests.worlds.killed import CONFIG, NOON
 from tidetable.catalog import Backfill, State
+from tidetable.config import parse
 from tidetable.errors import BadBackfill
 from tidetable.lifecycle.actions import Reopen
 from tidetable.problems import ProblemError
@@ -199,6 +200,41 @@ def test_a_backfill_that_has_ended_by_itself_is_not_told_among_those_that_were_o
     stage.clock.sleep(2 * 3600)
     assert stop_backfills(stage) == [longer]
     assert stage.catalog.backfills("s") == []
+
+
+OTHER = """
+[streams.other]
+period = "day"
+late = "1d"
+retention = 5
+[streams.other.key]
+partition_by = "series"
+"""
+
+
+def limit_tables(stage: Stage, quota: int, more: str = "") -> None:
+    stage.config = parse(CONFIG.replace("[lifecycle]", f"[lifecycle]\ntable_quota = {quota}") + more)
+
+
+def test_the_backfills_of_other_streams_count_towards_the_quota(stage: Stage) -> None:
+    """Of s 18 tables and of the other stream 9; three days of the other are counted as four, a day of s as two pairs."""
+    limit_tables(stage, 35, OTHER)
+    start_backfill(stage, replace(make_backfill(stage), stream="other"))
+    day = make_backfill(stage, START, START + timedelta(days=1))
+    limit_tables(stage, 34, OTHER)
+    with pytest.raises(
+        BadBackfill, match=r"needs up to 8 tables, and the configuration 27: together more than .* = 34"
+    ):
+        start_backfill(stage, day)
+    limit_tables(stage, 35, OTHER)
+    assert start_backfill(stage, day).healthy
+
+
+def test_a_backfill_that_has_ended_takes_nothing_of_the_quota(stage: Stage) -> None:
+    start_backfill(stage, make_backfill(stage, hours=1))
+    stage.clock.sleep(2 * 3600)
+    limit_tables(stage, 22)
+    assert start_backfill(stage, make_backfill(stage, START, START + timedelta(days=1))).healthy
 
 
 def test_a_table_in_the_making_is_opened_for_a_backfill_by_the_run_that_makes_it(stage: Stage) -> None:

@@ -241,6 +241,14 @@ def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
     assert seen == [MIDNIGHT - 3 * DAY]
 
 
+def test_a_backfill_within_what_is_read_leaves_the_horizon() -> None:
+    """All before the horizon is deleted. Were it later, tables before the backfill would be out of sight."""
+    world = World()
+    world.catalog.set_horizon("s", MIDNIGHT - 10 * DAY)
+    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
+    assert world.catalog.horizon("s") == MIDNIGHT - 10 * DAY
+
+
 def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:
     """Once the stream takes events, the marks of their buckets can be cleared."""
     world = World(more='rollup = [{ name = "hours", every = "1h", retention = "730d" }]', capacity='mode = "on-demand"')
