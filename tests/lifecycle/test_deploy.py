@@ -267,3 +267,25 @@ def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:
     stage.dynamo.faults.add(Fault(Kind.RESET, table=CATALOG, times=2))
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade, done.troubles) == (None, [], [])
+
+
+def test_a_deploy_that_no_run_lets_in_says_so() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert stage.catalog.acquire("lifecycle", "another", stage.clock.now(), timedelta(hours=1))
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert failure.startswith(
+        "2 tables that events need now could not be made; tidetable-lapse.s.2026-03-14: another run is under way;"
+    )
+
+
+def test_a_failure_names_five_tables() -> None:
+    """CloudFormation cuts off a longer reason."""
+    stage = Stage(NOON, CONFIG.replace('late = "1d"', 'late = "5d"'))
+    refuse(stage, *(f"2026-03-{day}" for day in range(10, 16)))
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert failure.startswith(
+        "6 tables that events need now could not be made; tidetable-lapse.s.2026-03-10: AccessDenied"
+    )
+    assert failure.count("tidetable-lapse.s.") == 5
