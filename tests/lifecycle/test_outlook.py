@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
+from tidetable.errors import TableRefused
 from tidetable.keys import Index, Layout
 from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
@@ -202,3 +203,25 @@ def test_a_report_counts_the_tables_that_are_left_after_its_deletions() -> None:
     assert "delete" in {done.action.name for done in report.done if done.outcome == "done"}
     there = [entry for entry in world.catalog.entries("s") if world.tables.describe(entry.table) is not None]
     assert report.tables == len(there)
+
+
+def test_a_report_counts_no_table_that_could_not_be_made_and_each_that_could_not_be_deleted() -> None:
+    world = World(on_expiry="delete")
+    world.tables.fails = {TOMORROW}
+    assert world.run().tables == len(world.tables.names) == 3
+    world.tables.fails = set()
+    world.at(datetime(2026, 3, 19, 12, tzinfo=UTC))
+
+    def refuse(name: str) -> None:
+        raise TableRefused(f"AccessDeniedException: {name}", transient=False)
+
+    world.tables.delete = refuse  # type: ignore[method-assign]
+    report = world.at(datetime(2026, 3, 21, 12, tzinfo=UTC))
+    assert [done.outcome for done in report.done if done.action.name == "delete"] == ["failed"] * 2
+    assert report.tables == len(world.tables.names)
+
+
+def test_no_archive_is_overdue_of_a_stream_that_deletes_without_one() -> None:
+    config, now = configuration(on_expiry="delete", delete="false"), datetime(2026, 3, 23, tzinfo=UTC)
+    held = Entry("s", from_label("2026-03-15"), TODAY, config.streams["s"].layout, State.CLOSED, now)
+    assert outlook(config, {"s": Observed([held], {})}, now).overdue == ()

@@ -174,6 +174,22 @@ def test_an_archive_that_another_run_writes_is_waited_for_and_no_failure() -> No
     assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"deferred"}
 
 
+def test_a_period_whose_state_changes_meanwhile_is_waited_for_and_no_failure() -> None:
+    """An archive by hand may begin between the plan and its step."""
+    world = lived()
+    move = world.catalog.move
+
+    def change_first(held: Entry, to: State, **more: Any) -> Entry:
+        if to is State.CLOSED:
+            raise StaleEntry("s", held.period.label, list(more["expected"]))
+        return move(held, to, **more)
+
+    world.catalog.move = change_first  # type: ignore[method-assign, assignment]
+    report = world.after(days=2)
+    assert {outcome for name, _, outcome in outcomes(report) if name == "close"} == {"deferred"}
+    assert report.healthy
+
+
 def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() -> None:
     world = lived(more='removal = "delete"')
     begun: list[Any] = []
