@@ -171,3 +171,10 @@ def test_the_form_of_a_page_may_change_beside_a_cursor_and_what_it_repeats_may_s
     parameters = {"cursor": SEAL.seal(begun.cursor(Position(NOW)))} | parameter
     following = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
     assert (following.low_priority, following.limit, following.after) == (True, 100, Position(NOW))
+
+
+def test_conditions_are_in_the_order_of_their_fields_however_they_are_sent() -> None:
+    """Two cursors of one query are the same."""
+    parameters = {"where.b": ["1"], "where.a:ge": ["2"]}
+    fields = [condition.field for condition in parse_query(STREAM, parameters, NOW, SEAL).conditions]
+    assert fields == ["a", "b"]

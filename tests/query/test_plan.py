@@ -1,10 +1,11 @@
 """The planner: where a page goes on, and what a scan may leave out. Sort keys are written out."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import Packing
@@ -46,6 +47,46 @@ def test_packs_of_the_very_time_of_the_place_are_read_again_when_the_newest_come
     # A pack spans 60 seconds at the most.
     assert (scan.keys.low, scan.keys.high) == ("2026-03-05T00:00:00.000000Z", "2026-03-05T12:01:00.000001Z")
     assert (scan.low, scan.high) == ("2026-03-05T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z#b#5")
+
+
+@pytest.mark.parametrize(
+    ("after", "low"),
+    [
+        (Position(NOON), "2026-03-05T12:00:00.000000Z"),
+        (Position(NOON, "b", "5"), "2026-03-05T12:00:00.000000Z#b#5\0"),
+    ],
+)
+def test_packs_before_the_place_are_not_read_again_when_the_oldest_come_first(after: Position, low: str) -> None:
+    """A pack of events before the place alone has an earlier key. The last packs may reach 60 seconds beyond the range."""
+    layout = Layout("time", 1, "id", 86_400, pack=Packing(60, 65_536))
+    (scan,) = scans_of(layout, after, ascending=True)
+    assert isinstance(scan, PackScan)
+    assert (scan.keys.low, scan.keys.high) == ("2026-03-05T12:00:00.000000Z", "2026-03-06T00:01:00.000000Z")
+    assert (scan.low, scan.high) == (low, "2026-03-06T00:00:00.000000Z")
+
+
+def test_what_cannot_be_read_of_a_range_is_a_gap_with_its_reason() -> None:
+    """A period without the index, one that was deleted without an archive, and one whose archive has expired."""
+    whole, bare = Layout("series", 1, "id", indexes=(Index("all", "*"),)), Layout("series", 1, "id")
+    expired = ArchiveFacts("m", 1, 1, DAY, expired_at=DAY)
+    kinds: list[dict[str, Any]] = [
+        {"layout": bare, "state": State.OPEN},
+        {"layout": whole, "state": State.DELETED},
+        {"layout": whole, "state": State.DELETED, "archive": expired},
+        {"layout": whole, "state": State.OPEN},
+    ]
+    days = [DAY + timedelta(days=number) for number in range(5)]
+    entries = [
+        Entry("s", from_label(f"{day:%Y-%m-%d}"), "t", created_at=DAY, **kind)
+        for day, kind in zip(days, kinds, strict=False)
+    ]
+    plan = plan_query(Query("s", DAY, days[4], ANY, ascending=True, limit=10), entries)
+    assert [(gap.start, gap.end, gap.reason) for gap in plan.gaps] == [
+        (days[0], days[1], "no index"),
+        (days[1], days[2], "deleted"),
+        (days[2], days[3], "archive expired"),
+    ]
+    assert [scan.start for scan in plan.scans] == [days[3]]
 
 
 @pytest.mark.parametrize(("after", "first"), [(Position(NOON), 11), (Position(NOON, "b", "5"), 12)])
