@@ -25,6 +25,7 @@ from tidetable.catalog import Backfill, State
 from tidetable.config import parse
 from tidetable.errors import BadBackfill
 from tidetable.lifecycle.actions import Reopen
+from tidetable.lifecycle.backfill import end_backfills
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
@@ -198,6 +199,8 @@ def test_a_backfill_that_has_ended_by_itself_is_not_told_among_those_that_were_o
     longer = make_backfill(stage, START - timedelta(days=1), START, hours=24)
     start_backfill(stage, longer)
     stage.clock.sleep(2 * 3600)
+    assert end_backfills("s", stage.reconciler(), "e", lambda: 280.0, dry_run=True) == [longer]
+    assert len(stage.catalog.backfills("s")) == 2
     assert stop_backfills(stage) == [longer]
     assert stage.catalog.backfills("s") == []
 

@@ -84,7 +84,8 @@ def end_backfills(
         raise BadBackfill(_describe_unknown(stream, reconciler.config))
     now = reconciler.clock.now()
     if dry_run:
-        return _find_ending(stream, reconciler.catalog, span, now)
+        ending = _find_ending(stream, reconciler.catalog, span, now)
+        return [backfill for backfill in ending if now < backfill.opened.until]
     # A run under way may be making tables for what is taken back here.
     with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
