@@ -12,7 +12,7 @@ from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.lifecycle.known import lower_fully
+from tidetable.lifecycle.known import find_recorded_policy, lower_fully
 from tidetable.lifecycle.removal import remove
 
 OTHER = """
@@ -166,6 +166,15 @@ def test_a_policy_that_cannot_be_read_leaves_its_tables_alone_and_is_told() -> N
     (trouble,) = report.troubles
     assert "recorded policy of the removed stream s cannot be read" in trouble
     assert "add [streams.s] again" in trouble
+
+
+def test_a_recorded_policy_that_cannot_be_read_is_none() -> None:
+    world = World()
+    world.run()
+    assert find_recorded_policy("s", world.catalog) == world.config.streams["s"]
+    world.catalog.put_policy(RecordedPolicy("s", '{"period": "fortnight"}', NOON))
+    assert find_recorded_policy("s", world.catalog) is None
+    assert find_recorded_policy("other", world.catalog) is None
 
 
 def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made() -> None:

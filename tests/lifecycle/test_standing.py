@@ -8,7 +8,7 @@ import pytest
 from tests.lifecycle.world import NOON, World
 from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import Config, TableClass
-from tidetable.errors import TableRefused
+from tidetable.errors import NotReady, TableRefused
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
 from tidetable.period_tables import make_table_tags
@@ -187,3 +187,17 @@ def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert table.protected
+
+
+def test_a_catalog_that_does_not_become_active_in_time_is_left_as_it_is() -> None:
+    world = deployed()
+    world.tables.set_class(CATALOG, TableClass.INFREQUENT)
+    hurried = world.reconciler().world(lambda: 0.5)
+    with pytest.raises(NotReady, match=f"table {CATALOG} is UPDATING"):
+        protect(hurried, CATALOG, protected=True)
+    with pytest.raises(NotReady, match="table nothing is not there"):
+        protect(hurried, "nothing", protected=True)
+    world.clock.sleep(60)
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert not table.protected

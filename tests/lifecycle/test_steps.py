@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
-from tidetable.lifecycle.actions import Copy, Create, Delete, DeleteCopy, Unscale
+from tidetable.lifecycle.actions import Archive, Copy, Create, Delete, DeleteCopy, Unscale
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.lifecycle.known import Known
@@ -188,6 +188,16 @@ def test_a_period_whose_state_changes_meanwhile_is_waited_for_and_no_failure() -
     report = world.after(days=2)
     assert {outcome for name, _, outcome in outcomes(report) if name == "close"} == {"deferred"}
     assert report.healthy
+
+
+def test_an_archive_waits_half_a_minute_for_a_table_that_becomes_faster() -> None:
+    world = lived()
+    held = entry(world, state=State.CLOSED)
+    show(world, TABLE, status="UPDATING")
+    began = world.clock.now()
+    with pytest.raises(NotReady, match="a later run archives it"):
+        act(world, Archive(held, ""))
+    assert world.clock.now() - began == timedelta(seconds=30)
 
 
 def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() -> None:

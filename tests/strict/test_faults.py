@@ -9,10 +9,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 
 from strict import Fault, Kind
 from strict.client import StrictClient
-from strict.refusals import Refusal
-from tests.strict.console import Console, item, outcome
-
-KEY = {"pk": {"S": "a"}, "sk": {"S": "1"}}
+from tests.strict.console import Console, item
 
 
 @pytest.fixture
@@ -130,29 +127,6 @@ def test_chance_is_repeatable() -> None:
 
     assert run() == run()
     assert 5 < sum(run()) < 30
-
-
-def test_a_throttle_names_the_side_and_the_tables_that_were_asked(console: Console) -> None:
-    console.dynamo.faults.add(Fault(Kind.THROTTLED))
-    request = {"RequestItems": {"u": {"Keys": [KEY]}, "t": {"Keys": [KEY]}}}
-    for operation, payload, side, names in (
-        ("PutItem", {"TableName": "t", "Item": item()}, "Write", ["t"]),
-        ("GetItem", {"TableName": "t", "Key": KEY}, "Read", ["t"]),
-        ("BatchGetItem", request, "Read", ["t", "u"]),
-    ):
-        with pytest.raises(Refusal) as refused:
-            console(operation, **payload)
-        arn = "arn:aws:dynamodb:us-east-1:000000000000:table"
-        assert refused.value.members["ThrottlingReasons"] == [
-            {"reason": f"Table{side}ProvisionedThroughputExceeded", "resource": f"{arn}/{name}"} for name in names
-        ]
-
-
-def test_a_fault_of_a_table_strikes_requests_that_name_it_by_its_arn(console: Console) -> None:
-    arns = {name: console.describe(name)["TableArn"] for name in "tu"}
-    console.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, table="u"))
-    codes = [outcome(lambda arn=arn: console("ListTagsOfResource", ResourceArn=arn)) for arn in arns.values()]  # type: ignore[misc]
-    assert codes == ["done", "AccessDeniedException"]
 
 
 def test_a_slow_call_may_be_struck_by_another_fault_too(console: Console) -> None:
