@@ -1,12 +1,12 @@
-"""A run that finds nothing new writes nothing, and looks at few tables."""
+"""What a run notes: nothing that is not new, and all that can be noted though one note is refused."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from tests.fakes.stage import Stage
 from tests.lifecycle.world import World
 from tests.worlds.copied import IRELAND, NOON, TODAY, copies, run, table_of, text
-from tidetable.catalog import State
+from tidetable.catalog import Entry, Seen, State
 
 LABEL = "2026-03-14"
 TABLE = f"tidetable-t.s.{LABEL}"
@@ -80,3 +80,41 @@ def test_a_run_goes_on_without_copies_if_the_catalog_cannot_say_whether_the_stag
     stage.catalog.stands = stands  # type: ignore[method-assign]
     run(stage)
     assert copies(stage, table_of(TODAY)) == {IRELAND: "ACTIVE"}
+
+
+def test_what_a_table_has_and_cannot_be_noted_is_told_and_stops_no_other_note() -> None:
+    world = World()
+    world.run()
+    note = world.catalog.note
+
+    def refuse_one(entry: Entry, seen: Seen) -> None:
+        if entry.period.label == LABEL:
+            raise ConnectionError("no answer")
+        note(entry, seen)
+
+    world.catalog.note = refuse_one  # type: ignore[method-assign]
+    report = world.after(minutes=5)
+    assert report.troubles == [f"what {TABLE} has could not be noted for s: ConnectionError: no answer"]
+    noted = [entry.period.label for entry in world.catalog.entries("s") if entry.seen is not None]
+    assert noted == ["2026-03-15", "2026-03-16", "2026-03-17"]
+    world.catalog.note = note  # type: ignore[method-assign]
+    assert world.after(minutes=5).healthy
+
+
+def test_a_horizon_that_cannot_be_noted_is_told_and_noted_by_a_later_run() -> None:
+    world = World(on_expiry="delete")
+    world.run()
+    world.after(days=6)
+    assert world.states()[LABEL] is State.DELETED
+
+    def refuse(*_: Any) -> None:
+        raise ConnectionError("no answer")
+
+    set_horizon, world.catalog.set_horizon = world.catalog.set_horizon, refuse  # type: ignore[method-assign]
+    report = world.after(minutes=5)
+    assert report.troubles == ["the horizon of s could not be noted: ConnectionError: no answer"]
+    assert world.catalog.horizon("s") is None
+    world.catalog.set_horizon = set_horizon  # type: ignore[method-assign]
+    assert world.after(minutes=5).healthy
+    # The 14th and the 15th are deleted.
+    assert world.catalog.horizon("s") == datetime(2026, 3, 16, tzinfo=UTC)

@@ -201,3 +201,11 @@ def test_a_catalog_that_does_not_become_active_in_time_is_left_as_it_is() -> Non
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert not table.protected
+
+
+def test_tables_that_were_recorded_a_moment_ago_are_taken_back_too() -> None:
+    """An eventually consistent read does not show their entries yet."""
+    world = deployed()
+    world.catalog.stale = {}
+    assert len(taken(world)) == 4
+    assert world.tables.names == {CATALOG}
