@@ -107,12 +107,12 @@ def test_a_horizon_that_cannot_be_noted_is_told_and_noted_by_a_later_run() -> No
     world.after(days=6)
     assert world.states()[LABEL] is State.DELETED
 
-    def refuse(*_: Any) -> None:
-        raise ConnectionError("no answer")
+    def refuse(stream: str, at: datetime) -> None:
+        raise ConnectionError(f"no answer for {stream} and {at:%d}")
 
     set_horizon, world.catalog.set_horizon = world.catalog.set_horizon, refuse  # type: ignore[method-assign]
     report = world.after(minutes=5)
-    assert report.troubles == ["the horizon of s could not be noted: ConnectionError: no answer"]
+    assert report.troubles == ["the horizon of s could not be noted: ConnectionError: no answer for s and 16"]
     assert world.catalog.horizon("s") is None
     world.catalog.set_horizon = set_horizon  # type: ignore[method-assign]
     assert world.after(minutes=5).healthy
