@@ -173,6 +173,20 @@ def test_the_form_of_a_page_may_change_beside_a_cursor_and_what_it_repeats_may_s
     assert (following.low_priority, following.limit, following.after) == (True, 100, Position(NOW))
 
 
+@pytest.mark.parametrize(
+    ("field", "operator", "value", "most"),
+    [(".".join("a" * 31), "ge", "1", 9), ("f", "in", ",".join(map(str, range(30))), 6)],
+    ids=["31 names", "30 values"],
+)
+def test_each_path_and_each_value_takes_room_in_an_expression(field: str, operator: str, value: str, most: int) -> None:
+    """AWS: an expression has 4 KB. A comparison names its path once as a number and once as text."""
+    parameters = {f"where.{field}{number}:{operator}": [value] for number in range(most + 1)}
+    with pytest.raises(ProblemError, match="too long for one request to DynamoDB"):
+        parse_query(STREAM, parameters, NOW, SEAL)
+    fewer = dict(list(parameters.items())[:most])
+    assert len(parse_query(STREAM, fewer, NOW, SEAL).conditions) == most
+
+
 def test_conditions_are_in_the_order_of_their_fields_however_they_are_sent() -> None:
     """Two cursors of one query are the same."""
     parameters = {"where.b": ["1"], "where.a:ge": ["2"]}

@@ -106,6 +106,19 @@ def test_a_query_costs(estimated: Any, expected: Any) -> None:
     assert estimated == pytest.approx(expected)
 
 
+def test_a_page_begins_eight_periods_at_a_time_at_the_most() -> None:
+    """Each day has one event. A page of 16 begins 1, 2, 4 and 8 days, which are 15, and then eight more."""
+    days = range(24)
+    found = judge(
+        [live(ONE, day) for day in days],
+        *(table(1, day=day) for day in days),
+        limit="16",
+        days=24,
+        now=FIRST + 30 * DAY,
+    )
+    assert found.page.document() == {"read_units": 11.5, "requests": 23}
+
+
 def test_an_archive_is_neither_of_unknown_size_nor_guessed() -> None:
     estimated = judge([archived(1000, SERIAL)], by="series", series="a")
     assert (estimated.unknown, estimated.guessed) == (0, 0)
@@ -141,6 +154,8 @@ def test_only_what_has_passed_of_a_period_has_events() -> None:
     late = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(FIRST + DAY)]}, noon, SEAL)
     (beyond,) = plan_query(late, [live(TIMED)]).scans
     assert _estimate_density(beyond, table(1000), noon) == (500, 1024)
+    # What is to come of the period has none yet.
+    assert _estimate_density(scan, table(1000), FIRST + DAY / 8) == (0, 1024)
     # A period that has not begun is taken whole.
     assert _estimate_density(scan, table(1000), FIRST) == (1000, 1024)
 

@@ -232,6 +232,13 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
         assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
 
 
+def test_data_that_is_elsewhere_may_take_twice_its_bytes() -> None:
+    """Only its length is known, and every character of it may be a quote, which takes two bytes on its way."""
+    item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
+    here, elsewhere = Row(entry(), item), Row(entry(), {**item, "out": {"b": 1_000}}, partial=True)
+    assert elsewhere.measure_own_size(EVERYTHING) - here.measure_own_size(EVERYTHING) == 2_000
+
+
 @pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])
 def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: int) -> None:
     assert count_escaped_bytes(text) == size
