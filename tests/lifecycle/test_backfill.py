@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.stage import Stage
 from tests.worlds.backfills import (
@@ -19,9 +20,12 @@ from tests.worlds.backfills import (
     stop_backfills,
     write_units,
 )
-from tests.worlds.killed import NOON
+from tests.worlds.killed import CONFIG, NOON
 from tidetable.catalog import Backfill, State
+from tidetable.config import parse
 from tidetable.errors import BadBackfill
+from tidetable.lifecycle.actions import Reopen
+from tidetable.lifecycle.backfill import end_backfills
 from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.times import from_text, to_text
@@ -170,18 +174,94 @@ def test_an_archived_period_must_be_restored_first(stage: Stage) -> None:
         )
 
 
+@pytest.mark.parametrize(("days", "named"), [(5, ""), (6, " and others")])
+def test_five_periods_that_must_be_restored_are_named(stage: Stage, days: int, named: str) -> None:
+    start_backfill(stage, make_backfill(stage, END - timedelta(days=days), END))
+    for entry in entries(stage).values():
+        if entry.period.start < END:
+            stage.catalog.move(entry, State.ARCHIVED, expected=State)
+    first = END - timedelta(days=days)
+    labels = ", ".join(f"{first + timedelta(days=day):%Y-%m-%d}" for day in range(5))
+    with pytest.raises(BadBackfill) as refused:
+        start_backfill(stage, make_backfill(stage, first, END))
+    assert str(refused.value) == f"{labels}{named} of s are archived or gone: restore them first"
+
+
+def test_a_backfill_may_end_where_an_archived_period_begins(stage: Stage) -> None:
+    start_backfill(stage)
+    archived = entries(stage)["2026-02-12"]
+    stage.catalog.move(archived, State.ARCHIVED, expected=State)
+    assert start_backfill(stage, make_backfill(stage, START, archived.period.start)).healthy
+
+
+def test_a_backfill_that_has_ended_by_itself_is_not_told_among_those_that_were_open(stage: Stage) -> None:
+    start_backfill(stage, make_backfill(stage, hours=1))
+    longer = make_backfill(stage, START - timedelta(days=1), START, hours=24)
+    start_backfill(stage, longer)
+    stage.clock.sleep(2 * 3600)
+    assert end_backfills("s", stage.reconciler(), "e", lambda: 280.0, dry_run=True) == [longer]
+    assert len(stage.catalog.backfills("s")) == 2
+    assert stop_backfills(stage) == [longer]
+    assert stage.catalog.backfills("s") == []
+
+
+OTHER = """
+[streams.other]
+period = "day"
+late = "1d"
+retention = 5
+[streams.other.key]
+partition_by = "series"
+"""
+
+
+def limit_tables(stage: Stage, quota: int, more: str = "") -> None:
+    stage.config = parse(CONFIG.replace("[lifecycle]", f"[lifecycle]\ntable_quota = {quota}") + more)
+
+
+def test_the_backfills_of_other_streams_count_towards_the_quota(stage: Stage) -> None:
+    """Of s 18 tables and of the other stream 9; three days of the other are counted as four, a day of s as two pairs."""
+    limit_tables(stage, 35, OTHER)
+    start_backfill(stage, replace(make_backfill(stage), stream="other"))
+    day = make_backfill(stage, START, START + timedelta(days=1))
+    limit_tables(stage, 34, OTHER)
+    with pytest.raises(
+        BadBackfill, match=r"needs up to 8 tables, and the configuration 27: together more than .* = 34"
+    ):
+        start_backfill(stage, day)
+    limit_tables(stage, 35, OTHER)
+    assert start_backfill(stage, day).healthy
+
+
+def test_a_backfill_that_has_ended_takes_nothing_of_the_quota(stage: Stage) -> None:
+    start_backfill(stage, make_backfill(stage, hours=1))
+    stage.clock.sleep(2 * 3600)
+    limit_tables(stage, 22)
+    assert start_backfill(stage, make_backfill(stage, START, START + timedelta(days=1))).healthy
+
+
+def test_a_table_in_the_making_is_opened_for_a_backfill_by_the_run_that_makes_it(stage: Stage) -> None:
+    """Until the table is ACTIVE no event may be sent to it."""
+    opened, held = make_backfill(stage).opened, entries(stage)["2026-03-14"]
+    states = [Reopen(replace(held, state=state), "", opened).state for state in (State.CREATING, State.CLOSED)]
+    assert states == [State.CREATING, State.OPEN]
+
+
 PROBLEMS = [
     ({"start": END, "end": START}, "must be before"),
     ({"end": NOON + timedelta(days=2)}, "in the future"),
     ({"hours": 24 * 31}, "within 30 days"),
     ({"hours": -1}, "have closed already"),
     ({"write": 5}, "both write and read"),
-    ({"write": 0, "read": 5}, "not within 1 to 40000"),
+    ({"read": 5}, "both write and read"),
+    ({"write": 0, "read": 5}, "0 is not within 1 to 40000"),
+    ({"write": 5, "read": 0}, "0 is not within 1 to 40000"),
+    ({"write": 40_001, "read": 5}, "40001 is not within 1 to 40000"),
     ({"start": from_text("2020-01-01T00:00:00Z")}, "in pieces"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), PROBLEMS, ids=[message for _, message in PROBLEMS])
+@pytest.mark.parametrize(("changes", "message"), PROBLEMS)
 def test_what_cannot_be_is_said_and_nothing_done(stage: Stage, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadBackfill, match=message):
         start_backfill(stage, make_backfill(stage, **changes))

@@ -19,6 +19,13 @@ CASES = [
     ("four used at the end of yesterday, now it is a quarter past midnight", 4, "yesterday", None),
     ("all of yesterday's used, now it is a quarter past midnight", 27, "yesterday", None),
     ("all of the day used", 27, NOW - timedelta(hours=2), MIDNIGHT),
+    (
+        "all but one of the day used, the last 20 minutes ago",
+        26,
+        NOW - timedelta(minutes=20),
+        NOW + timedelta(minutes=40),
+    ),
+    ("all but one of the day used, the last two hours ago", 26, NOW - timedelta(hours=2), None),
 ]
 
 
@@ -31,3 +38,10 @@ def test_a_decrease_is_allowed_or_says_from_when(
         # 23:50 of the day before, 25 minutes ago.
         last, now = datetime(2026, 3, 14, 23, 50, tzinfo=UTC), datetime(2026, 3, 15, 0, 15, tzinfo=UTC)
     assert find_next_decrease(Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, used, last), now) == expected
+
+
+def test_a_new_day_allows_decreases_at_once_though_the_last_is_not_an_hour_old() -> None:
+    late = MIDNIGHT - timedelta(minutes=10)
+    table = Table("t", "ACTIVE", 5, 5, TableClass.STANDARD, 4, MIDNIGHT - timedelta(minutes=30))
+    assert find_next_decrease(table, late) == MIDNIGHT
+    assert find_next_decrease(table, MIDNIGHT) is None

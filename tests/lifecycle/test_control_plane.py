@@ -25,6 +25,15 @@ def test_a_table_gets_recovery_in_the_run_that_makes_it_though_backups_come_seco
     assert {entry.state for entry in stage.catalog.entries("s", consistent=True)} == {State.OPEN}
 
 
+def test_the_table_of_parts_gets_recovery_too() -> None:
+    table = "point_in_time_recovery = true"
+    stage = Stage(NOON, LIFECYCLE + stream("s", table=table, more='large = { beyond = "chunks" }'))
+    stage.run_lifecycle()
+    recovered = {label: table.recoverable for label, table in tables(stage).items()}
+    days = ("2026-03-14", "2026-03-15", "2026-03-16", "2026-03-17")
+    assert recovered == {f"{day}{parts}": True for day in days for parts in ("", ".parts")}
+
+
 def test_recovery_that_is_not_to_be_had_is_reported_and_had_later() -> None:
     stage = Stage(NOON, LIFECYCLE + stream("s", table="point_in_time_recovery = true"))
     stage.dynamo.account.timings = Timings(backups=3600)

@@ -131,6 +131,27 @@ def test_a_period_that_begins_within_the_lead_time_is_needed() -> None:
     )
 
 
+@pytest.mark.parametrize(("minute", "needed"), [(50, False), (56, True)])
+def test_a_table_is_needed_an_hour_before_its_first_event_which_may_be_five_minutes_early(
+    minute: int, needed: bool
+) -> None:
+    stage = Stage(datetime(2026, 3, 15, 22, minute, tzinfo=UTC), CONFIG)
+    refuse(stage, "2026-03-16")
+    done = deployed(stage, first=True)
+    assert [(table.table[-10:], table.needed) for table in done.unmade] == [("2026-03-16", needed)]
+
+
+def test_recovery_that_is_refused_twice_is_tried_again_in_the_same_deploy() -> None:
+    """The tables are there by the second run, and only remain to be opened."""
+    stage = Stage(NOON, CONFIG + "[streams.s.table]\npoint_in_time_recovery = true\n")
+    # Two runs of four tables each.
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="UpdateContinuousBackups", times=8))
+    done = deployed(stage, first=True)
+    assert (done.failure, done.unmade) == (None, [])
+    names = [{result.action.name for result in report.done} for report in done.reports]
+    assert names == [{"create"}, {"open"}, {"open"}]
+
+
 @pytest.mark.parametrize("label", ["2026-03-14", "2026-03-15"])
 def test_a_first_deploy_fails_for_a_table_of_the_writable_window(label: str) -> None:
     stage = Stage(NOON, CONFIG)
@@ -246,3 +267,25 @@ def test_a_catalog_that_does_not_answer_for_a_moment_fails_no_deploy() -> None:
     stage.dynamo.faults.add(Fault(Kind.RESET, table=CATALOG, times=2))
     done = deployed(stage, first=True)
     assert (done.failure, done.unmade, done.troubles) == (None, [], [])
+
+
+def test_a_deploy_that_no_run_lets_in_says_so() -> None:
+    stage = Stage(NOON, CONFIG)
+    assert stage.catalog.acquire("lifecycle", "another", stage.clock.now(), timedelta(hours=1))
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert failure.startswith(
+        "2 tables that events need now could not be made; tidetable-lapse.s.2026-03-14: another run is under way;"
+    )
+
+
+def test_a_failure_names_five_tables() -> None:
+    """CloudFormation cuts off a longer reason."""
+    stage = Stage(NOON, CONFIG.replace('late = "1d"', 'late = "5d"'))
+    refuse(stage, *(f"2026-03-{day}" for day in range(10, 16)))
+    failure = deployed(stage, first=True).failure
+    assert failure is not None
+    assert failure.startswith(
+        "6 tables that events need now could not be made; tidetable-lapse.s.2026-03-10: AccessDenied"
+    )
+    assert failure.count("tidetable-lapse.s.") == 5

@@ -12,10 +12,10 @@ from tests.worlds.copied import text
 from tidetable.catalog import Backfill, Entry, Opened, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import BadBackfill, NotReady, TableRefused
-from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCapacity
+from tidetable.lifecycle.actions import Copy, CopyTrouble, Deferred, Lost, SetCapacity, SetClass
 from tidetable.lifecycle.backfill import open_backfill
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
-from tidetable.lifecycle.copies import fit_copies
+from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies
 from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.ladder import Level
 from tidetable.lifecycle.observe import Observed, observe
@@ -51,6 +51,7 @@ def fitted(entry: Entry, there: Table, now: datetime, planned: Any = ()) -> list
 
 
 RAISE = SetCapacity(copied(), "", Level(None, None, TableClass.STANDARD, ""))
+CLASS = SetClass(copied(), "", TableClass.INFREQUENT)
 BEGUN = (IRELAND, NOON)
 MINUTES = timedelta(minutes=1)
 
@@ -61,6 +62,10 @@ MINUTES = timedelta(minutes=1)
         (copied(), table(), NOON, [], [(Copy, IRELAND)]),
         # AWS takes one change of a table at a time.
         (copied(), table(), NOON, [RAISE], []),
+        (copied(), table(), NOON, [CLASS], []),
+        # AWS refuses every change of a table while a copy of it is made, whoever makes that.
+        (copied(), table(copies={IRELAND: "ACTIVE", TOKYO: "CREATING"}), NOON, [RAISE], [(Deferred, TOKYO)]),
+        (copied(replicas=()), table(copies={TOKYO: "CREATING"}), NOON, [RAISE], [(Deferred, TOKYO)]),
         (copied(), table(status="UPDATING"), NOON, [], []),
         # Its run is still making it, and marks it open at the end.
         (copied(state=State.CREATING), table(), NOON, [], []),
@@ -83,6 +88,21 @@ def test_a_copy_is_begun_when_its_table_takes_it_and_reported_when_it_does_not_c
     entry: Entry, there: Table, now: datetime, planned: Any, expected: list[tuple[type, str]]
 ) -> None:
     assert fitted(entry, there, now, planned) == expected
+
+
+def test_a_copy_that_a_removed_stream_lacks_is_no_trouble() -> None:
+    """Nobody makes it any more, so nobody needs to act."""
+    held, now = copied(copying=BEGUN), NOON + 2 * 60 * MINUTES
+    assert list(fit_copies([], held, STREAM, table(), now, makes=False)) == []
+
+
+@pytest.mark.parametrize(("state", "marked"), [(State.CLOSED, (IRELAND,)), (State.ARCHIVED, ())])
+def test_a_copy_of_a_table_that_waits_for_its_deletion_is_not_marked_again(
+    state: State, marked: tuple[str, ...]
+) -> None:
+    """A period may be archived by hand, long before it expires. Its copies go first, and nobody is to read them."""
+    held, there = copied(state=state), table(copies={IRELAND: "ACTIVE"})
+    assert find_copies_to_mark(held, STREAM, there, NOON) == marked
 
 
 class Service:
@@ -219,6 +239,14 @@ def test_before_a_backfill_is_recorded_the_horizon_reaches_back_to_it() -> None:
     world.catalog.put_backfill = noting  # type: ignore[method-assign]
     asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
     assert seen == [MIDNIGHT - 3 * DAY]
+
+
+def test_a_backfill_within_what_is_read_leaves_the_horizon() -> None:
+    """All before the horizon is deleted. Were it later, tables before the backfill would be out of sight."""
+    world = World()
+    world.catalog.set_horizon("s", MIDNIGHT - 10 * DAY)
+    asked(world, MIDNIGHT - 3 * DAY, MIDNIGHT)
+    assert world.catalog.horizon("s") == MIDNIGHT - 10 * DAY
 
 
 def test_the_rollups_of_a_stream_are_opened_before_the_stream() -> None:

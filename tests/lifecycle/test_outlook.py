@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import Entry, State
 from tidetable.config import TableClass
+from tidetable.errors import TableRefused
+from tidetable.keys import Index, Layout
 from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.outlook import Outlook, measure_lead, outlook
@@ -138,6 +140,19 @@ def test_every_part_of_a_key_that_changes_is_named() -> None:
     assert change.endswith("shards 3 -> 1, shard_by series -> id from 2026-03-16T00:00:00.000000Z on")
 
 
+def test_an_index_that_is_added_is_named_and_a_period_that_is_over_changes_no_more() -> None:
+    indexed = Layout("series", 1, "id", indexes=(Index("status", "status"),))
+    now = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    found = look_ahead({"2026-03-15": State.OPEN}, {"2026-03-15": "ACTIVE"}, now, layout=indexed)
+    assert found.changes == ("s: indexes status -> none from 2026-03-16T00:00:00.000000Z on",)
+    stream = CONFIG.streams["s"]
+    made = [
+        Entry("s", from_label(label), label, layout, State.OPEN, now)
+        for label, layout in (("2026-03-14", indexed), ("2026-03-15", stream.layout))
+    ]
+    assert outlook(CONFIG, {"s": Observed(made, {})}, now).changes == ()
+
+
 def test_a_removed_stream_is_shown_as_long_as_it_has_tables() -> None:
     now = datetime(2026, 3, 15, 12, tzinfo=UTC)
     entries = {"2026-03-14": State.CLOSED, "2026-03-15": State.OPEN}
@@ -188,3 +203,25 @@ def test_a_report_counts_the_tables_that_are_left_after_its_deletions() -> None:
     assert "delete" in {done.action.name for done in report.done if done.outcome == "done"}
     there = [entry for entry in world.catalog.entries("s") if world.tables.describe(entry.table) is not None]
     assert report.tables == len(there)
+
+
+def test_a_report_counts_no_table_that_could_not_be_made_and_each_that_could_not_be_deleted() -> None:
+    world = World(on_expiry="delete")
+    world.tables.fails = {TOMORROW}
+    assert world.run().tables == len(world.tables.names) == 3
+    world.tables.fails = set()
+    world.at(datetime(2026, 3, 19, 12, tzinfo=UTC))
+
+    def refuse(name: str) -> None:
+        raise TableRefused(f"AccessDeniedException: {name}", transient=False)
+
+    world.tables.delete = refuse  # type: ignore[method-assign]
+    report = world.at(datetime(2026, 3, 21, 12, tzinfo=UTC))
+    assert [done.outcome for done in report.done if done.action.name == "delete"] == ["failed"] * 2
+    assert report.tables == len(world.tables.names)
+
+
+def test_no_archive_is_overdue_of_a_stream_that_deletes_without_one() -> None:
+    config, now = configuration(on_expiry="delete", delete="false"), datetime(2026, 3, 23, tzinfo=UTC)
+    held = Entry("s", from_label("2026-03-15"), TODAY, config.streams["s"].layout, State.CLOSED, now)
+    assert outlook(config, {"s": Observed([held], {})}, now).overdue == ()

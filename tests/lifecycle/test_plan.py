@@ -136,9 +136,10 @@ def test_a_switch_to_on_demand_is_no_decrease() -> None:
     now = START + 12 * HOUR
     config = configuration(capacity='mode = "on-demand"')
     used: dict[str, Any] = {"decreases_today": 4, "last_decrease": now}
-    (found,) = lowered(table(**used), now, config)
-    assert isinstance(found, SetCapacity)
-    assert not found.lowers
+    for indexes in ({}, {"status": (70, 2)}):
+        (found,) = lowered(table(index_units=indexes, **used), now, config)
+        assert isinstance(found, SetCapacity)
+        assert not found.lowers
 
 
 # Backfills

@@ -11,7 +11,7 @@ from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import World as FakeWorld
 from tidetable.catalog import State
 from tidetable.config import TableClass
-from tidetable.errors import NotReady, RemovalFailed
+from tidetable.errors import NotReady, RemovalFailed, TableRefused
 from tidetable.lifecycle.removal import Removed, remove
 from tidetable.period_tables import make_table_tags
 from tidetable.ports import TableSpec
@@ -266,3 +266,17 @@ def test_no_run_begins_while_a_removal_goes_on_however_long_that_takes() -> None
     assert len(remove(world.config, acting, world.clock.now(), "destroy").tables) == 4
     assert others == [False] * 4
     assert world.catalog.acquire("lifecycle", "a run", world.clock.now(), timedelta(minutes=5)), "it is given back"
+
+
+def test_of_the_tables_that_could_not_be_deleted_five_are_named() -> None:
+    world = FakeWorld(more='removal = "delete"', late="3d")
+    world.run()
+
+    def refuse(name: str) -> None:
+        raise TableRefused(f"AccessDeniedException: {name[-2:]}", transient=False)
+
+    world.tables.delete = refuse  # type: ignore[method-assign]
+    with pytest.raises(RemovalFailed) as failed:
+        remove(world.config, world.reconciler().world(lambda: 500.0), world.clock.now(), "destroy")
+    named = "; ".join(f"tidetable-t.s.2026-03-{day}: AccessDeniedException: {day}" for day in (12, 13, 14, 15, 16))
+    assert str(failed.value) == f"6 tables could not be deleted; {named}. Delete the stack again"

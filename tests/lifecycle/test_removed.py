@@ -12,7 +12,7 @@ from tests.worlds import killed as crash
 from tidetable.catalog import RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.lifecycle.known import lower_fully
+from tidetable.lifecycle.known import find_recorded_policy, lower_fully
 from tidetable.lifecycle.removal import remove
 
 OTHER = """
@@ -168,6 +168,15 @@ def test_a_policy_that_cannot_be_read_leaves_its_tables_alone_and_is_told() -> N
     assert "add [streams.s] again" in trouble
 
 
+def test_a_recorded_policy_that_cannot_be_read_is_none() -> None:
+    world = World()
+    world.run()
+    assert find_recorded_policy("s", world.catalog) == world.config.streams["s"]
+    world.catalog.put_policy(RecordedPolicy("s", '{"period": "fortnight"}', NOON))
+    assert find_recorded_policy("s", world.catalog) is None
+    assert find_recorded_policy("other", world.catalog) is None
+
+
 def test_a_catalog_that_cannot_tell_its_policies_keeps_no_table_from_being_made() -> None:
     world = World()
 
@@ -214,6 +223,12 @@ def test_a_policy_reads_back_as_it_was_written() -> None:
         (2, 4, {}, "infrequent-access"),
     ]
     assert lowest.autoscaling is None
+
+
+def test_a_removed_streams_tables_are_not_made_warm() -> None:
+    """Its events do not come any more. A table that was begun is still made."""
+    warm = 'mode = "provisioned"\nwarm = { write = 8000, read = 9000 }\nladder = [{ age = 0, write = 9, read = 9 }]'
+    assert lower_fully(configuration(capacity=warm).streams["s"]).capacity.warm is None
 
 
 def test_its_tables_are_archived_with_the_columns_that_were_recorded() -> None:

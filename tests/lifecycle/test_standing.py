@@ -8,9 +8,10 @@ import pytest
 from tests.lifecycle.world import NOON, World
 from tests.worlds.standing import CATALOG, deployed
 from tidetable.config import Config, TableClass
-from tidetable.errors import TableRefused
+from tidetable.errors import NotReady, TableRefused
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.standing import finish_stage, protect, take_back
+from tidetable.period_tables import make_table_tags
 from tidetable.ports import TableSpec
 
 
@@ -66,6 +67,19 @@ def test_tables_that_are_older_than_the_catalog_may_hold_events_and_stay() -> No
     world.run()
     assert taken(world) == []
     assert len(world.tables.names) == 5
+
+
+def test_a_table_of_parts_that_is_older_than_the_catalog_stays_with_its_period_table() -> None:
+    world = World(more='cold = ["raw"]')
+    today = "tidetable-t.s.2026-03-15"
+    tags = make_table_tags("t", "s", "2026-03-15")
+    world.tables.create(TableSpec(f"{today}.parts", None, None, TableClass.STANDARD, tags))
+    world.clock.sleep(3600)
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(10)
+    world.run()
+    assert len(taken(world)) == 3
+    assert world.tables.names == {CATALOG, today, f"{today}.parts"}
 
 
 def test_a_stage_with_a_history_is_left_alone_even_if_nobody_wrote_down_that_it_stands() -> None:
@@ -173,3 +187,25 @@ def test_a_stage_that_stands_stays_protected_though_a_later_deployment_fails() -
     table = world.tables.describe(CATALOG)
     assert table is not None
     assert table.protected
+
+
+def test_a_catalog_that_does_not_become_active_in_time_is_left_as_it_is() -> None:
+    world = deployed()
+    world.tables.set_class(CATALOG, TableClass.INFREQUENT)
+    hurried = world.reconciler().world(lambda: 0.5)
+    with pytest.raises(NotReady, match=f"table {CATALOG} is UPDATING"):
+        protect(hurried, CATALOG, protected=True)
+    with pytest.raises(NotReady, match="table nothing is not there"):
+        protect(hurried, "nothing", protected=True)
+    world.clock.sleep(60)
+    table = world.tables.describe(CATALOG)
+    assert table is not None
+    assert not table.protected
+
+
+def test_tables_that_were_recorded_a_moment_ago_are_taken_back_too() -> None:
+    """An eventually consistent read does not show their entries yet."""
+    world = deployed()
+    world.catalog.stale = {}
+    assert len(taken(world)) == 4
+    assert world.tables.names == {CATALOG}

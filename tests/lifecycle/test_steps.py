@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Autoscaling, TableClass, parse
 from tidetable.config.capacity import Range
 from tidetable.errors import ArchiveBusy, NotOurs, NotReady, StaleEntry, TableUnusable
-from tidetable.lifecycle.actions import Copy, Create, Delete, DeleteCopy, Unscale
+from tidetable.lifecycle.actions import Archive, Copy, Create, Delete, DeleteCopy, Unscale
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.lifecycle.known import Known
@@ -172,6 +172,32 @@ def test_an_archive_that_another_run_writes_is_waited_for_and_no_failure() -> No
     cast("Any", world.archiver).archive = busy
     report = world.after(days=6)
     assert {outcome for name, _, outcome in outcomes(report) if name == "archive"} == {"deferred"}
+
+
+def test_a_period_whose_state_changes_meanwhile_is_waited_for_and_no_failure() -> None:
+    """An archive by hand may begin between the plan and its step."""
+    world = lived()
+    move = world.catalog.move
+
+    def change_first(held: Entry, to: State, **more: Any) -> Entry:
+        if to is State.CLOSED:
+            raise StaleEntry("s", held.period.label, list(more["expected"]))
+        return move(held, to, **more)
+
+    world.catalog.move = change_first  # type: ignore[method-assign, assignment]
+    report = world.after(days=2)
+    assert {outcome for name, _, outcome in outcomes(report) if name == "close"} == {"deferred"}
+    assert report.healthy
+
+
+def test_an_archive_waits_half_a_minute_for_a_table_that_becomes_faster() -> None:
+    world = lived()
+    held = entry(world, state=State.CLOSED)
+    show(world, TABLE, status="UPDATING")
+    began = world.clock.now()
+    with pytest.raises(NotReady, match="a later run archives it"):
+        act(world, Archive(held, ""))
+    assert world.clock.now() - began == timedelta(seconds=30)
 
 
 def test_a_removal_deletes_a_table_whose_period_changes_its_state_meanwhile() -> None:

@@ -98,3 +98,22 @@ def test_no_global_index_answers_a_consistent_query() -> None:
     assert access is not None
     assert access.index is not None
     assert (access.index.name, list(access.partitions)) == ("all", ["*"])
+
+
+@pytest.mark.parametrize(("values", "index"), [(20, "places"), (21, None)])
+def test_values_are_looked_for_by_levels_as_long_as_that_is_at_most_200_ranges(values: int, index: str | None) -> None:
+    layout = Layout("time", 1, "id", 3_600, (Index("places", "*", 10, levels=("state",)),))
+    states = Condition("state", "in", tuple(f"s{number}" for number in range(values)))
+    access = choose_access(layout, Names(), (states,), consistent=False, low=False)
+    assert access is not None
+    assert (None if access.index is None else access.index.name) == index
+
+
+def test_without_series_a_small_part_is_gathered_too() -> None:
+    """A table that is partitioned by series cannot be read instead."""
+    layout = Layout("series", 1, "id", indexes=(Index("places", "*", 2, levels=("state", "status")),))
+    condition = Condition("state", "eq", ("CA",))
+    access = choose_access(layout, Names(), (condition,), consistent=False, low=False, share=0.01)
+    assert access is not None
+    assert access.index is not None
+    assert (access.index.name, access.gathers) == ("places", True)

@@ -13,6 +13,7 @@ from tidetable.query import parse_query
 from tidetable.query.aggregates import parse_aggregation
 from tidetable.query.cursor import refuse_long
 from tidetable.query.latest import _parse_series
+from tidetable.query.model import Position
 from tidetable.times import to_text
 
 BY_SERIES = parse(
@@ -59,6 +60,23 @@ def test_lengths_are_counted_in_bytes(most: dict[str, list[str]], more: dict[str
 REFUSED = [
     ("a range of nothing", STREAM, {"from": [NOON], "to": [NOON]}, "bad_parameter: from must lie before to"),
     ("an explanation that is refused", STREAM, {"explain": ["false"]}, "bad_parameter: explain must be true"),
+    (
+        "a limit in digits of another script",
+        STREAM,
+        {"limit": ["\u0663"]},
+        "bad_parameter: limit must be a whole number",
+    ),
+    ("a limit in digits that are raised", STREAM, {"limit": ["\u00b2"]}, "bad_parameter: limit must be a whole number"),
+    ("a path with an empty name", STREAM, {"where.a..b": ["1"]}, "unknown_parameter: unknown parameter 'where.a..b'"),
+    ("a path that ends with a dot", STREAM, {"where.a.:gt": ["1"]}, "bad_parameter: .*write where.FIELD:gt=VALUE"),
+    ("a field that is too long", STREAM, {f"where.{'x' * 1025}": ["1"]}, "bad_parameter: .*at most 1024 bytes"),
+    ("an inequality of SQL", STREAM, {"where.mag!": ["4"]}, "bad_parameter: .*write where.mag:OPERATOR=VALUE"),
+    (
+        "a comparison that is only a filter",
+        BY_SERIES,
+        {"where.mag:gt": ["4"]},
+        r"needs_series: .*without a scan \(where.mag:gt is applied after reading\); where.kind is served now",
+    ),
     ("an equality without an index", BY_SERIES, {"where.other": ["a"]}, "needs_index: "),
     ("an order without an index", BY_SERIES, {"where.other:gt": ["1"]}, "needs_series: "),
     (
@@ -117,3 +135,60 @@ def test_a_cursor_of_an_aggregate_goes_on_with_or_without_rollups_as_it_began(re
 def test_rows_that_depend_on_earlier_steps_are_answered_in_one_page(fill: str, by: str | None, filled: bool) -> None:
     parameters = {"step": ["5m"], "fill": [fill]} | ({} if by is None else {"by": [by]})
     assert parse_aggregation(STREAM, parameters, NOW, SEAL).filled is filled
+
+
+def test_a_name_of_an_event_is_not_taken_for_a_field_of_its_data() -> None:
+    with pytest.raises(ProblemError) as refused:
+        parse_query(STREAM, {"time": ["now"]}, NOW, SEAL)
+    assert "unknown parameter 'time'; known are from, to" in refused.value.problem.detail
+
+
+def test_a_ranking_is_not_said_to_serve_events() -> None:
+    """It is in the order of numbers, so that a query of events cannot use it."""
+    ranked = parse(
+        """
+        [streams.d]
+        period = "day"
+        late = "1d"
+        retention = 3
+        key = { partition_by = "series" }
+        [[streams.d.index]]
+        name = "best"
+        partition_by = "kind"
+        sort_by = "n"
+        """
+    ).streams["d"]
+    with pytest.raises(ProblemError) as refused:
+        parse_query(ranked, {}, NOW, SEAL)
+    assert refused.value.problem.detail.endswith("sorted by time, would serve it without a scan")
+
+
+@pytest.mark.parametrize(
+    "parameter", [{"explain": "true"}, {"format": "csv"}, {"flat": "true"}, {"escape": "true"}, {"priority": "low"}]
+)
+def test_the_form_of_a_page_may_change_beside_a_cursor_and_what_it_repeats_may_stand(parameter: dict[str, str]) -> None:
+    begun = parse_query(STREAM, {"priority": ["low"], "limit": ["7"]}, NOW, SEAL)
+    parameters = {"cursor": SEAL.seal(begun.cursor(Position(NOW)))} | parameter
+    following = parse_query(STREAM, {name: [value] for name, value in parameters.items()}, NOW, SEAL)
+    assert (following.low_priority, following.limit, following.after) == (True, 100, Position(NOW))
+
+
+@pytest.mark.parametrize(
+    ("field", "operator", "value", "most"),
+    [(".".join("a" * 31), "ge", "1", 9), ("f", "in", ",".join(map(str, range(30))), 6)],
+    ids=["31 names", "30 values"],
+)
+def test_each_path_and_each_value_takes_room_in_an_expression(field: str, operator: str, value: str, most: int) -> None:
+    """AWS: an expression has 4 KB. A comparison names its path once as a number and once as text."""
+    parameters = {f"where.{field}{number}:{operator}": [value] for number in range(most + 1)}
+    with pytest.raises(ProblemError, match="too long for one request to DynamoDB"):
+        parse_query(STREAM, parameters, NOW, SEAL)
+    fewer = dict(list(parameters.items())[:most])
+    assert len(parse_query(STREAM, fewer, NOW, SEAL).conditions) == most
+
+
+def test_conditions_are_in_the_order_of_their_fields_however_they_are_sent() -> None:
+    """Two cursors of one query are the same."""
+    parameters = {"where.b": ["1"], "where.a:ge": ["2"]}
+    fields = [condition.field for condition in parse_query(STREAM, parameters, NOW, SEAL).conditions]
+    assert fields == ["a", "b"]

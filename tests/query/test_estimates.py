@@ -106,6 +106,19 @@ def test_a_query_costs(estimated: Any, expected: Any) -> None:
     assert estimated == pytest.approx(expected)
 
 
+def test_a_page_begins_eight_periods_at_a_time_at_the_most() -> None:
+    """Each day has one event. A page of 16 begins 1, 2, 4 and 8 days, which are 15, and then eight more."""
+    days = range(24)
+    found = judge(
+        [live(ONE, day) for day in days],
+        *(table(1, day=day) for day in days),
+        limit="16",
+        days=24,
+        now=FIRST + 30 * DAY,
+    )
+    assert found.page.document() == {"read_units": 11.5, "requests": 23}
+
+
 def test_an_archive_is_neither_of_unknown_size_nor_guessed() -> None:
     estimated = judge([archived(1000, SERIAL)], by="series", series="a")
     assert (estimated.unknown, estimated.guessed) == (0, 0)
@@ -141,6 +154,8 @@ def test_only_what_has_passed_of_a_period_has_events() -> None:
     late = parse_query(STREAMS["time"], {"from": [to_text(FIRST + DAY / 4)], "to": [to_text(FIRST + DAY)]}, noon, SEAL)
     (beyond,) = plan_query(late, [live(TIMED)]).scans
     assert _estimate_density(beyond, table(1000), noon) == (500, 1024)
+    # What is to come of the period has none yet.
+    assert _estimate_density(scan, table(1000), FIRST + DAY / 8) == (0, 1024)
     # A period that has not begun is taken whole.
     assert _estimate_density(scan, table(1000), FIRST) == (1000, 1024)
 
@@ -183,6 +198,38 @@ def test_shares_of_what_nobody_has_counted() -> None:
         (scan,) = plan_query(parse_query(STREAMS[by], query | more, NOW, SEAL), [live(layout)]).scans
         shares.append(_share_of(scan))  # type: ignore[arg-type]
     assert shares == [0.02, 0.01, 0.25, 1, 0.5]
+
+
+NEAR = (Index("near", local=True, levels=("kind", "state")),)
+
+
+def test_a_local_index_has_the_shares_of_its_table() -> None:
+    """One of four suffixes, and two series of a hundred."""
+    span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)], "where.kind": ["a"]}
+    shares = []
+    for by, layout, more in (("time", TIMED, {"id": ["7"]}), ("series", SERIAL, {"series": ["a", "b"]})):
+        own = replace(layout, indexes=NEAR)
+        (scan,) = plan_query(parse_query(STREAMS[by], span | more, NOW, SEAL), [live(own)]).scans
+        assert isinstance(scan, IndexScan)
+        shares.append(_share_of(scan))
+    assert shares == [0.25, 0.02]
+
+
+def test_what_is_gathered_is_the_whole_bucket() -> None:
+    """Three of its six hours are queried, and a quarter of the day's events are read."""
+    layout = replace(TIMED, bucket=21_600, indexes=NEAR)
+    span = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY / 8)], "where.kind": ["a"]}
+    (scan,) = plan_query(parse_query(STREAMS["time"], span, NOW, SEAL), [live(layout)]).scans
+    own = table(1000, index_sizes={"near": (800, 80_000)})
+    assert _estimate_density(scan, own, NOW) == (200, 100)
+
+
+def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:
+    layouts = [replace(SERIAL, indexes=(Index("all", "*", levels=levels),)) for levels in (("kind",), ())]
+    own = table(1000, index_sizes={"all": (1000, 80_000)})
+    kind: Any = {"where.kind": "a"}
+    found = [judge([live(layout)], own, by="series", days=1, **kind) for layout in layouts]
+    assert [estimated.guessed for estimated in found] == [1, 0]
 
 
 def test_packs_are_read_whole_and_one_more_settles_the_last() -> None:

@@ -14,7 +14,7 @@ from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, Stor
 from tidetable.archive import reading
 from tidetable.conditions import Condition, Names
 from tidetable.events import Event
-from tidetable.keys import Index, Layout
+from tidetable.keys import Index, Key, Layout
 from tidetable.problems import ProblemError
 from tidetable.query import gather, parse_query, run_query
 from tidetable.query.access import choose_access
@@ -300,3 +300,17 @@ def test_a_range_that_takes_too_long_to_gather_is_refused_with_what_to_do() -> N
             run_query(query, TIMELY, base.reader, NOW, lambda: 1.0)
         assert (caught.value.problem.status, caught.value.problem.code) == (422, "too_much")
         assert run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).count == 9
+
+
+def test_an_event_under_two_levels_of_a_moment_is_shown_once() -> None:
+    """The index still has it under its old value."""
+    data = {"place": {"state": "CA"}, "status": "new", "type": "order"}
+    many = [Event("a", START + timedelta(days=1, minutes=number), f"e{number}", data) for number in range(4)]
+    base = StoredEvents(TIMELY, many, [TIMELY.layout] * DAYS)
+    table = base.store.tables["tidetable-t.s.2026-03-02"]
+    key, item = next(iter(table.items()))
+    index = next(own for own in TIMELY.layout.indexes if own.name == "places")
+    table[Key("elsewhere", key.sk)] = {**item, index.sk: item[index.sk].replace("CA", "NY")}
+    every_level = [("where.place.state:in", "CA,NY", ""), ("where.status", "new", ""), ("where.type", "order", "")]
+    rows = walk(base, make_parameters((START, START + timedelta(days=2)), every_level, limit="100"))
+    assert [row["id"] for row in rows] == ["e3", "e2", "e1", "e0"]

@@ -46,6 +46,18 @@ def test_a_page_has_room_for_as_many_events_as_its_limit() -> None:
     assert room.count == 2
 
 
+def test_a_page_has_room_for_five_million_bytes_to_the_byte() -> None:
+    """AWS: an answer has 6 MB; the sizes of rows are estimates."""
+    room = Room()
+    assert room.take(3_000_000)
+    assert [room.take(2_000_001), room.take_all(2_000_001, 2)] == [False, False]
+    assert [room.take_all(1_000_000, 2), room.take(1_000_000)] == [True, True]
+    assert (room.count, room.size, room.exceeded) == (4, 5_000_000, False)
+    large = Room()
+    assert large.take(5_000_001), "the first in any case"
+    assert large.exceeded
+
+
 def test_a_full_page_takes_an_empty_batch_and_no_event() -> None:
     """The next page would begin with nothing, if the batch were the last."""
     page = EventsPage(1)

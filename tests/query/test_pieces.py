@@ -37,6 +37,10 @@ def test_what_is_spent_is_raised_to_what_is_spent_at_least() -> None:
     assert (spent.units, spent.requests) == (3.0, 5)
 
 
+def test_a_part_of_a_request_is_shown_as_a_request() -> None:
+    assert Spent(1.24, 1.2).document() == {"read_units": 1.2, "requests": 2}
+
+
 def test_gaps_of_damage_are_reported_to_the_operator_with_lost_data() -> None:
     start, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
     gaps = [Gap(start, end, DAMAGED), Gap(start, end, "deleted")]

@@ -1,17 +1,18 @@
 """The planner: where a page goes on, and what a scan may leave out. Sort keys are written out."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.conditions import ANY, Condition, Names
 from tidetable.keys import Index, Layout
 from tidetable.keys.layout import Packing
 from tidetable.periods import from_label
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.plan import fetches_from, plan_query, push_down
-from tidetable.query.scans import PackScan, Scan, TableScan
+from tidetable.query.scans import GatherScan, PackScan, Scan, TableScan, list_filters
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
 NEXT = datetime(2026, 3, 6, tzinfo=UTC)
@@ -48,6 +49,46 @@ def test_packs_of_the_very_time_of_the_place_are_read_again_when_the_newest_come
     assert (scan.low, scan.high) == ("2026-03-05T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z#b#5")
 
 
+@pytest.mark.parametrize(
+    ("after", "low"),
+    [
+        (Position(NOON), "2026-03-05T12:00:00.000000Z"),
+        (Position(NOON, "b", "5"), "2026-03-05T12:00:00.000000Z#b#5\0"),
+    ],
+)
+def test_packs_before_the_place_are_not_read_again_when_the_oldest_come_first(after: Position, low: str) -> None:
+    """A pack of events before the place alone has an earlier key. The last packs may reach 60 seconds beyond the range."""
+    layout = Layout("time", 1, "id", 86_400, pack=Packing(60, 65_536))
+    (scan,) = scans_of(layout, after, ascending=True)
+    assert isinstance(scan, PackScan)
+    assert (scan.keys.low, scan.keys.high) == ("2026-03-05T12:00:00.000000Z", "2026-03-06T00:01:00.000000Z")
+    assert (scan.low, scan.high) == (low, "2026-03-06T00:00:00.000000Z")
+
+
+def test_what_cannot_be_read_of_a_range_is_a_gap_with_its_reason() -> None:
+    """A period without the index, one that was deleted without an archive, and one whose archive has expired."""
+    whole, bare = Layout("series", 1, "id", indexes=(Index("all", "*"),)), Layout("series", 1, "id")
+    expired = ArchiveFacts("m", 1, 1, DAY, expired_at=DAY)
+    kinds: list[dict[str, Any]] = [
+        {"layout": bare, "state": State.OPEN},
+        {"layout": whole, "state": State.DELETED},
+        {"layout": whole, "state": State.DELETED, "archive": expired},
+        {"layout": whole, "state": State.OPEN},
+    ]
+    days = [DAY + timedelta(days=number) for number in range(5)]
+    entries = [
+        Entry("s", from_label(f"{day:%Y-%m-%d}"), "t", created_at=DAY, **kind)
+        for day, kind in zip(days, kinds, strict=False)
+    ]
+    plan = plan_query(Query("s", DAY, days[4], ANY, ascending=True, limit=10), entries)
+    assert [(gap.start, gap.end, gap.reason) for gap in plan.gaps] == [
+        (days[0], days[1], "no index"),
+        (days[1], days[2], "deleted"),
+        (days[2], days[3], "archive expired"),
+    ]
+    assert [scan.start for scan in plan.scans] == [days[3]]
+
+
 @pytest.mark.parametrize(("after", "first"), [(Position(NOON), 11), (Position(NOON, "b", "5"), 12)])
 def test_a_bucket_is_read_only_if_it_may_hold_events_before_the_place(after: Position, first: int) -> None:
     """A bare instant is before every event of its time, so the bucket that begins with it has nothing left."""
@@ -72,3 +113,48 @@ def test_dynamodb_filters_only_by_fields_that_the_index_holds() -> None:
     assert push_down(index, (held,)) == (held,)
     assert push_down(index, (held, lacking)) == ()
     assert push_down(Index("all", "*"), (held, lacking)) == (held, lacking)
+
+
+def test_each_of_several_series_is_read_in_its_own_suffix() -> None:
+    """All events of a series are in one suffix where the suffixes follow from the series."""
+    names = Names(series=("a", "b", "c", "d"))
+    (scan,) = scans_of(Layout("series", 64, "series"), None, ascending=True, names=names)
+    assert isinstance(scan, TableScan)
+    assert [keys.pk.partition("#")[0] for keys in scan.ranges] == ["a", "b", "c", "d"]
+
+
+REGION = (Condition("region", "eq", ("CA",)),)
+NEAR = Index("near", local=True, levels=("region", "kind"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "names", "hours", "gathered"),
+    [
+        # Half an hour is a twelfth of a bucket of six hours, and an hour is a sixth.
+        (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 0.5, False),
+        (Layout("time", 1, "id", 21_600, (NEAR,)), ANY, 1, True),
+        # Two hours are a twelfth of a day, and three are an eighth.
+        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 2, False),
+        (Layout("series", 1, "id", indexes=(NEAR,)), Names(series=("a",)), 3, True),
+    ],
+)
+def test_an_index_is_gathered_for_a_tenth_of_a_bucket_or_of_a_period_without_buckets(
+    layout: Layout, names: Names, hours: float, gathered: bool
+) -> None:
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    end = DAY + timedelta(hours=hours)
+    query = Query("s", DAY, end, names, ascending=True, limit=10, conditions=REGION)
+    (scan,) = plan_query(query, [entry]).scans
+    assert isinstance(scan, GatherScan) is gathered
+
+
+def test_a_gathered_range_is_filtered_by_the_times_of_the_query() -> None:
+    """It spares the way of what lies outside of the range, and the plan names the filter."""
+    layout = Layout("time", 1, "id", 21_600, (NEAR,))
+    entry = Entry("s", from_label("2026-03-05"), "t", layout, State.OPEN, DAY)
+    end = DAY + timedelta(hours=3)
+    query = Query("s", DAY, end, ANY, ascending=True, limit=10, conditions=REGION)
+    (scan,) = plan_query(query, [entry]).scans
+    assert isinstance(scan, GatherScan)
+    assert scan.keys.times == ("2026-03-05T00:00:00.000000Z", "2026-03-05T03:00:00.000000Z")
+    assert list_filters(scan, query) == ["time"]

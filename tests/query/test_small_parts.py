@@ -71,6 +71,15 @@ def test_the_first_event_is_kept_whatever_it_takes(
     assert ([own[0] for own in alone.entries()], alone.cut) == (["2"], False)
 
 
+def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next pass begins behind the last event that was kept: what lies between would be lost."""
+    monkeypatch.setattr(gathering, "KEPT_BYTES", 1_000)
+    nearest = Nearest(ascending=True)
+    for place, size in (("1", 300), ("2", 300), ("5", 1_500), ("9", 10), ("0", 10)):
+        nearest.add(placed(place, place, size))
+    assert ([own[0] for own in nearest.entries()], nearest.cut) == (["0", "1", "2"], True)
+
+
 def test_ranges_are_read_again_for_what_did_not_fit_and_the_time_is_looked_at_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -221,6 +230,13 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
         own.earlier, own.left_out = (row(), row(), row()), 4
         own.cut_earlier(EVERYTHING, room)
         assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
+
+
+def test_data_that_is_elsewhere_may_take_twice_its_bytes() -> None:
+    """Only its length is known, and every character of it may be a quote, which takes two bytes on its way."""
+    item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
+    here, elsewhere = Row(entry(), item), Row(entry(), {**item, "out": {"b": 1_000}}, partial=True)
+    assert elsewhere.measure_own_size(EVERYTHING) - here.measure_own_size(EVERYTHING) == 2_000
 
 
 @pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])

@@ -151,6 +151,13 @@ def test_by_default_it_is_what_the_tables_keep() -> None:
     assert {source["from"] for source in top.describe_rest()["sources"]} == {"index", "archive"}
 
 
+def test_a_ranking_that_ends_before_what_the_tables_keep_is_of_the_hour_before_its_end() -> None:
+    """Older periods are in archives. Nine days are kept."""
+    end = NOW - timedelta(days=30)
+    ranking = parse_ranking(TIMELY, {"index": ["best_of_all"], "to": [to_text(end)]}, NOW, SEAL)
+    assert (ranking.start, ranking.end) == (end - timedelta(hours=1), end)
+
+
 def test_periods_without_the_ranking_are_named() -> None:
     without = Layout("time", 1, "id", 3600)
     base = StoredEvents(SERIAL, [], [TIMELY.layout, without, TIMELY.layout, TIMELY.layout, TIMELY.layout])

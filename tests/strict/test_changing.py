@@ -1,5 +1,6 @@
 """How many changes go on at once, what a change frees again, and what its refusal says."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -120,3 +121,15 @@ def test_a_table_of_another_region_has_its_own_name() -> None:
     answer = ireland("UpdateContinuousBackups", TableName="t", **off)["ContinuousBackupsDescription"]
     assert answer["PointInTimeRecoveryDescription"] == {"PointInTimeRecoveryStatus": "DISABLED"}
     ireland.update(ProvisionedThroughput=provisioned(6, 5))
+
+
+def test_a_refused_decrease_before_midnight_may_come_at_midnight() -> None:
+    """A new day has four decreases at once, though the last is not an hour old."""
+    console = Console(now=datetime(2026, 3, 15, 23, 29, tzinfo=UTC))
+    console.table(write=50, read=5)
+    for write in (49, 48, 47, 46):
+        console.units(write, 5)
+    with pytest.raises(Refusal, match=r"decreases today: 4\. .* made at Monday, March 16, 2026 at 12:00:00 AM"):
+        console.units(45, 5)
+    console.wait(minutes=30)
+    assert outcome(lambda: console.units(45, 5)) == "done"

@@ -195,6 +195,14 @@ def test_the_key_of_a_query_has_2048_bytes(size: int) -> None:
     assert outcome(lambda: console.query("ä" * size)) == ("done" if size == 1024 else REFUSED)
 
 
+@pytest.mark.parametrize(("size", "expected"), [(256, "done"), (257, REFUSED)])
+def test_a_sort_key_has_1024_bytes_however_many_its_characters_have(size: int, expected: str) -> None:
+    """A wave has four bytes."""
+    console = Console()
+    console.table()
+    assert outcome(lambda: console.put(sk="\U0001f30a" * size)) == expected
+
+
 def test_what_holds_for_queries_of_a_table_holds_for_those_of_an_index() -> None:
     console = Console()
     console.table(GlobalSecondaryIndexes=[index(ProjectionType="KEYS_ONLY")], LocalSecondaryIndexes=[local()])

@@ -224,3 +224,18 @@ _BARE: dict[str, Any] = {
     "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
     "BillingMode": "PAY_PER_REQUEST",
 }
+
+
+def test_an_item_that_a_transaction_only_looks_at_is_not_sent_to_the_copies() -> None:
+    """It would replace what another Region has just written."""
+    console = Console()
+    ireland = copied(console)
+    console.put(g={"S": "old"})
+    console.wait(seconds=5)
+    ireland.put(g={"S": "new"})
+    key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
+    check = {"TableName": "t", "Key": key, "ConditionExpression": "attribute_exists(pk)"}
+    put = {"Put": {"TableName": "t", "Item": item(sk="2", g={"S": "x"})}}
+    console("TransactWriteItems", TransactItems=[{"ConditionCheck": check}, put])
+    console.wait(seconds=5)
+    assert [(read_data(own), read_data(own, "2")) for own in (console, ireland)] == [("new", "x")] * 2

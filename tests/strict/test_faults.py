@@ -127,3 +127,11 @@ def test_chance_is_repeatable() -> None:
 
     assert run() == run()
     assert 5 < sum(run()) < 30
+
+
+def test_a_slow_call_may_be_struck_by_another_fault_too(console: Console) -> None:
+    before = console.clock.time
+    console.dynamo.faults.add(Fault(Kind.SLOW, seconds=7))
+    console.dynamo.faults.add(Fault(Kind.SERVER_ERROR))
+    assert code(lambda: put(console)) == "InternalServerError"
+    assert (console.clock.time - before).total_seconds() == 7

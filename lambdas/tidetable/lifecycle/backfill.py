@@ -83,7 +83,8 @@ def end_backfills(
         raise BadBackfill(_describe_unknown(stream, reconciler.config))
     now = reconciler.clock.now()
     if dry_run:
-        return _find_ending(stream, reconciler.catalog, span, now)
+        ending = _find_ending(stream, reconciler.catalog, span, now)
+        return [backfill for backfill in ending if now < backfill.opened.until]
     # Not during a run of the lifecycle: it may be making tables for the backfills that are taken back here.
     with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:

@@ -1,0 +1,79 @@
+"""How much a page reads at once: no more than it may need, and no more than a request has room for."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, stream
+from tidetable.events import Event
+from tidetable.keys import Key
+from tidetable.query import parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.times import to_text
+
+SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}
+KEYS = '\n[[streams.s.index]]\nname = "by_kind"\npartition_by = "kind"\nshards = 4\nproject = "keys"\n'
+
+
+def test_what_an_index_lacks_is_fetched_for_the_events_of_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of four suffixes has ten events of the kind, of which four are read; a page looks for one more than it shows."""
+    policy = stream(BY_TIME, KEYS)
+    some = [Event("a", START + timedelta(days=1, minutes=n), f"e{n}", {"kind": "x", "n": n}) for n in range(40)]
+    base = StoredEvents(policy, some, [policy.layout] * DAYS)
+    fetched: list[int] = []
+    get_many = base.store.get_many
+
+    def count_keys(table: str, keys: Sequence[Key], **options: Any) -> Any:
+        fetched.append(len(keys))
+        return get_many(table, keys, **options)
+
+    monkeypatch.setattr(base.store, "get_many", count_keys)
+    day = {"from": [to_text(START + timedelta(days=1))], "to": [to_text(START + timedelta(days=2))]}
+    query = parse_query(policy, day | {"where.kind": ["x"], "limit": ["2"]}, NOW, SEAL)
+    answer = run_query(query, policy, base.reader, NOW, lambda: 100.0)
+    assert [event["id"] for event in answer.document()["events"]] == ["e39", "e38"]
+    assert sum(fetched) <= 3
+
+
+def test_tables_of_many_ranges_are_begun_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred series of six suffixes each are 600 ranges of every day, and more than 512 are not begun together."""
+    policy = stream('key = { partition_by = "series", shards = 6 }', "")
+    base = StoredEvents(policy, [], [policy.layout] * DAYS)
+    begun: list[int] = []
+    query_many = base.store.query_many
+
+    def count_ranges(reads: Sequence[Any], **options: Any) -> Any:
+        begun.append(len(reads))
+        return query_many(reads, **options)
+
+    monkeypatch.setattr(base.store, "query_many", count_ranges)
+    query = parse_query(policy, SPAN | {"series": [f"s{n}" for n in range(100)], "order": ["asc"]}, NOW, SEAL)
+    answer = run_query(query, policy, base.reader, NOW, lambda: 100.0)
+    # Two of the five days are in archives.
+    assert (answer.count, begun) == (0, [600, 600, 600])
+
+
+@pytest.mark.parametrize(("fields", "limit"), [({"stat": ["sum"], "field": ["n"]}, 50_000), ({"limit": ["7"]}, 8)])
+def test_an_archive_is_asked_for_a_page_of_events_or_for_many_events_of_few_fields(
+    fields: dict[str, list[str]], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page of an archive is a function that is called."""
+    policy = stream(BY_TIME, "")
+    base = StoredEvents(policy, [Event("a", START, "1", {"n": 1})], [policy.layout] * DAYS)
+    asked: list[int] = []
+    read = base.reader.archive.read
+
+    def note_limit(keys: Any, *, limit: int, ascending: bool) -> Any:
+        asked.append(limit)
+        return read(keys, limit=limit, ascending=ascending)
+
+    monkeypatch.setattr(base.reader.archive, "read", note_limit)
+    parameters = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=1))]} | fields
+    if "stat" in fields:
+        find_aggregate(parse_aggregation(policy, parameters, NOW, SEAL), policy, base.reader, NOW, lambda: 100.0)
+    else:
+        run_query(parse_query(policy, parameters, NOW, SEAL), policy, base.reader, NOW, lambda: 100.0)
+    assert set(asked) == {limit}
