@@ -12,6 +12,7 @@ from tests.fakes import FakeCatalog, FakeClock
 from tests.worlds.archives import NOW, START, World, some, throttle_second_segment
 from tidetable.archive.facts import join_digests
 from tidetable.archive.pacing import Pacer
+from tidetable.archive.ports import RawPage
 from tidetable.catalog import Entry, State
 from tidetable.errors import TableThrottled
 from tidetable.keys import Layout
@@ -75,6 +76,28 @@ def test_a_run_that_is_not_the_last_leaves_the_plan_and_the_progress_of_each_seg
     assert not world.run().done
     names = sorted(key.rpartition("/")[2] for key in world.bucket if "_progress-" in key)
     assert names == ["_progress-plan.json", "_progress-segment-000.json", "_progress-segment-001.json"]
+
+
+def test_runs_that_find_no_event_go_on_where_the_last_run_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a table with packs most pages of the scan bring no event. At 10 units per second a run reads one page."""
+    world = World(some(20))
+    world.read, world.units = None, 16.0
+    world.capacity = 'mode = "on-demand"\nmax = { write = 100, read = 20 }'
+    page = world.page
+
+    def read_three_empty_pages_first(table: str, *, after: Any, **options: Any) -> RawPage:
+        empty = 0 if after is None else after.get("empty", 3)
+        if empty < 3:
+            return RawPage(b"[]", 7, 16.0, {"empty": empty + 1, "at": 0})
+        return page(table, after=after, **options)
+
+    monkeypatch.setattr(world, "page", read_three_empty_pages_first)
+    runs = [world.run()]
+    while not runs[-1].done and len(runs) < 10:
+        world.clock.sleep(runs[-1].wait)
+        runs.append(world.run())
+    assert [run.events for run in runs] == [0, 0, 0, 7, 14, 20]
+    assert world.state is State.ARCHIVED
 
 
 def test_the_manifest_says_of_which_table_it_is_and_when_it_was_written() -> None:

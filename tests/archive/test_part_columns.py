@@ -46,7 +46,7 @@ ONE = {"N": "1"}
         ([{"Size": ONE, "size": ONE}], {"Size": "double"}),
         ([{"SERIES": ONE, "Time": ONE, "year": ONE}], {"year": "double"}),
         # Names of index attributes, and names that need quotes.
-        ([{"pk_x": ONE, "a b": ONE, "1st": ONE, "é": ONE, "": ONE, "q": ONE}], {"q": "double"}),
+        ([{"pk_x": ONE, "PK_y": ONE, "a b": ONE, "1st": ONE, "é": ONE, "": ONE, "q": ONE}], {"q": "double"}),
         ([{"a" * 64: ONE, "b" * 65: ONE}], {"a" * 64: "double"}),
         ([{f"f{n:02d}": ONE for n in range(70)}], {f"f{n:02d}": "double" for n in range(64)}),
     ],

@@ -7,12 +7,15 @@ import pytest
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
+from tidetable.archive import restore as restoring
 from tidetable.archive.restore import Position
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.ingest.writing import retry_writes
 from tidetable.lifecycle.reconcile import LEASE
 from tidetable.periods import from_label
+from tidetable.ports import Written
 
 EARLIER = "2026-03-14"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"
@@ -40,6 +43,30 @@ def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: p
     assert done.next is None, starts
     assert len(starts) > 1
     assert read == parts
+    assert ids(stage) == IDS
+
+
+def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a part of 100,000 events, into a table that takes 10 of them per second."""
+    stage = delete_first_tables()
+    left = 0
+
+    def write_one_portion_per_run(write_items: Any, puts: Any, **options: Any) -> Written:
+        nonlocal left
+        left -= 1
+        return retry_writes(write_items, puts, **options) if left >= 0 else Written(unwritten=list(puts))
+
+    monkeypatch.setattr(restoring, "_PUTS", 1)
+    monkeypatch.setattr(restoring, "retry_writes", write_one_portion_per_run)
+    starts = [Position()]
+    for _ in range(100):
+        left = 1
+        done = stage.restore("s", LABEL, start=starts[-1])
+        if done.next is None:
+            break
+        starts.append(done.next)
+    assert done.next is None
+    assert [start.items for start in starts[:3]] == [0, 1, 2]
     assert ids(stage) == IDS
 
 

@@ -81,6 +81,29 @@ def test_a_page_is_read_consistently_and_is_given_as_it_came() -> None:
     assert page.after == {"pk": {"S": "a#0"}}
 
 
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [("out", {"o": {"S": "large/x"}}), ("out", {"v": {"S": "f"}, "n": {"N": "5"}}), ("cold", {"v": {"S": "f"}})],
+)
+def test_a_page_ends_before_the_data_beside_its_items_is_too_much_for_the_memory(form: str, place: Any) -> None:
+    """An item without its data is small, so a page of 1 MB may have items with gigabytes of data."""
+    marker = {"M": {**place, "b": {"N": "2500000"}}}
+    items = [{"pk": {"S": "a#0"}, "sk": {"S": str(n)}, form: marker, "at": {"N": "1"}} for n in range(9)]
+    answer = {"Items": items, "Count": 9, "ScannedCount": 9, "ConsumedCapacity": {"CapacityUnits": 2.0}}
+    page = Wire(json.dumps(answer).encode()).page()
+    assert json.loads(page.items) == items[:6], "15 MB of at most 16"
+    assert (page.count, page.units, page.after) == (6, 2.0, {"pk": {"S": "a#0"}, "sk": {"S": "5"}})
+    answer["Items"] = items[:6]
+    page = Wire(json.dumps(answer).encode()).page()
+    assert (json.loads(page.items), page.after) == (items[:6], None)
+
+
+def test_an_event_with_too_much_data_beside_it_is_a_page() -> None:
+    items = [{"pk": {"S": "a#0"}, "sk": {"S": n}, "out": {"M": {"b": {"N": "99000000"}}}} for n in ("1", "2")]
+    page = Wire(json.dumps({"Items": items, "Count": 2}).encode()).page()
+    assert (json.loads(page.items), page.after) == (items[:1], {"pk": {"S": "a#0"}, "sk": {"S": "1"}})
+
+
 @pytest.mark.parametrize("low", [None, "2026-03-01T00:00:00.000000Z"])
 @pytest.mark.parametrize("after", [None, {"pk": {"S": "a#0"}, "sk": {"S": "x"}}])
 def test_a_partition_is_read_consistently_from_a_sort_key_on(low: str | None, after: Any) -> None:

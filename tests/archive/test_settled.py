@@ -171,3 +171,22 @@ def test_the_limit_of_a_page_holds_for_the_reads_of_that_page() -> None:
         table.limits.clear()
         page = read(scan, page.after, limit)
         assert set(table.limits) <= {1, limit}
+
+
+def test_data_beside_an_event_counts_for_the_size_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", 1_000_000)
+    table = Table()
+    table.items = []
+    for number in range(6):
+        item = LAYOUT.make_item(Event("s", NOON + timedelta(seconds=number), f"i{number}", {}), at=1)
+        bare = {name: value for name, value in item.items() if name != "data"}
+        bare = bare | {"pk": "s#0", "out": {"o": f"large/{number}", "b": 400_000}}
+        table.items.append((bare["pk"], bare["sk"], encode_item(bare)))
+    scan, after, counts = table.settled(LAYOUT), None, []
+    while True:
+        page = read(scan, after)
+        counts.append(len(msgspec.json.decode(page.items)))
+        after = page.after
+        if after is None:
+            break
+    assert [count for count in counts if count] == [3, 3]

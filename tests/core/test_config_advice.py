@@ -18,6 +18,13 @@ DEMANDS = [
     ("no grace for what is not archived", SWITCHED + GOOD.replace("= 3", '= 3\non_expiry = "delete"'), [("s", 7, 0)]),
     ("a table of parts beside each", SWITCHED + GOOD.replace("= 3", '= 3\ncold = ["raw"]'), [("s", 16, 0)]),
     ("hours", SWITCHED + GOOD.replace('"day"', '"hour"').replace("6h", "1h").replace('"1d"', '"2h"'), [("s", 31, 0)]),
+    # Events of the next 24 hours are accepted, so tables of 24 more hours exist.
+    (
+        "hours ahead",
+        SWITCHED + GOOD.replace('"day"', '"hour"').replace("6h", "1h").replace('"1d"', '"2h"\nahead = "1d"'),
+        [("s", 55, 0)],
+    ),
+    ("a day ahead", SWITCHED + GOOD.replace("= 3", '= 3\nahead = "1d"'), [("s", 9, 0)]),
     # Three months of 28 days and a day: four, the present one, two ahead, one that leaves.
     ("months", SWITCHED + month(3), [("s", 8, 0)]),
     ("never deleted", GOOD, [("s", 8, 365)]),

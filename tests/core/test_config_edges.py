@@ -99,7 +99,7 @@ EDGES = [
     (
         STREAM + "[streams.s.archive]\ncolumns = {{ {} = 'string' }}\n",
         ["place", "pkx", "a" * 64],
-        ["pk_kind", "_a", "a" * 65],
+        ["pk_kind", "PK_kind", "_a", "a" * 65],
         "a column's name is",
     ),
     (
@@ -111,7 +111,7 @@ EDGES = [
     (
         STREAM + "[streams.s.archive]\ncolumns = {{ n = '{}' }}\n",
         ["integer", "decimal(38,38)", "decimal(1, 0)"],
-        ["int", "decimal(39,2)", "decimal(5,6)"],
+        ["int", "decimal(39,2)", "decimal(5,6)", "decimal(0,0)"],
         "decimal(precision, scale)",
     ),
     (PROVISIONED.replace("write = 5", "write = {}"), ["1", "40_000"], ["0", "40_001"], "(age = 0).write: "),
@@ -153,6 +153,19 @@ EDGES = [
         ["3d", "0s"],
         ["2d", "1d"],
         "archive.expire_after: ",
+    ),
+    # With more, the day on which an archive expires could lie after the year 9999.
+    (
+        '[archive]\nexpire_after = "{}"\n' + STREAM,
+        ["36525d"],
+        ["36526d", "9999999d"],
+        "archive.expire_after: ",
+    ),
+    (
+        STREAM + '[streams.s.archive]\nexpire_after = "{}"\n',
+        ["36525d"],
+        ["36526d"],
+        "streams.s.archive.expire_after: ",
     ),
     (
         '[archive]\nstorage_class = "infrequent-access"\nstorage_class_after = "{}"\n' + STREAM,

@@ -91,6 +91,22 @@ def test_a_bucket_with_too_many_groups_is_read_from_the_events() -> None:
     assert world.check(QUERIES) > 0
 
 
+def test_a_late_event_that_makes_too_many_groups_reaches_the_longer_buckets() -> None:
+    """The cells of the ten minutes stay as they were, so the hour must be computed from the events."""
+    world = begin_rollups((replace(MINUTES, max_groups=2), HOURS))
+    world.write(reading(62, 1, "a", kind="x"), reading(62, 2, "b", kind="x"))
+    world.sleep(10_000)
+    world.refresh()
+    world.write(reading(63, 5, "c", kind="x"))
+    world.sleep(200)
+    report = world.refresh()
+    assert report is not None
+    assert (report.over, report.marks) == (["s-m 2026-03-02T01:00:00.000000Z: more than 2 groups"], 0)
+    answer = world.ask(step="1h", by="kind", **{"from": "2026-03-02T01:00:00Z", "to": "2026-03-02T02:00:00Z"})
+    assert [scan.entry.stream for scan in answer.sources] == ["s-h"]
+    assert [(row["group"]["kind"], row["count"]) for row in answer.rows] == [("x", 3)]
+
+
 def test_a_mark_stays_while_its_bucket_cannot_be_read_whole() -> None:
     world = begin_rollups()
     world.write(reading(62, 1, kind="x"))

@@ -106,7 +106,12 @@ def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Col
     used = {name.lower() for name in declared} | RESERVED_COLUMNS
     for index in range(data.type.num_fields):
         name = data.type.field(index).name
-        if not _NAME.fullmatch(name) or name.lower() in used or name.startswith("pk_") or len(columns) >= _MAX_INFERRED:
+        if (
+            not _NAME.fullmatch(name)
+            or name.lower() in used
+            or name.lower().startswith("pk_")
+            or len(columns) >= _MAX_INFERRED
+        ):
             continue
         field = data.field(name)
         counts = {

@@ -58,20 +58,17 @@ class Ranged(RawIOBase):
 
 
 class S3PartReader:
-    """Reads manifests and parts from a bucket. Manifests never change, so it caches them."""
+    """Reads manifests and parts from a bucket."""
 
     def __init__(self, objects: S3Objects) -> None:
         self._objects = objects
-        self._manifests: dict[str, Manifest] = {}
 
     def manifest(self, key: str) -> Manifest:
-        """The manifest under a key."""
-        if key not in self._manifests:
-            try:
-                self._manifests[key] = Manifest.decode(self._objects.get(key))
-            except (ClientError, BotoCoreError, ValueError) as error:
-                raise describe_damage(key, error) from error
-        return self._manifests[key]
+        """The manifest under a key. It is read anew: a period that is restored and archived again has another manifest."""
+        try:
+            return Manifest.decode(self._objects.get(key))
+        except (ClientError, BotoCoreError, ValueError) as error:
+            raise describe_damage(key, error) from error
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
         """The events of the part's row groups that the range overlaps."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import accumulate
 from threading import local
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _OK = 200
+# The most bytes of data beside the items of a page: they are in memory together, once in each segment.
+_BESIDE_BYTES = 16_000_000
+_BESIDE = ("out", "cold")
 
 
 class _Consumed(msgspec.Struct):
@@ -35,6 +40,7 @@ class _Answer(msgspec.Struct):
 
 
 _DECODE = msgspec.json.Decoder(_Answer).decode
+_ITEMS = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 
 
 class RawScan:
@@ -51,8 +57,11 @@ class RawScan:
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Scan, strongly consistent, so that the page has the last write before the fence."""
-        return self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments)
+        """Scan, strongly consistent, so that the page has the last write before the fence.
+
+        The page ends earlier than DynamoDB's if the data beside its items is too much for the memory.
+        """
+        return _cut_page(self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments))
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
@@ -105,3 +114,24 @@ class RawScan:
             raise ArchiveFailed("a page of the scan was damaged on its way")
         self._answer.body = body
         response_dict["body"] = b"{}"
+
+
+def _cut_page(page: RawPage) -> RawPage:
+    """The first items of a page whose data beside them fits into memory, at least one; the scan goes on after them.
+
+    AWS: a scan may start after any key of its segment.
+    """
+    if not any(f'"{name}"'.encode() in page.items for name in _BESIDE):
+        return page
+    items = _ITEMS(page.items)
+    fitting = sum(size <= _BESIDE_BYTES for size in accumulate(map(_measure_beside, items))) or 1
+    if fitting >= len(items):
+        return page
+    last = {name: items[fitting - 1][name] for name in ("pk", "sk")}
+    return replace(page, items=msgspec.json.encode(items[:fitting]), count=fitting, after=last)
+
+
+def _measure_beside(item: Mapping[str, Any]) -> int:
+    """The bytes of an item's data that is kept in chunks or in S3."""
+    markers = (item.get(name, {}).get("M", {}) for name in _BESIDE)
+    return sum(int(marker.get("b", {}).get("N", "0")) for marker in markers)

@@ -23,6 +23,7 @@ from tidetable.errors import ArchiveFailed
 from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.keys import Layout, compute_suffix, unescape
+from tidetable.large.whole import measure_outside
 from tidetable.packs import Opened, Run, open_item, walk
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TIME = 27
-# A page of events has more than this many bytes, unless its logical partition ends.
+# A page of events has more than this many bytes, with the data beside the items, unless its logical partition ends.
 _PAGE_BYTES = 1_000_000
 
 
@@ -162,9 +163,9 @@ class SettledScan:
         for run in walk(items, span=self._layout.pack.span, ascending=True, low=low):
             if run.problems:
                 raise ArchiveFailed(f"{table} is not whole: {run.problems[0]}")
-            for text, place in self._render_events(run, logical):
+            for text, place, beside in self._render_events(run, logical):
                 texts.append(text)
-                size += len(text)
+                size += len(text) + beside
                 if size > _PAGE_BYTES:
                     reached = msgspec.structs.replace(position, place=place).document()
                     yield current.make_page(texts, reached, current.count_ended(place))
@@ -183,14 +184,16 @@ class SettledScan:
             if after is None:
                 return
 
-    def _render_events(self, run: Run, logical: str) -> Iterator[tuple[str, str]]:
-        """Events as plain items in DynamoDB JSON, with their sort keys."""
+    def _render_events(self, run: Run, logical: str) -> Iterator[tuple[str, str, int]]:
+        """Events as plain items in DynamoDB JSON, with their sort keys and the bytes of their data beside the items."""
         shards = self._layout.shards
         for place, copy in zip(run.places, run.copies, strict=True):
             item: Item
+            beside = 0
             if not isinstance(copy.value, str):
+                beside = measure_outside(copy.value, cold=True)
                 item = copy.value
             else:
                 suffix = compute_suffix(unescape(place.rpartition("#")[2]), shards) if shards > 1 else 0
                 item = {"pk": f"{logical}#{suffix}", "sk": place, "at": copy.at, "data": decode_json(copy.value)}
-            yield encode_item(item), place
+            yield encode_item(item), place, beside

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -70,7 +71,8 @@ class Restorer:
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the manifest.
 
-    ``after`` is the key after which the comparison goes on; ``items`` and ``digest`` describe the items before it.
+    In a part, ``items`` counts its events that are written. In the comparison, ``after`` is the key after which it goes
+    on; ``items`` and ``digest`` describe the items before it.
     """
 
     part: int = 0
@@ -123,10 +125,17 @@ def restore_period(
         _lower_horizon(entry, exporter)
         _create(entry, restorer, remaining)
         for number in range(start.part, len(manifest.parts)):
+            written = start.items if number == start.part else 0
             if remaining() < _PART_SECONDS:
-                return Restored(entry, len(manifest.parts), Position(number))
-            _write(manifest.parts[number], entry, restorer, remaining)
-        unfinished = _compare(manifest, entry, exporter, start, remaining)
+                return Restored(entry, len(manifest.parts), Position(number, items=written))
+            part = manifest.parts[number]
+            unfinished = _write(part, entry, restorer, remaining, Position(number, items=written))
+            if unfinished == start:
+                raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
+            if unfinished is not None:
+                return Restored(entry, len(manifest.parts), unfinished)
+        compared = start if start.part >= len(manifest.parts) else Position()
+        unfinished = _compare(manifest, entry, exporter, compared, remaining)
         if unfinished is not None:
             return Restored(entry, len(manifest.parts), unfinished)
         _enable_recovery(entry, restorer, remaining)
@@ -179,24 +188,33 @@ def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], f
                 restorer.archive.clock.sleep(_POLL_SECONDS)
 
 
-def _write(part: Part, entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """Write a part's events into the table; ArchiveBusy if not all of them were written in time."""
+def _write(
+    part: Part,
+    entry: Entry,
+    restorer: Restorer,
+    remaining: Callable[[], float],
+    start: Position = Position(),  # noqa: B008 - frozen
+) -> Position | None:
+    """Write a part's events into the table. Return where to go on if not all of them were written in time, else None."""
     body = restorer.archive.objects.get(part.key)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
     clock = restorer.archive.clock
-    items = iter(restorer.archive.format.items(body, entry.layout))
+    items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
     packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
+    count = start.items
     for portion in _split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
         puts = _make_puts(portion, place, packer)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
-            raise ArchiveBusy(f"some events of {part.key} could not be written in time; restore again")
+            return Position(start.part, items=count)
+        count += len(portion)
+    return None
 
 
 def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:

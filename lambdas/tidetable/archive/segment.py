@@ -41,8 +41,9 @@ class Segment:
         while not progress.done:
             writer, self.packs = self.exporter.format.writer(self.entry.layout, self.plan.columns), 0
             after, ended = self._fill(writer, progress.after)
-            if not writer.facts.items and not ended:
+            if after == progress.after and not ended:
                 break
+            # Pages without events are progress, too: in a table with packs, a run on a slow table may read nothing else.
             parts = progress.parts
             if writer.facts.items:
                 parts = (*parts, self._write(writer, len(parts)))

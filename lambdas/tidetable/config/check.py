@@ -38,7 +38,7 @@ MAX_INDEXES = 20
 MAX_LOCAL = 5
 COLUMN_TYPES = ("string", "boolean", "integer", "double")
 _COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
+_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 # AWS: the characters that a tag of a DynamoDB table may have; letters and digits of any language.
 _TAG = re.compile(r"[\w +\-=.:/@]*")
@@ -150,12 +150,14 @@ def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
     names = [name.lower() for name in archive.columns]
     for name, kind in archive.columns.items():
         at = f".archive.columns.{name}"
-        if not _COLUMN_NAME.fullmatch(name) or name.startswith("pk_"):
+        if not _COLUMN_NAME.fullmatch(name) or name.lower().startswith("pk_"):
             yield f"{at}: a column's name is 1 to 64 letters, digits and _, begins with a letter, and not with pk_"
         elif name.lower() in RESERVED_COLUMNS or names.count(name.lower()) > 1:
             yield f"{at}: there is another column of this name (upper and lower case are one to Athena)"
         decimal = _DECIMAL.fullmatch(kind)
-        if kind not in COLUMN_TYPES and not (decimal and 0 <= int(decimal[2]) <= int(decimal[1]) <= 38):
+        if kind not in COLUMN_TYPES and not (
+            decimal and int(decimal[2]) <= int(decimal[1]) and 1 <= int(decimal[1]) <= 38
+        ):
             yield f'{at}: "{kind}" is none of {", ".join(COLUMN_TYPES)}, decimal(precision, scale)'
 
 

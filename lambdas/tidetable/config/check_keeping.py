@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.model import Config
 
 _DAY = timedelta(days=1)
@@ -23,6 +24,8 @@ def check_keeping(config: Config, stream: str | None = None) -> Iterator[str]:
         if length % _DAY:
             yield f"{path}.{name}: {length} is not a whole number of days; S3's rules count days, such as 365d"
     expires = policy.expire_after
+    # 100 years: the day on which an archive expires must be a day of the calendar, which ends with the year 9999.
+    yield from check_bounds(f"{path}.expire_after", expires, "0s", "36525d", '; "0s" keeps archives for ever')
     if expires and expires <= config.lifecycle.delete_grace:
         yield (
             f"{path}.expire_after: {expires} is not more than lifecycle.delete_grace, {config.lifecycle.delete_grace}: an"

@@ -35,10 +35,14 @@ class Demand:
 
 
 def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
-    """Count the premade periods, the present period, the kept periods, and one that is deleted as the next begins."""
+    """Count the kept periods, the present one, those that may get events ahead of the clock and those premade after them.
+
+    One more is counted, which is deleted as the next begins.
+    """
     length = SHORTEST[stream.period]
     beside = 2 if stream.layout.parts else 1
-    tables = (-(-measure_keeping(stream, policy) // length) + 1 + stream.premake + 1) * beside
+    ahead = stream.ahead // length + stream.premake
+    tables = (-(-measure_keeping(stream, policy) // length) + 1 + ahead + 1) * beside
     return Demand(stream.name, tables, 0 if is_ever_deleted(stream, policy) else -(-_YEAR // length) * beside)
 
 

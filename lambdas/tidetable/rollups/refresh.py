@@ -192,8 +192,8 @@ def compute_bucket(
     services: Services,
     report: Report,
     collected: tuple[datetime, Bucket] | None = None,
-) -> None:
-    """Compute a bucket and write its cells. If it has too many groups, write a note about that instead.
+) -> bool:
+    """Compute a bucket and write its cells. If it has too many groups, write a note about that instead; returns False.
 
     ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
     """
@@ -210,10 +210,11 @@ def compute_bucket(
     if content.is_over:
         services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
         report.over.append(f"{definition.stream} {to_text(bucket)}: more than {definition.max_groups} groups")
-        return
+        return False
     write_cells(definition, entry, content.events(bucket), present, read_at, services)
     if was_over:
         services.rollups.clear_over(definition.source, definition.name, bucket)
+    return True
 
 
 def _choose_segments(
@@ -284,9 +285,10 @@ def _reseal_group(
 ) -> list[Mark]:
     """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks of blocked buckets."""
     blocked: list[Mark] = []
+    over = list(state.over)
     for definition in definitions:
-        # A finer bucket may be used only if it has no mark, or has just been computed anew.
-        current = state._replace(marks=[*other_marks, *blocked])
+        # A finer bucket may be used only if it has no mark, or its cells have just been computed anew.
+        current = state._replace(marks=[*other_marks, *blocked], over=list(over))
         for version in list_versions(definition, state):
             marks_of: dict[datetime, list[Mark]] = {}
             for mark in due:
@@ -296,7 +298,8 @@ def _reseal_group(
                 if services.remaining() < RESERVE:
                     raise Unfinished("the time is up")
                 try:
-                    compute_bucket(version, bucket, definitions, current, services, report)
+                    if not compute_bucket(version, bucket, definitions, current, services, report):
+                        over.append((definition.name, bucket))
                     report.resealed += 1
                 except BucketBlocked as error:
                     report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
