@@ -18,6 +18,7 @@ from tidetable.events import Event
 from tidetable.exact import decode_json
 from tidetable.problems import ProblemError
 from tidetable.query import Answer, Form, choose_form, parse_query, render, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.model import Cost
 from tidetable.query.page import Table, count_body_bytes
 from tidetable.times import from_text, to_text
@@ -107,6 +108,17 @@ def test_flat_rows_have_their_fields_by_path_and_numbers_as_they_are() -> None:
         last = rows[1]
         assert list(last) == ["series", "time", "id", "data.n", "data.place.state", "data.place.at", "ref"]
         assert (last["data.n"], last["data.place.at"]) == (1, [1, 2])
+
+
+def test_a_group_by_a_nested_field_has_one_column_named_by_its_path() -> None:
+    parameters = {"from": ["2026-03-01T00:00:00Z"], "to": ["2026-03-02T00:00:00Z"], "by": ["place.state,series"]}
+    aggregation = parse_aggregation(STREAM, parameters, NOW, SEAL)
+    found = find_aggregate(aggregation, STREAM, Fixture(EVENTS[:1]).reader, NOW, lambda: 100.0)
+    header, line = render(found, Form("csv"), encode_stream).body.splitlines()
+    assert header == "start,end,group.place.state,group.series,count"
+    assert line == "2026-03-01T00:00:00.000000Z,2026-03-02T00:00:00.000000Z,CA,a,1"
+    row = decode_json(render(found, Form("ndjson", flat=True), encode_stream).body)
+    assert (row["group.place.state"], row["group.series"]) == ("CA", "a")
 
 
 @pytest.mark.parametrize(

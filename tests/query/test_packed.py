@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from tests.fakes import SEAL
 from tests.worlds.packed import NOW, START, STREAMS, PackedDays, Request, show_event
 from tidetable.events import Event
+from tidetable.keys import Key, Ref
 from tidetable.periods import Kind, find_containing
+from tidetable.problems import ProblemError
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.query.get import get_event
 from tidetable.query.latest import find_latest
+from tidetable.times import to_text
 
 _DAY = 86_400
 # Times around the edges of spans, buckets and days; instants repeat often.
@@ -152,6 +155,23 @@ def test_every_page_of_every_query_is_what_was_sent(
     assert walk(base, 10_000, **query_string) == rows
     # So are pages that end because the time is up.
     assert walk(base, limit, seconds=0.0, **query_string) == rows
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-03-01",
+        "2026-03-01T00:00:00.000000",
+        "2026-03-01T00:00:00.000000+00:00",
+        "2026-03-02T00:00:00.000000Z",
+        "9999-12-31T23:59:59.999999Z",
+    ],
+)
+def test_a_ref_with_a_time_that_no_event_of_its_period_has_is_unknown(time: str) -> None:
+    base = PackedDays("time", [Request([Event("a", START, "1", {"v": 1})], 1)])
+    text = Ref("s", find_containing(START, Kind.DAY), Key(f"{to_text(START)}#0", f"{time}#a#1")).encode()
+    with pytest.raises(ProblemError, match="404 unknown_event"):
+        get_event(STREAMS["time"], text, base.days.reader)
 
 
 @settings(deadline=None, max_examples=60)

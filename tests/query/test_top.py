@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from aws.arrow import encode_stream
 from tests.fakes import SEAL
 from tests.query.stored_events import ARCHIVED, DAYS, NOW, SERIAL, START, TIMELY, StoredEvents
 from tidetable.config import parse
 from tidetable.events import Event
 from tidetable.keys import Index, Layout
 from tidetable.problems import ProblemError
+from tidetable.query import Form, render
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.times import to_text
 
@@ -133,6 +135,13 @@ def test_what_the_index_holds_is_not_fetched() -> None:
     slim = ask(base, index="best", value="new", fields="status").rows
     assert [row["id"] for row in slim] == [row["id"] for row in whole]
     assert {tuple(row["data"]) for row in slim} == {("status",)}
+
+
+@pytest.mark.parametrize("events", [[], [scored(1, 1, 5)], [scored(1, 1, 5, place={"state": "CA"})]])
+def test_csv_of_a_ranking_has_a_column_for_each_of_its_fields(events: list[Event]) -> None:
+    top = ask(StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS), index="best_of_all", fields="place.state,mag")
+    header = render(top, Form("csv"), encode_stream).body.splitlines()[0]
+    assert header == "rank,value,series,time,id,data.place.state,data.mag,ref"
 
 
 def test_conditions_on_the_number_narrow_what_is_read() -> None:

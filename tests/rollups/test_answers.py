@@ -56,6 +56,7 @@ REASONS = [
     ("a series' beginning", {"series:prefix": "a"}, "s-h", "its by lacks series"),
     ("an id", {"id": "a"}, "s-m", "it does not hold ids"),
     ("ids' beginning", {"id:prefix": "a"}, "s-m", "it does not hold ids"),
+    ("a field of data called series", {"where.series": "a"}, "s-m", "it does not hold the field series of data"),
     ("a field", {"stat": "sum", "field": "depth"}, "s-m", "its fields lack depth"),
     ("the events", {"rollups": "false"}, "s-m", "rollups=false reads the events"),
 ]
@@ -68,6 +69,19 @@ def test_a_plan_says_why_a_rollup_is_not_used(name: str, query: dict[str, str], 
     found = {rollup["rollup"]: rollup for rollup in world.explain(**query)["rollups"]}
     assert found[rollup] == {"rollup": rollup, "used": False, "reason": reason}
     assert rollup not in {scan.entry.stream for scan in world.ask(**query).sources}
+
+
+def test_a_condition_on_a_field_called_series_does_not_compare_the_events_series() -> None:
+    world = begin_rollups()
+    world.write(
+        Event("a", START + timedelta(minutes=70), "1", {"series": "b", "mag": 1}),
+        Event("b", START + timedelta(minutes=71), "2", {"series": "a", "mag": 1}),
+        Event("b", START + timedelta(minutes=72), "3", {"mag": 1}),
+    )
+    world.sleep(10_000)
+    world.refresh()
+    rows = world.ask(by="series", **{"where.series": "b"}).rows
+    assert [(row["group"], row["count"]) for row in rows] == [({"series": "a"}, 1)]
 
 
 def test_a_statistic_that_a_rollup_lacks_is_named() -> None:

@@ -24,7 +24,7 @@ from tidetable.query.plan import read_planned
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_reads
-from tidetable.times import MOMENT, from_text
+from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
 # The most earlier versions that are read for one answer.
@@ -165,12 +165,14 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
 
 
 def _read_names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
-    """The time, series and id in a ref; None if no event can have such a key."""
+    """The time, series and id in a ref; None if no event of the period can have such a key."""
     try:
-        time, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
-        return from_text(time), series, id
+        stamp, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
+        time = from_text(stamp)
     except ValueError:
         return None
+    # A key has its time in one form. The comparison of the texts comes first, because another form may have no zone.
+    return (time, series, id) if to_text(time) == stamp and time in entry.period else None
 
 
 def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:

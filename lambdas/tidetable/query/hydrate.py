@@ -24,13 +24,17 @@ from tidetable.values import count_item_bytes
 def read_base_items(
     items: Sequence[Item], scan: IndexScan, store: EventStore, cost: Cost, *, consistent: bool = False
 ) -> list[Item]:
-    """Read items of an index from its table, without items that are deleted or have another key in the index now."""
+    """Read items of an index from its table, without items that are deleted or have another key in the index now.
+
+    For a moment, an index may hold an event twice: under its old key and under its new key. It is returned once.
+    """
     index = scan.index
-    index_keys = {Key(item["pk"], item["sk"]): (item[index.pk], item[index.sk]) for item in items}
-    if not index_keys:
+    entries = [(Key(item["pk"], item["sk"]), (item[index.pk], item[index.sk])) for item in items]
+    if not entries:
         return []
-    base = _fetch_items(store, scan.entry.table, list(index_keys), cost, consistent=consistent)
-    current = ((base[key], index_key) for key, index_key in index_keys.items() if key in base)
+    keys = list(dict.fromkeys(key for key, _ in entries))
+    base = _fetch_items(store, scan.entry.table, keys, cost, consistent=consistent)
+    current = ((base[key], index_key) for key, index_key in entries if key in base)
     return [item for item, index_key in current if (item.get(index.pk), item.get(index.sk)) == index_key]
 
 

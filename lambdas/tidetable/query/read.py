@@ -235,14 +235,16 @@ class Scanner:
             if names != ANY and not isinstance(scan, GatherScan):
                 # AWS: a filter cannot use attributes of the primary key, and an event's names are only there.
                 entries = [entry for entry in entries if names.hold(*names_of(entry[1], entry[2])[1:])]
-            if len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
-                # For a moment, an index may hold an event twice: under its old value and under its new value.
-                entries = list({entry[1:3]: entry for entry in entries}.values())
             if isinstance(scan, IndexScan) and scan.fetches:
                 # Data that an index does not hold is fetched only for as many events as are wanted.
                 while len(entries) > demand.count:
-                    some, entries = entries[: demand.count], entries[demand.count :]
+                    # The table decides which of two entries of an event is its present one, so both are fetched at once.
+                    cut = demand.count + (entries[demand.count][1:3] == entries[demand.count - 1][1:3])
+                    some, entries = entries[:cut], entries[cut:]
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
+            elif len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
+                # For a moment, an index may hold an event twice: under its old value and under its new value.
+                entries = list({entry[1:3]: entry for entry in entries}.values())
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
     def _check_gathering(self, scan: GatherScan) -> None:

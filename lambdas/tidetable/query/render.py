@@ -33,6 +33,8 @@ _ACCEPTED = {
 _FEW = 5_000
 # The last field of a row.
 _LAST = "ref"
+# The path of the members of an aggregate's group. No other row has it: the fields of an event are in its data.
+_GROUP = "group."
 # Spreadsheets take these characters for the beginning of a formula, after white space too. The wide forms count in some
 # languages.
 # https://owasp.org/www-community/attacks/CSV_Injection
@@ -141,9 +143,12 @@ def flatten(row: JsonObject) -> JsonObject:
 
 
 def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
-    """The fields of an object by their paths. A name with a dot in it is quoted, so that no two paths are the same."""
+    """The fields of an object by their paths. A name with a dot in it is quoted, so that no two paths are the same.
+
+    The names of a group are paths already.
+    """
     for name, value in row.items():
-        if "." in name or '"' in name:
+        if path != _GROUP and ("." in name or '"' in name):
             name = '"' + name.replace('"', '""') + '"'
         if isinstance(value, dict) and (value or not path):
             yield from _list_cells(value, f"{path}{name}.")

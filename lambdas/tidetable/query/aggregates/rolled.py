@@ -86,7 +86,11 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
         return "it does not hold ids"
     if (names.series or names.series_prefix) and SERIES not in by:
         return "its by lacks series"
-    fields = [*aggregation.by, *(condition.field for condition in aggregation.query.conditions)]
+    compared = [condition.field for condition in aggregation.query.conditions]
+    if SERIES in compared:
+        # In ``by`` this name is the event's series. A condition compares a field of data that has the same name.
+        return "it does not hold the field series of data"
+    fields = [*aggregation.by, *compared]
     lacking = sorted({name for name in fields if name not in by})
     if lacking:
         return f"its by lacks {', '.join(lacking)}"

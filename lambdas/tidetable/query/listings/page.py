@@ -33,6 +33,8 @@ class Listed(Table):
     listing: Listing
     reader: Reader
     places: Sequence[Place]
+    # A value may be as long as an item, so a page may be too large for an answer.
+    bounded = False
     kinds = _KINDS
 
     def find_rollup(self, scan: Scan) -> str | None:

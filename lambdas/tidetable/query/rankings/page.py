@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from tidetable.query.model import Reader
+from tidetable.query.model import ALL, Reader
 from tidetable.query.page import Table
 from tidetable.query.rankings.parse import Ranking, RankKey
 
@@ -33,7 +33,8 @@ class Top(Table):
 
     @property
     def columns(self) -> Sequence[str]:
-        return ["rank", "value", "series", "time", "id", "ref"]
+        fields = [f"data.{name}" for name in self.ranking.projection.fields if name != ALL]
+        return ["rank", "value", "series", "time", "id", *fields, "ref"]
 
     def typed(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed

@@ -300,14 +300,15 @@ class _Run:
             scan = candidate.scan
             if isinstance(scan, IndexScan) and scan.fetches and not candidate.whole:
                 lacking.setdefault(id(scan), (scan, []))[1].append(candidate.item)
+        # For a moment, an index may hold an event under its old number, too: the number tells the two entries apart.
         current = {
-            (id(scan), item["pk"], item["sk"]): item
+            (id(scan), item["pk"], item["sk"], item[scan.index.sk]): item
             for scan, items in lacking.values()
             for item in self._read_base(items, scan)
         }
         return [
-            current.get((id(candidate.scan), candidate.item["pk"], candidate.item["sk"]))
-            if id(candidate.scan) in lacking
+            current.get((id(scan), candidate.item["pk"], candidate.item["sk"], candidate.item[scan.index.sk]))
+            if isinstance(scan := candidate.scan, IndexScan) and id(scan) in lacking
             else candidate.item
             for candidate in first
         ]
