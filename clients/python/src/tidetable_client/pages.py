@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -92,6 +93,15 @@ class Walk:
         """Whether the walk has a limit of rows, so that rows must be counted."""
         return self._left is not None
 
+    @property
+    def position(self) -> tuple[str | None, int | None, bool]:
+        """Where the walk is: its cursor, the rows that are left, and whether it is done."""
+        return self.cursor, self._left, self.is_done
+
+    @position.setter
+    def position(self, position: tuple[str | None, int | None, bool]) -> None:
+        self.cursor, self._left, self.is_done = position
+
     def find_parameters(self) -> list[tuple[str, str]]:
         """The parameters of the next request."""
         size = self._page_size if self._left is None else min(self._page_size, self._left)
@@ -123,6 +133,18 @@ class Walk:
         if self._left is not None:
             self._left -= len(page.rows)
             self.is_done = self.is_done or self._left < 1
+
+
+@contextmanager
+def begin_frame(walk: Walk, gaps: list[Mapping[str, Any]]) -> Iterator[None]:
+    """Read all rows of a frame, or none: after an error, the walk and the gaps are as they were before the block."""
+    position, count = walk.position, len(gaps)
+    try:
+        yield
+    except BaseException:
+        walk.position = position
+        del gaps[count:]
+        raise
 
 
 class Tries:
