@@ -18,6 +18,7 @@ from tidetable_client.pages import (
     Walk,
     begin_frame,
     begin_walk,
+    decode,
     find_url,
     name_parameters,
     pair_series,
@@ -105,7 +106,7 @@ class AsyncReader:
         response = await self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return response.json()
+        return decode(response.content, decimals=False)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
         named = dict(parameters)

@@ -42,7 +42,8 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name == "where":
             for condition, expected in (value or {}).items():
                 many = condition.endswith(":in") and not isinstance(expected, str)
-                named[f"where.{condition}"] = ",".join(map(str, expected)) if many else expected
+                joined = ",".join(text for _, text in flatten({condition: list(expected)})) if many else expected
+                named[f"where.{condition}"] = joined
         elif name in _JOINED and isinstance(value, list | tuple):
             named[name] = ",".join(value)
         else:
@@ -211,7 +212,19 @@ def begin_walk(
     return Walk(connection.find_address(stream, *route), rows, name_parameters(named), **own)
 
 
-def pair_series(names: Sequence[str], size: int = 100) -> Iterator[list[str]]:
-    """Divide names of series into lists that are short enough for one request."""
-    for start in range(0, len(names), size):
-        yield list(names[start : start + size])
+def pair_series(names: Sequence[str], size: int = 100, most_bytes: int = 6000) -> Iterator[list[str]]:
+    """Divide names of series into lists that are short enough for one request.
+
+    AWS: API Gateway takes 10,240 bytes of request line and headers. A signature and its token need some 2,000 of them.
+    """
+    some: list[str] = []
+    used = 0
+    for name in names:
+        length = len(urlencode({"series": name}, quote_via=quote)) + 1
+        if some and (len(some) == size or used + length > most_bytes):
+            yield some
+            some, used = [], 0
+        some.append(name)
+        used += length
+    if some:
+        yield some

@@ -19,6 +19,7 @@ from tidetable_client.pages import (
     Walk,
     begin_frame,
     begin_walk,
+    decode,
     find_url,
     name_parameters,
     pair_series,
@@ -117,7 +118,7 @@ class Reader(ABC):
         response = self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return response.json()
+        return decode(response.content, decimals=False)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
         named = dict(parameters)
