@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
+from rich.text import Text
 from typer.core import TyperGroup
 
 from cli.account import Account, AccountError, connect
@@ -52,7 +53,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 # 160 columns wide if the output is not a terminal: nobody can search for a name that is cut off, or recognize it.
-out, err = Console(width=None if sys.stdout.isatty() else 160), Console(stderr=True)
+# Without emoji: Rich would change a name such as site:a:1.
+out, err = Console(width=None if sys.stdout.isatty() else 160, emoji=False), Console(stderr=True, emoji=False)
 
 Stage = Annotated[str, typer.Option(help="The deployed stage.", envvar="TIDETABLE_STAGE")]
 ConfigFile = Annotated[Path, typer.Option("--config", envvar="TIDETABLE_CONFIG", help="The configuration.")]
@@ -125,7 +127,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
         print_json(report)
         return
     for trouble in report.get("troubles", []):
-        out.print(f"[red]{trouble}")
+        out.print(trouble, style="red", markup=False, soft_wrap=True)
     for change in report.get("changes", []):
         out.print(f"not in force yet: {change}", markup=False)
     for backfill in report.get("backfills", []):
@@ -151,7 +153,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
             reason, detail = step["reason"], step["detail"]
             why = ": ".join(text for text in dict.fromkeys((reason, detail)) if text)
             cells = step["action"], step["stream"], step["period"], step["outcome"], why
-            grid.add_row(*cells, style=colours.get(step["outcome"]))
+            grid.add_row(*map(Text, cells), style=colours.get(step["outcome"]))
         out.print(grid)
 
 

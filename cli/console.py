@@ -62,6 +62,10 @@ def open_server(application: Signed, port: int) -> WSGIServer:
 
 
 class _Quiet(WSGIRequestHandler):
+    def get_environ(self) -> dict[str, Any]:
+        """The environment, with the path as it was sent: PATH_INFO is decoded, and the encoding cannot be restored."""
+        return {**super().get_environ(), "RAW_PATH": self.path.partition("?")[0]}
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
@@ -89,7 +93,7 @@ class Signed:
             return [b"This server answers its own page alone."]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         query = environ.get("QUERY_STRING", "")
-        url = self._base + environ["PATH_INFO"] + (f"?{query}" if query else "")
+        url = self._base + environ.get("RAW_PATH", environ["PATH_INFO"]) + (f"?{query}" if query else "")
         sent = {
             name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")
         }

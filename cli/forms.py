@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from rich.bar import Bar
 from rich.table import Table as Grid
+from rich.text import Text
 
 from tidetable.query.render import flatten
 
@@ -20,22 +21,22 @@ Row = Mapping[str, Any]
 _BY_NAME = {".csv": "csv", ".parquet": "parquet", ".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "json"}
 FORMS = ("table", "chart", "csv", "ndjson", "json", "parquet")
 # A spreadsheet would execute a text that begins with one of these characters (docs/decisions/0035).
-_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _BAR_WIDTH = 50
 # Columns that do not help a reader of a table.
 _HIDDEN = frozenset({"ref"})
 
 
 def make_table(rows: Sequence[Row]) -> Grid:
-    """Show rows as a table with a column per field."""
+    """Show rows as a table with a column per field. Names and values are shown as they are: Rich reads no marks in Text."""
     flat = [flatten(dict(row)) for row in rows]
     grid = Grid()
     names = [name for name in dict.fromkeys(name for row in flat for name in row) if name not in _HIDDEN]
     for name in names:
         is_number = all(isinstance(row.get(name, 0), int | float | Decimal) for row in flat)
-        grid.add_column(name.removeprefix("data."), justify="right" if is_number else "left", overflow="fold")
+        grid.add_column(Text(name.removeprefix("data.")), justify="right" if is_number else "left", overflow="fold")
     for row in flat:
-        grid.add_row(*(write_cell(row.get(name)) for name in names))
+        grid.add_row(*(Text(write_cell(row.get(name))) for name in names))
     return grid
 
 
@@ -57,7 +58,7 @@ def make_chart(rows: Sequence[Row], field: str) -> Grid:
             if number is None
             else Bar(high - low or 1.0, min(0.0, number) - low, max(0.0, number) - low, width=_BAR_WIDTH)
         )
-        grid.add_row(label, " ".join(groups), "" if number is None else f"{number:,g}", bar)
+        grid.add_row(Text(label), Text(" ".join(groups)), "" if number is None else f"{number:,g}", bar)
     return grid
 
 

@@ -114,13 +114,22 @@ class Journal:
     def _trim_refusals(self) -> None:
         """Remove the refusals of rows that will be sent again, and count the results of the other rows."""
         lines = self.refusals.read_text().splitlines() if self.refusals.exists() else []
-        kept = [line for line in map(json.loads, lines) if line["row"] < self.progress.rows]
+        kept = [line for line in map(_read_refusal, lines) if line is not None and line["row"] < self.progress.rows]
         if kept:
             self.refusals.write_text("".join(json.dumps(line) + "\n" for line in kept))
         else:
             self.refusals.unlink(missing_ok=True)
         self.progress.refused = dict(Counter(line["code"] for line in kept))
         self.progress.stored = self.progress.rows - len(kept)
+
+
+def _read_refusal(text: str) -> dict[str, Any] | None:
+    """A line of the refusals; None if it was cut off. Its row is not settled then, because the line is written first."""
+    try:
+        line: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return None
+    return line
 
 
 def fingerprint_file(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from typing import Any, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,6 +13,7 @@ from cli.common import fail, find_account
 from cli.meters import Meters
 from tidetable.credentials import KeyRecord
 from tidetable.credentials.text import ALPHABET
+from tidetable.durations import parse_length
 
 
 def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
@@ -74,6 +76,14 @@ def read_key(account: Account, id: str) -> KeyRecord:
 def fail_unknown(id: str) -> NoReturn:
     """End the command. It shows only the beginning of the id: a whole key that was pasted must not get into a log."""
     fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
+
+
+def find_end(now: datetime, length: str) -> datetime:
+    """The end of a length such as 90d that begins now; ValueError says what is wrong with it."""
+    try:
+        return now + parse_length(length)
+    except OverflowError as error:
+        raise ValueError(f"{length} ends after the year 9999: write a shorter time, such as 90d") from error
 
 
 def draw_text(length: int) -> str:

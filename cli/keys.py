@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 from rich.table import Table as Grid
+from rich.text import Text
 
 from cli import clock
 from cli.account import AccountError
@@ -37,6 +38,7 @@ from cli.key_changes import (
     connect_meters,
     draw_text,
     fail_unknown,
+    find_end,
     find_keyed_account,
     read_key,
 )
@@ -45,7 +47,6 @@ from tidetable.credentials import KeyRecord, Secret
 from tidetable.credentials.rights import check_rights
 from tidetable.credentials.ring import LIFE
 from tidetable.credentials.text import ID_LENGTH, SALT_BYTES, SECRET_LENGTH, make_key_text, read_id
-from tidetable.durations import parse_length
 from tidetable.times import to_text
 
 keys = typer.Typer(help="The keys with which callers use the API.", no_args_is_help=True)
@@ -129,7 +130,7 @@ def list_keys(
         state = shown["state"]
         grid.add_row(
             *(record.id, record.name, state, ", ".join(shown["can"])),
-            *("all" if names is None else ", ".join(names), f"{shown['series_prefix']}*"),
+            *("all" if names is None else ", ".join(names), Text(f"{shown['series_prefix']}*")),
             *(_format_minute(record.expires), "" if record.rate is None else f"{record.rate:g}/s"),
             *(_format_minute(record.created), _format_minute(record.rotated)),
             style=colours.get(state),
@@ -148,20 +149,21 @@ def rotate(
     region: Region = None,
 ) -> None:
     """Give a key a new secret, and show it once. Its id, its rights and its end stay."""
+    now = clock.read_clock()
     try:
-        length = parse_length(overlap)
+        until = find_end(now, overlap)
     except ValueError as error:
         fail(f"--overlap: {error}", USAGE)
-    account, now = find_keyed_account(stage, endpoint, profile, region), clock.read_clock()
+    account = find_keyed_account(stage, endpoint, profile, region)
     record = read_key(account, id)
     if record.find_state(now) in ("revoked", "expired"):
         fail(f"key {id} is {record.find_state(now)}: make another by `tidetable keys create`")
     text = make_key_text(id, draw_text(SECRET_LENGTH))
-    rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, length)
+    rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, until - now)
     rotated = attempt_change(lambda: change_key(account, rotated, record))
     _show(text, rotated, as_json=as_json)
     if not as_json:
-        out.print(f"the former secret is accepted until {_format_minute(now + length)}", soft_wrap=True)
+        out.print(f"the former secret is accepted until {_format_minute(until)}", soft_wrap=True)
 
 
 @keys.command()
@@ -259,13 +261,13 @@ def _read_end(expires: str | None, now: datetime, problems: list[str]) -> dateti
     if expires is None:
         return None
     try:
-        length = parse_length(expires)
+        end = find_end(now, expires)
     except ValueError as error:
         problems.append(f"--expires: {error}")
         return None
-    if not length:
+    if end == now:
         problems.append("--expires must be longer than nothing, such as 90d")
-    return now + length
+    return end
 
 
 def _show(text: str, record: KeyRecord, *, as_json: bool) -> None:

@@ -94,13 +94,21 @@ def query(
             if latest:
                 if not series:
                     fail("--latest needs --series", USAGE)
-                events = client.latest(stream, series, fields=fields).values()
+                events = client.latest(stream, series, fields=fields, **shared).values()
                 _show([event for event in events if event is not None], chosen, file, field)
                 return
             if top is not None:
-                pages = client.top(stream, index=top, value=value, fields=fields, limit=limit or None, **shared)
+                narrowed = {"value": value, "fields": fields, "series": series or None}
+                pages = client.top(stream, index=top, limit=limit or None, **shared, **narrowed)
             elif stat or step or by:
-                statistics = {"stat": stat, "step": step, "field": field, "by": by, "series": series or None}
+                statistics = {
+                    "stat": stat,
+                    "step": step,
+                    "field": field,
+                    "by": by,
+                    "fields": fields,
+                    "series": series or None,
+                }
                 pages = client.aggregate(stream, limit=limit or None, **shared, **statistics)
                 field = (stat or "count").partition(",")[0]
             else:

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from tidetable.config import Config, Stream, parse
+from tidetable.exact import decode_json
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.times import from_text
-from tidetable_client import Client
+from tidetable_client import Client, EventInvalid
+from tidetable_client.stamps import Stamper
 
 # A stream whose configuration is not known: it refuses no event because of indexes or sizes.
 _UNKNOWN = '[streams.{name}]\nperiod = "day"\nlate = "{late}"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
@@ -29,6 +31,7 @@ class Rehearsal:
         if stream not in policies:
             raise ValueError(f"there is no stream {stream!r}; the streams are {', '.join(sorted(policies))}")
         policy = policies[stream]
+        self._stamper, self._now = Stamper(), now
         (page, *_) = client.periods(stream, limit=1).pages()
         ranges = [
             (from_text(backfill["from"]), from_text(backfill["to"])) for backfill in page.document.get("backfills", [])
@@ -44,8 +47,15 @@ class Rehearsal:
         self._judge = Judge(simulated, unspread(simulated.layout), window, now, _holds(ranges), packs=packs)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
-        """The reason why the event would be refused; None if it would be stored."""
-        (verdict,) = self._judge.judge_all([event])
+        """The reason why the event would be refused; None if it would be stored.
+
+        The event is judged as the API would read it: the client's text of a float or of a datetime is a JSON value.
+        """
+        try:
+            sent = decode_json(self._stamper.encode(event, self._now))
+        except EventInvalid as error:
+            return Rejection.of(0, event, "invalid", str(error))
+        (verdict,) = self._judge.judge_all([sent])
         return verdict if isinstance(verdict, Rejection) else None
 
 

@@ -24,8 +24,8 @@ from cli.common import (
     run_task,
 )
 
-# While another run of the refresher has the lease, a rebuild waits 10 s between tries, and tries at most 60 times. By
-# then, the other run or its lease is over.
+# While another run of the refresher has the lease, a rebuild waits 10 s between tries, and tries at most 60 times in
+# succession. By then, the other run or its lease is over.
 _BUSY_SECONDS = 10.0
 _BUSY_TRIES = 60
 # Hours for which the tables of a rollup that is rebuilt stay open.
@@ -118,8 +118,8 @@ def _rebuild(
         so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
         answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
         computed += answer["buckets"]
-        if answer["left"] is None:
-            busy += 1
+        busy = busy + 1 if answer["left"] is None else 0
+        if busy:
             if busy == _BUSY_TRIES:
                 answer["problem"] = "the refresher is always running; try again later"
             else:

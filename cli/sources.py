@@ -6,7 +6,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,8 @@ FORMATS = {
 }  # fmt: skip
 
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+# A name in a path, in quotes or plain (tidetable.query.render).
+_STEP = re.compile(r'(?:^|\.)(?:"((?:[^"]|"")*)"(?=\.|$)|([^.]*))')
 # The number of milliseconds in a unit of time.
 _UNITS = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001"), "ns": Decimal("0.000001")}
 
@@ -70,7 +72,8 @@ class Columns:
         """Check an event that has its fields already. It needs a time: without one, a second import would double it."""
         if event.get("time") is None:
             raise ValueError("the event has no time: name its column with --time")
-        return {**event, "time": self._read_time(event["time"])}
+        own = {name: value for name, value in event.items() if name != "ref"}
+        return {**own, "time": self._read_time(event["time"])}
 
     def _read_time(self, value: Any) -> Any:
         if isinstance(value, datetime):
@@ -146,7 +149,7 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
     value = decode_json(line.removeprefix(b"\xef\xbb\xbf"))
     if not isinstance(value, dict):
         raise ValueError("the line is not a JSON object")
-    is_event = mapping.is_plain and "series" in value and value.keys() <= {"series", "time", "id", "data"}
+    is_event = mapping.is_plain and "series" in value and value.keys() <= {"series", "time", "id", "data", "ref"}
     return mapping.complete(value) if is_event else mapping.make_event(value)
 
 
@@ -155,11 +158,21 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
+            _refuse_twins(path, reader.fieldnames or ())
             for number, row in enumerate(reader):
                 make_event = partial(_make_csv_event, row, mapping, kept)
                 yield _make_row(number, raw.tell(), repr(row), make_event)
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
+
+
+def _refuse_twins(path: Path, names: Iterable[str]) -> None:
+    """SourceError if two columns have the same name, because only one of them would be imported."""
+    seen: set[str] = set()
+    for name in names:
+        if name and name in seen:
+            raise SourceError(f"{path}: two columns are called {name!r}: rename one")
+        seen.add(name)
 
 
 def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[str | None]) -> dict[str, Any]:
@@ -237,12 +250,21 @@ def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in data.items():
         if name == "ref":
             continue  # an export has a ref, which the API computes from the event
-        if not name.startswith("data."):
-            nested[name] = value
-            continue
-        *path, last = name.removeprefix("data.").split(".")
+        *path, last = _split_path(name.removeprefix("data.")) if name.startswith("data.") else [name]
         inner = nested
         for step in path:
             inner = inner.setdefault(step, {})
+            if not isinstance(inner, dict):
+                break
+        if not isinstance(inner, dict) or last in inner:
+            raise ValueError(f"the column {name} and another have no room for each other: rename or remove one")
         inner[last] = value
     return nested
+
+
+def _split_path(path: str) -> list[str]:
+    """The names of a path. An export quotes a name with a dot in it, such as ``"v1.5".load``."""
+    return [
+        plain if quoted is None else quoted.replace('""', '"')
+        for quoted, plain in (match.groups() for match in _STEP.finditer(path))
+    ]

@@ -139,3 +139,14 @@ def test_a_connection_on_which_nothing_is_sent_holds_up_no_other() -> None:
             answer = httpx.get(f"http://127.0.0.1:{server.server_port}/v1/streams", timeout=20)
         server.shutdown()
     assert (answer.status_code, answer.content) == (200, b"{}")
+
+
+def test_an_address_is_passed_on_as_the_page_wrote_it() -> None:
+    """A field may have any name: here größe, and one with a slash."""
+    signer = Signer()
+    path = "/v1/streams/s/fields/gr%C3%B6%C3%9Fe%2Fcm/values"
+    with open_server(signer.application, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        httpx.get(f"http://127.0.0.1:{server.server_port}{path}?limit=5", timeout=20)
+        server.shutdown()
+    assert str(signer.received[0].url) == f"{ADDRESS.removesuffix('/console')}{path}?limit=5"

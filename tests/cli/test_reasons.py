@@ -99,3 +99,15 @@ def test_a_reader_of_another_region_names_the_region_of_its_stage(monkeypatch: p
     monkeypatch.setattr("boto3.Session.client", lambda *_, **__: stacks)
     with pytest.raises(AccountError, match="a reader of us-east-1: add --region us-east-1"):
         connect("t", region="eu-central-1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("keys", "create", "--name", "a", "--all-streams", "--expires", "9999999d"),
+        ("keys", "rotate", "an-id", "--overlap", "9999999d"),
+    ],
+)
+def test_a_length_that_ends_beyond_every_calendar_is_refused(stage: Stage, words: tuple[str, ...]) -> None:
+    result = run(*words)
+    assert (result.exit_code, f"{words[-2]}: 9999999d ends after the year 9999" in result.output) == (64, True)

@@ -140,3 +140,10 @@ def test_a_workload_is_of_a_stream_that_takes_events() -> None:
     assert choose_stream(config, None).name == "s"
     with pytest.raises(ValueError, match="there is no stream 's-h'; there are: s"):
         choose_stream(config, "s-h")
+
+
+def test_a_rebuild_that_makes_progress_may_wait_often(scripted: Functions) -> None:
+    """A long rebuild meets the scheduled runs of the refresher many times."""
+    scripted.answers = [STATUS, {"healthy": True}, *(40 * [step(None)]), step(5, 5), *(40 * [step(None)]), step(0, 5)]
+    shown = run("rollup", "quakes", "--name", "hours", *SPAN)
+    assert (shown.exit_code, "quakes-hours: 10 buckets computed" in shown.output) == (0, True)

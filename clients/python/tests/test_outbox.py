@@ -263,3 +263,16 @@ def test_the_buffer_counts_96_bytes_of_python_for_each_event() -> None:
         assert box.has_room(b"abc") is room
         box.add("s", b"abc", 0.0)
     assert box.weight == 300
+
+
+def test_a_long_retry_after_does_not_stop_later_events() -> None:
+    """A request is given up if its wait would be longer than ``retry_for``. The next one is tried after that time."""
+    outbox = Outbox(Policy(batch_events=1, retry_for=60), lambda: 0.0)
+    fill(outbox, 1)
+    first = outbox.take(0.0)
+    assert first is not None
+    (settled,) = outbox.settle(first, Later("503", 86_400.0), 0.0)
+    assert [failure.code for failure in settled.failures] == ["unsent"]
+    outbox.add("s", line(1), 1.0)
+    assert outbox.find_wait(1.0) == 59.0
+    assert outbox.take(60.0) is not None

@@ -80,3 +80,13 @@ def test_without_credentials_or_region_the_error_says_what_to_set(monkeypatch: p
     monkeypatch.setattr("botocore.session.Session.get_credentials", lambda _: None)
     with pytest.raises(ValueError, match="no AWS credentials"):
         Client(URL, sigv4=True)
+
+
+def test_a_request_is_signed_for_the_region_of_its_address(
+    server: Server, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Region of the environment may be that of another account or stage."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with Client(URL, sigv4=True, background=False, transport=server.transport, clock=clock) as client:
+        client.write("quakes", event(1))
+    assert "/eu-west-1/execute-api/aws4_request" in server.requests[0].headers["Authorization"]

@@ -110,3 +110,15 @@ def test_a_dataclass_is_an_event() -> None:
 def test_a_mistake_is_an_error_at_once(event: Any, message: str) -> None:
     with pytest.raises(EventInvalid, match=message):
         encode(event)
+
+
+def test_a_missing_time_of_pandas_is_refused() -> None:
+    """It is a datetime for Python, and would become the text NaT."""
+    with pytest.raises(EventInvalid, match="NaT has no form in JSON: leave the field out"):
+        Stamper().encode({"series": "s", "time": 1, "data": {"at": pd.NaT}}, datetime(2026, 3, 15, tzinfo=UTC))
+
+
+def test_an_instant_of_numpy_is_a_text_in_each_unit() -> None:
+    values = [np.datetime64("2026-03-15T12:00:00", unit) for unit in ("s", "ms", "us", "ns")]
+    text = Stamper().encode({"series": "s", "time": 1, "data": {"at": values}}, datetime(2026, 3, 15, tzinfo=UTC))
+    assert text == b'{"series":"s","time":1,"data":{"at":[%s]}}' % b",".join(4 * [b'"2026-03-15T12:00:00"'])

@@ -16,7 +16,9 @@ from tidetable_client.pages import (
     Page,
     Tries,
     Walk,
+    begin_frame,
     begin_walk,
+    decode,
     find_url,
     name_parameters,
     pair_series,
@@ -104,7 +106,7 @@ class AsyncReader:
         response = await self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return response.json()
+        return decode(response.content, decimals=False)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> AsyncQuery:
         named = dict(parameters)
@@ -189,12 +191,15 @@ class AsyncQuery:
         JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
         needs a loop over the rows, which takes longer.
         """
-        return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
 
     async def to_pandas(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
-        return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_rows())
 
     async def to_polars(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a polars DataFrame; see ``to_arrow``."""
-        return make_polars(await self._fetch_arrow(every_field) or await self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return make_polars(await self._fetch_arrow(every_field) or await self._fetch_rows())

@@ -29,6 +29,10 @@ class ApiError(TidetableError):
         super().__init__(f"{status} {code}: {detail}")
         self.status, self.code, self.detail, self.document = status, code, detail, dict(document or {})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error: a pool of processes passes on the errors of its workers in this way."""
+        return type(self), (self.status, self.code, self.detail, self.document)
+
 
 class Unreachable(TidetableError):
     """The API did not answer within the time for which the client tries."""
@@ -43,6 +47,10 @@ class BufferFull(TidetableError):
     def __init__(self, taken: int, detail: str) -> None:
         super().__init__(detail)
         self.taken = taken
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error: a pool of processes passes on the errors of its workers in this way."""
+        return type(self), (self.taken, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,10 @@ class WriteFailed(TidetableError):
         self.taken = taken
         super().__init__(describe_failures(self.failures))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error: a pool of processes passes on the errors of its workers in this way."""
+        return type(self), (self.failures, self.taken)
+
 
 class NotFlushed(TidetableError):
     """The timeout of ``flush`` is over. ``pending`` events are still in the buffer, and will be sent."""
@@ -85,6 +97,10 @@ class NotFlushed(TidetableError):
     def __init__(self, pending: int) -> None:
         super().__init__(f"{pending:,} events are not acknowledged yet; they stay in the buffer and will be sent")
         self.pending = pending
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error: a pool of processes passes on the errors of its workers in this way."""
+        return type(self), (self.pending,)
 
 
 def describe_failures(failures: Sequence[Failure]) -> str:

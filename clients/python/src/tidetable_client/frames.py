@@ -42,11 +42,23 @@ def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     The column of ``data.mag`` is called ``mag``, as in Arrow. If the event itself has a column of that name, as for
     ``data.time``, the column keeps ``data.`` in its name.
     """
+    return _split_columns(rows)[0]
+
+
+def _split_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Any]], list[str]]:
+    """The columns of rows, and the names of those that are instants.
+
+    A field of data may have the name of an instant, such as ``start``, and so may a statistic, such as ``first``, which
+    is a number. Both stay as they are.
+    """
     columns: dict[str, list[Any]] = {}
+    of_data: set[str] = set()
     for place, row in enumerate(rows):
         for path, value in row.items():
             bare = path.removeprefix("data.")
             name = path if bare in _OWN else bare
+            if path.startswith("data."):
+                of_data.add(name)
             column = columns.get(name)
             if column is None:
                 column = columns[name] = [None] * place
@@ -54,13 +66,20 @@ def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
         for column in columns.values():
             if len(column) == place:
                 column.append(None)
-    return columns
+    instants = [
+        name
+        for name in _TIMES
+        if name in columns
+        and name not in of_data
+        and all(value is None or isinstance(value, str) for value in columns[name])
+    ]
+    return columns, instants
 
 
 def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
     """Make a pyarrow table of rows. Their times become timestamps."""
     pyarrow = _require("pyarrow", "to_arrow() of a stage without format=arrow")
-    return pyarrow.table(_make_arrays(pyarrow, make_columns(rows)))
+    return pyarrow.table(_make_arrays(pyarrow, *_split_columns(rows)))
 
 
 def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
@@ -69,10 +88,10 @@ def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     if isinstance(source, ArrowPages):
         pyarrow = _require("pyarrow", "to_pandas() of Arrow")
         return pyarrow.table(source).to_pandas()
-    frame = pandas.DataFrame(make_columns(source))
-    for name in _TIMES:
-        if name in frame:
-            frame[name] = pandas.to_datetime(frame[name], format="ISO8601", utc=True)
+    columns, instants = _split_columns(source)
+    frame = pandas.DataFrame(columns)
+    for name in instants:
+        frame[name] = pandas.to_datetime(frame[name], format="ISO8601", utc=True)
     return frame
 
 
@@ -82,9 +101,9 @@ def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     if isinstance(source, ArrowPages):
         frames = [polars.read_ipc_stream(BytesIO(stream)) for stream in source.streams]
         return polars.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
-    columns = make_columns(source)
+    columns, instants = _split_columns(source)
     frame = polars.DataFrame(columns, strict=False, infer_schema_length=None)
-    times = [polars.col(name).str.to_datetime(time_unit="us", time_zone="UTC") for name in _TIMES if name in columns]
+    times = [polars.col(name).str.to_datetime(time_unit="us", time_zone="UTC") for name in instants]
     return frame.with_columns(times)
 
 
@@ -96,13 +115,13 @@ _OWN = frozenset(
 _TIMES = ("time", "start", "end", "first", "last")
 
 
-def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]]) -> dict[str, Any]:
+def _make_arrays(pyarrow: Any, columns: dict[str, list[Any]], instants: Sequence[str]) -> dict[str, Any]:
     """Turn columns into Arrow arrays. An array has one type, so values of several types become floats or JSON text."""
     from datetime import datetime
 
     arrays = {}
     for name, values in columns.items():
-        if name in _TIMES:
+        if name in instants:
             at = [None if value is None else datetime.fromisoformat(value) for value in values]
             arrays[name] = pyarrow.array(at, pyarrow.timestamp("us", "UTC"))
             continue

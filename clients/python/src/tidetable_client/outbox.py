@@ -206,7 +206,10 @@ class Outbox:
         ceiling = min(self.policy.backoff * 2.0 ** min(self._troubles, 30), self.policy.longest_backoff)
         self._gate = now + max(verdict.after, 0.0) + self._random() * ceiling
         if self._gate > self._find_deadline(batch, verdict):
-            return self._give_up_late(batch, verdict)
+            settled = self._give_up_late(batch, verdict)
+            # A Retry-After of a day, or a date by a wrong clock, must not hold later events back for so long.
+            self._gate = min(self._gate, now + self.policy.retry_for)
+            return settled
         if self.policy.in_flight == 1:
             self._queue.appendleft(batch)  # the order of events is kept
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -41,7 +42,8 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name == "where":
             for condition, expected in (value or {}).items():
                 many = condition.endswith(":in") and not isinstance(expected, str)
-                named[f"where.{condition}"] = ",".join(map(str, expected)) if many else expected
+                joined = ",".join(text for _, text in flatten({condition: list(expected)})) if many else expected
+                named[f"where.{condition}"] = joined
         elif name in _JOINED and isinstance(value, list | tuple):
             named[name] = ",".join(value)
         else:
@@ -92,6 +94,15 @@ class Walk:
         """Whether the walk has a limit of rows, so that rows must be counted."""
         return self._left is not None
 
+    @property
+    def position(self) -> tuple[str | None, int | None, bool]:
+        """Where the walk is: its cursor, the rows that are left, and whether it is done."""
+        return self.cursor, self._left, self.is_done
+
+    @position.setter
+    def position(self, position: tuple[str | None, int | None, bool]) -> None:
+        self.cursor, self._left, self.is_done = position
+
     def find_parameters(self) -> list[tuple[str, str]]:
         """The parameters of the next request."""
         size = self._page_size if self._left is None else min(self._page_size, self._left)
@@ -123,6 +134,18 @@ class Walk:
         if self._left is not None:
             self._left -= len(page.rows)
             self.is_done = self.is_done or self._left < 1
+
+
+@contextmanager
+def begin_frame(walk: Walk, gaps: list[Mapping[str, Any]]) -> Iterator[None]:
+    """Read all rows of a frame, or none: after an error, the walk and the gaps are as they were before the block."""
+    position, count = walk.position, len(gaps)
+    try:
+        yield
+    except BaseException:
+        walk.position = position
+        del gaps[count:]
+        raise
 
 
 class Tries:
@@ -189,7 +212,19 @@ def begin_walk(
     return Walk(connection.find_address(stream, *route), rows, name_parameters(named), **own)
 
 
-def pair_series(names: Sequence[str], size: int = 100) -> Iterator[list[str]]:
-    """Divide names of series into lists that are short enough for one request."""
-    for start in range(0, len(names), size):
-        yield list(names[start : start + size])
+def pair_series(names: Sequence[str], size: int = 100, most_bytes: int = 6000) -> Iterator[list[str]]:
+    """Divide names of series into lists that are short enough for one request.
+
+    AWS: API Gateway takes 10,240 bytes of request line and headers. A signature and its token need some 2,000 of them.
+    """
+    some: list[str] = []
+    used = 0
+    for name in names:
+        length = len(urlencode({"series": name}, quote_via=quote)) + 1
+        if some and (len(some) == size or used + length > most_bytes):
+            yield some
+            some, used = [], 0
+        some.append(name)
+        used += length
+    if some:
+        yield some

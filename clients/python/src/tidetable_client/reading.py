@@ -17,7 +17,9 @@ from tidetable_client.pages import (
     Page,
     Tries,
     Walk,
+    begin_frame,
     begin_walk,
+    decode,
     find_url,
     name_parameters,
     pair_series,
@@ -116,7 +118,7 @@ class Reader(ABC):
         response = self._read(address, name_parameters(parameters))
         if response.status_code != 200:
             raise read_refusal(response.status_code, response.content)
-        return response.json()
+        return decode(response.content, decimals=False)
 
     def _query(self, stream: str, route: Sequence[str], rows: str, parameters: Mapping[str, Any]) -> Query:
         named = dict(parameters)
@@ -207,16 +209,20 @@ class Query:
         JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
         needs a loop over the rows, which takes longer.
         """
-        return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
 
     def to_pandas(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
-        return make_pandas(self._fetch_arrow(every_field) or self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return make_pandas(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_polars(self, *, every_field: bool = False) -> Any:
         """The rest of the query as a polars DataFrame; see ``to_arrow``."""
-        return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_columns(self) -> dict[str, list[Any]]:
         """The rest of the query as columns: lists of values by field. This needs no other library."""
-        return make_columns(self._fetch_rows())
+        with begin_frame(self._walk, self.gaps):
+            return make_columns(self._fetch_rows())

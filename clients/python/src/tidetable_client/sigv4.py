@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
@@ -39,16 +39,25 @@ class SigV4(httpx.Auth):
         credentials = self._credentials
         if hasattr(credentials, "get_frozen_credentials"):
             credentials = credentials.get_frozen_credentials()  # renewed if they are about to expire
-        self._sign(credentials, "execute-api", self._region or _read_region(address)).add_auth(signed)
+        self._sign(credentials, "execute-api", _find_region(address) or self._region or _refuse_region()).add_auth(
+            signed
+        )
         for name in ("Authorization", "X-Amz-Date", "X-Amz-Security-Token"):
             if name in signed.headers:
                 request.headers[name] = signed.headers[name]
         yield request
 
 
-def _read_region(address: str) -> str:
-    """The Region in an address of API Gateway: <id>.execute-api.<region>.amazonaws.com."""
+def _find_region(address: str) -> str | None:
+    """The Region in an address of API Gateway, <id>.execute-api.<region>.amazonaws.com; None if it is no such address.
+
+    It comes before every setting: the gateway refuses a signature for another Region.
+    """
     parts = (urlsplit(address).hostname or "").split(".")
     if len(parts) > 3 and parts[1] == "execute-api":
         return parts[2]
+    return None
+
+
+def _refuse_region() -> NoReturn:
     raise ValueError("no Region is known: use region=..., or set AWS_REGION")

@@ -104,11 +104,15 @@ def _read_fields(event: Any) -> Mapping[str, Any]:
 def _convert(value: Any) -> Any:
     """Convert a value that msgspec does not know: values of numpy and pandas, and subclasses of datetime."""
     if isinstance(value, datetime):
+        if value != value:  # the missing time of pandas, NaT, is a datetime that is not equal to itself
+            raise TypeError(f"{value} has no form in JSON: leave the field out")
         return value.isoformat()
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if type(value).__module__ == "numpy" and value.dtype.kind == "M":
+        return value.astype("datetime64[us]").tolist()  # nanoseconds would become a number
     if hasattr(value, "tolist"):  # numpy's scalars and arrays
         return value.tolist()
     if isinstance(value, Mapping):

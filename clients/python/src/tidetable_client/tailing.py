@@ -11,7 +11,7 @@ Identity = tuple[str, str, str]
 
 
 class Tail:
-    """Readings whose ranges overlap, and the events of the last reading.
+    """Readings whose ranges overlap, and the events of the last two readings.
 
     The range begins at an age, such as ``-60s``. The API counts the age from its own clock, so the clock of this
     machine may be wrong. The range of each reading begins ``overlap`` seconds before the start of the previous reading,
@@ -22,6 +22,7 @@ class Tail:
         self._overlap = overlap
         self._began: float | None = None
         self._seen: set[Identity] = set()
+        self._read: set[Identity] = set()
 
     def find_start(self, now: float) -> str:
         """The parameter ``from`` of a reading that begins now."""
@@ -29,9 +30,12 @@ class Tail:
         return f"-{math.ceil(self._overlap + elapsed)}s"
 
     def pass_reading(self, now: float, events: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the events that the previous reading did not have. A reading is complete when its last event was taken.
+        """Yield the events that the two previous readings did not have. A reading is complete when its last event was taken.
 
         If a reading fails in the middle, the next range begins at the same instant, and no event is repeated.
+
+        Two readings, because a reading that was answered late, such as after an outage, may lack events that the
+        reading before it and the reading after it both have.
         """
         read: set[Identity] = set()
         for event in events:
@@ -40,4 +44,4 @@ class Tail:
             if identity not in self._seen:
                 self._seen.add(identity)
                 yield event
-        self._began, self._seen = now, read
+        self._began, self._seen, self._read = now, read | self._read, read
