@@ -5,10 +5,13 @@ boto3 is imported when the first client is made: the import alone takes as long 
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from functools import lru_cache, partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_events import EventBridgeClient
     from mypy_boto3_lambda import LambdaClient
@@ -17,6 +20,29 @@ if TYPE_CHECKING:
 
 # How many requests one function has under way at once.
 CONCURRENCY = 16
+_LOCK = Lock()
+_P = ParamSpec("_P")
+_Client = TypeVar("_Client")
+
+
+class _Shared(Generic[_P, _Client]):
+    """Makes each client once, whichever threads need it at the same time: the newest clients, at most ``most``.
+
+    boto3, "Multithreading or multiprocessing with clients": the default session, which makes the clients, is not safe for
+    threads. And ``lru_cache`` alone would make one client per thread that asks before the first client is finished.
+    """
+
+    def __init__(self, make: Callable[_P, _Client], most: int | None = None) -> None:
+        self._find: Any = lru_cache(maxsize=most)(make)
+
+    def __call__(self, *args: _P.args, **more: _P.kwargs) -> _Client:
+        with _LOCK:
+            client: _Client = self._find(*args, **more)
+        return client
+
+    def cache_clear(self) -> None:
+        """Forget all clients."""
+        self._find.cache_clear()
 
 
 def _make_client(service: str, region: str | None = None, *, connect_timeout: float = 2, **config: Any) -> Any:
@@ -32,7 +58,7 @@ def _try(attempts: int) -> dict[str, Any]:
     return {"mode": "standard", "total_max_attempts": attempts}
 
 
-@cache
+@_Shared
 def dynamodb() -> DynamoDBClient:
     """For events and the catalog. Retries are few and short: the caller queues puts that a throttled table refuses."""
     # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
@@ -41,7 +67,7 @@ def dynamodb() -> DynamoDBClient:
     return cast("DynamoDBClient", client)
 
 
-@cache
+@_Shared
 def control_plane(region: str | None = None) -> DynamoDBClient:
     """For making, changing and deleting tables. ``region`` is the Region of a copy, for settings of the copy's own.
 
@@ -53,65 +79,65 @@ def control_plane(region: str | None = None) -> DynamoDBClient:
     return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, retries=_try(8), **options))
 
 
-@cache
+@_Shared
 def sqs() -> SQSClient:
     """For the overflow queue."""
     return cast("SQSClient", _make_client("sqs", read_timeout=5, retries=_try(3)))
 
 
-@cache
+@_Shared
 def s3(region: str | None = None) -> S3Client:
     """For the archive. No caller waits: botocore's own time-outs and attempts suffice. ``region`` is the bucket's."""
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
 
-@cache
+@_Shared
 def values(region: str | None = None) -> S3Client:
     """For large values, while a caller waits. ``region`` is the Region of the bucket."""
     client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
     return cast("S3Client", client)
 
 
-@cache
+@_Shared
 def events() -> EventBridgeClient:
     """For notices."""
     return cast("EventBridgeClient", _make_client("events", read_timeout=5, retries=_try(2)))
 
 
-@cache
+@_Shared
 def scaling(region: str | None = None) -> Any:
     """For Application Auto Scaling in the function's own Region, or in ``region`` if it is given."""
     return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
 # Callers wait for the rest of their own time, which is another number of seconds in nearly each run: a client takes megabytes.
-@lru_cache(maxsize=2)
+@partial(_Shared, most=2)
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting ``seconds`` for it. A second attempt would do the work twice at once."""
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
 
-@cache
+@_Shared
 def alarms() -> Any:
     """For CloudWatch's alarms and metrics."""
     return _make_client("cloudwatch", read_timeout=5, retries=_try(2))
 
 
-@cache
+@_Shared
 def mappings() -> Any:
     """For event source mappings."""
     return _make_client("lambda", read_timeout=10, retries=_try(4))
 
 
-@cache
+@_Shared
 def gateway() -> Any:
     """For the keys of API Gateway."""
     return _make_client("apigateway", read_timeout=10, retries=_try(5))
 
 
-@cache
+@_Shared
 def of_target(service: str, region: str) -> Any:
     """For a feed's target. A function may take a minute, and is called once: a second call would repeat its work."""
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)

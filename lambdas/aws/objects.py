@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
 _DELETES = 1000
+# The answer to HEAD has no body, so its code is the status.
+_GONE = frozenset({"404", "NoSuchKey"})
 
 
 class S3Objects:
@@ -111,14 +113,20 @@ class S3Values:
                 yield entry["Prefix"].removeprefix(prefix).rstrip("/")
 
     def owner(self, key: str) -> Key | None:
-        """HeadObject: the key of the object's item; None if the object's metadata does not name it."""
+        """HeadObject: the key of the object's item; None if the object's metadata does not name it, or it is gone.
+
+        Errors of AWS are raised: the owner of an object that S3 does not show is unknown.
+        """
         try:
             owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
         except aws_errors() as error:
-            if not read_error_code(error):
+            if read_error_code(error) not in _GONE:
                 raise
             return None
-        pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")
+        try:
+            pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")
+        except ValueError:
+            return None  # another program wrote the object
         return Key(pk, sk) if separator else None
 
     def delete(self, keys: Sequence[str]) -> None:

@@ -88,11 +88,17 @@ class DynamoTables:
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
-        """ListTagsOfResource; a period table has few tags, so one page holds them."""
+        """ListTagsOfResource, to its end. AWS does not say how many tags a page has; a table may have 50."""
+        tags: dict[str, str] = {}
         with name_missing_table(name):
             arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
-            answer = self._client.list_tags_of_resource(ResourceArn=arn)
-        return {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
+            position: Any = {}
+            while True:
+                answer = self._client.list_tags_of_resource(ResourceArn=arn, **position)
+                tags |= {tag["Key"]: tag["Value"] for tag in answer.get("Tags", [])}
+                if not answer.get("NextToken"):
+                    return tags
+                position = {"NextToken": answer["NextToken"]}
 
     def create(self, spec: TableSpec) -> bool:
         """CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""

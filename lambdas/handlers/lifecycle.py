@@ -58,7 +58,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     dry_run = event.get("dry_run", False)
     if not isinstance(dry_run, bool):
         raise BadInvocation("dry_run must be true or false")
-    at = parse_instant(event["at"]) if event.get("at") is not None else None
+    if "backfill" in event and "end_backfill" in event:
+        raise BadInvocation("one call opens a backfill or ends one: send backfill and end_backfill in two calls")
+    at = _read_at(event.get("at"))
+    if at is not None and not event.keys().isdisjoint(("backfill", "end_backfill")):
+        raise BadInvocation('"at" goes with neither backfill nor end_backfill: they act on the present time')
     if at is not None and not dry_run and not settings().allow_time_travel:
         raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
     remaining = make_countdown(context, _RESERVE_SECONDS)
@@ -80,6 +84,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     document = report.document()
     logger.info("lifecycle run", report=document)
     return document
+
+
+def _read_at(value: Any) -> datetime | None:
+    """The time as at which the run is to act; None if the payload names none."""
+    try:
+        return None if value is None else parse_instant(value)
+    except InvalidTime as error:
+        raise BadInvocation(f"at: {error}") from error
 
 
 def _read_backfill(payload: Any) -> tuple[Backfill, bool]:

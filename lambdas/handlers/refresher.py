@@ -47,6 +47,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     unknown = event.keys() - _KEYS
     if unknown:
         raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
+    if event.get("dry_run", False) is not False and "rebuild" not in event and "status" not in event:
+        raise BadInvocation("dry_run goes with rebuild: every other run refreshes the rollups")
     # The lease lasts longer than this run, whatever the function's time-out is.
     length = choose_lease_length(timedelta(seconds=make_countdown(context)()))
     services = wiring_upkeep.pipeline().refresher(make_countdown(context, _RESERVE_SECONDS))
@@ -127,7 +129,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
 
 def _list_definitions(stream: Any) -> list[Definition]:
     definitions = wiring_upkeep.pipeline().definitions
-    if stream not in definitions:
+    if not isinstance(stream, str) or stream not in definitions:
         raise BadInvocation(f"{stream!r} is not a stream with rollups; there are: {', '.join(definitions)}")
     return list(definitions[stream])
 

@@ -46,6 +46,23 @@ def test_an_end_that_is_not_understood_ends_nothing(function: Function, given: A
     assert function.backfills() == ["2026-02-10"]
 
 
+TWO_REQUESTS = [
+    ({"backfill": TWENTIETH, "end_backfill": JANUARY}, "one call opens a backfill or ends one"),
+    ({"backfill": TWENTIETH, "at": "2026-03-01T00:00:00Z", "dry_run": True}, '"at" goes with neither'),
+    ({"end_backfill": "s", "at": "2026-03-01T00:00:00Z", "dry_run": True}, '"at" goes with neither'),
+    ({"at": "soon", "dry_run": True}, "at: 'soon' is not an RFC 3339 time"),
+]
+
+
+@pytest.mark.parametrize(("payload", "message"), TWO_REQUESTS, ids=[message for _, message in TWO_REQUESTS])
+def test_no_part_of_a_payload_is_ignored(function: Function, payload: dict[str, Any], message: str) -> None:
+
+    function(backfill=JANUARY)
+    with pytest.raises(BadInvocation, match=message):
+        function(**payload)
+    assert function.backfills() == ["2026-02-10"]
+
+
 @pytest.mark.parametrize("hours", [0, 721, 10**12])
 def test_hours_that_nobody_can_mean_open_nothing(function: Function, hours: int) -> None:
 

@@ -176,6 +176,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rebuild": SPAN | {"from": "soon"}}, "rebuild: "),
     ({"rebuild": {"stream": "s"}}, "rebuild: "),
     ({"rebuild": SPAN, "dry_run": "yes"}, "dry_run must be true or false"),
+    ({"dry_run": True}, "dry_run goes with rebuild"),
+    ({"dry_run": True, "source": "hand"}, "dry_run goes with rebuild"),
+    ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),
 ]
 
 

@@ -100,7 +100,7 @@ def test_five_refusals_are_described_and_the_others_counted(doors: Doors) -> Non
     assert message.endswith("; and 2 more")
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b'{"records": 1}', b'{"records": [{"data": 5}]}'])
+@pytest.mark.parametrize("body", [b"", b"{", b'{"records": 1}', b'{"records": [{"data": 5}]}', b'{"series": "a"}'])
 def test_a_body_that_is_no_request_is_400_in_its_form(doors: Doors, body: bytes) -> None:
     reply = send(doors, body=body)
     assert (reply.status, reply.document["requestId"]) == (400, REQUEST)

@@ -25,6 +25,10 @@ BAD = "cpu idle="
         # The text ends with a backslash, so that the quote after it is the end of the text.
         ('log msg="first\nsecond\\\\"', {"msg": "first\nsecond\\", "measurement": "log"}),
         ("cpu cold=-40.5,tiny=-1e-200", {"cold": -40.5, "tiny_text": "-1e-200", "measurement": "cpu"}),
+        # The text of a number replaces no other field, in whatever order they come.
+        ('cpu v=1e200,v_text="a"', {"v_text": "a", "v_text_text": "1e+200", "measurement": "cpu"}),
+        ('cpu v_text="a",v=1e200', {"v_text": "a", "v_text_text": "1e+200", "measurement": "cpu"}),
+        ("cpu v_text=1.5,v=1e200", {"v_text": 1.5, "v_text_text": "1e+200", "measurement": "cpu"}),
     ],
 )
 def test_a_line_is_stored_whole_whatever_its_names_and_quotes(doors: Doors, line: str, data: dict[str, Any]) -> None:

@@ -90,3 +90,11 @@ def test_the_text_of_a_number_replaces_no_other_field() -> None:
 def test_names_with_dots_are_nested_where_they_can_be(pairs: list[tuple[str, Any]], nested: dict[str, Any]) -> None:
     assert nest(pairs) == nested
     assert nest(pairs[::-1]) == nested
+
+
+@pytest.mark.parametrize("names", [("v", "v_text"), ("v_text", "v")])
+def test_the_text_of_an_attribute_is_kept_beside_an_attribute_of_its_name(names: tuple[str, str]) -> None:
+    values = {"v": float("nan"), "v_text": "mine"}
+    assert nest([(name, values[name]) for name in names]) == {"v_text": "mine", "v_text_text": "NaN"}
+    numbers = {"v": float("nan"), "v_text": 1.5}
+    assert nest([(name, numbers[name]) for name in names]) == {"v_text": Decimal("1.5"), "v_text_text": "NaN"}

@@ -131,6 +131,21 @@ def test_an_object_that_does_not_say_its_owner_has_none() -> None:
     assert values(S3(error=refused("404"))).owner("gone") is None
 
 
+@pytest.mark.parametrize("owner", ["%", "a", "_w==", "é"])
+def test_an_object_with_another_writers_metadata_has_no_owner(owner: str) -> None:
+    """Not Base64, cut short, not UTF-8, not ASCII: an error would keep the sweep from the other objects of its group."""
+    s3 = S3("foreign")
+    s3.metadata["foreign"] = {"owner": owner}
+    assert values(s3).owner("foreign") is None
+
+
+@pytest.mark.parametrize("code", ["403", "503"])
+def test_an_owner_that_s3_refuses_to_tell_is_unknown_and_not_nobody(code: str) -> None:
+    """The answer to HEAD has no body, so the code is the status. The sweep must report these objects."""
+    with pytest.raises(ClientError, match=code):
+        values(S3(error=refused(code))).owner(BLOB.key)
+
+
 def test_values_are_listed_page_by_page_from_behind_a_key() -> None:
     s3 = S3("a/1", "a/2", "a/3", "a/4", "b/1")
     assert list(values(s3).stored("a/")) == [Stored(f"a/{n}", 10, NOON) for n in (1, 2, 3, 4)]

@@ -4,6 +4,8 @@ import gc
 import json
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -84,3 +86,27 @@ def test_a_warm_process_keeps_few_clients_for_other_functions(pauses: list[float
     gc.collect()
     assert sum(client() is not None for client in made) <= 2
     assert clients.functions(17) is made[-1]()
+
+
+def test_threads_that_need_a_client_at_once_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two archived periods are read by two threads. The first client is finished when all threads have asked for it."""
+    asked, made = Semaphore(0), list[object]()
+
+    def make(*_: object, **__: object) -> object:
+        made.append(object())
+        if len(made) == 1:
+            for _number in range(8):
+                asked.acquire()
+        return made[-1]
+
+    def ask(_: int) -> object:
+        asked.release()
+        return clients.functions(25)
+
+    clients.functions.cache_clear()
+    monkeypatch.setattr("boto3.client", make)
+    with ThreadPoolExecutor(8) as pool:
+        shared = list(pool.map(ask, range(8)))
+    clients.functions.cache_clear()
+    assert made == [shared[0]]
+    assert all(client is shared[0] for client in shared)

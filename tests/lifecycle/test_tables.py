@@ -114,3 +114,25 @@ def test_maxima_are_lifted_with_minus_one_of_the_table_and_of_its_indexes() -> N
             },
         )
     ]
+
+
+class TagPages:
+    """A DynamoDB that answers the tags of a table in pages of two."""
+
+    def __init__(self, *keys: str) -> None:
+        self._keys = keys
+
+    def describe_table(self, TableName: str) -> Any:  # noqa: N803 - the name of AWS
+        return {"Table": {"TableArn": f"arn of {TableName}"}}
+
+    def list_tags_of_resource(self, ResourceArn: str, NextToken: str = "0") -> Any:  # noqa: N803 - the names of AWS
+        assert ResourceArn == "arn of t"
+        start, end = int(NextToken), int(NextToken) + 2
+        more = {"NextToken": str(end)} if end < len(self._keys) else {}
+        return {"Tags": [{"Key": key, "Value": key.upper()} for key in self._keys[start:end]]} | more
+
+
+def test_the_tags_of_all_pages_are_read() -> None:
+    """A table may have 50 tags. The tags that prove it to be ours may be on any page."""
+    assert tables(TagPages("a", "b", "c", "d", "e")).tags("t") == {"a": "A", "b": "B", "c": "C", "d": "D", "e": "E"}
+    assert tables(TagPages("a", "b")).tags("t") == {"a": "A", "b": "B"}

@@ -31,11 +31,14 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Delivery(msgspec.Struct, rename="camel"):
-    """A request: its id (the same in each attempt), its time in epoch milliseconds, and its records in base64."""
+    """A request: its records in base64, its id (the same in each attempt), and its time in epoch milliseconds.
 
+    ``records`` has no default: the answer 200 to JSON that is no request of Firehose would say that it is stored.
+    """
+
+    records: Sequence[Record]
     request_id: str = ""
     timestamp: int = 0
-    records: Sequence[Record] = ()
 
 
 def decode_delivery(body: bytes) -> Delivery:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidetable.config.model import InfluxPolicy
-from tidetable.dialects.reading import Reading, fit_name, make_id, set_number, split_nanos, too_many
+from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, set_number, split_nanos, too_many
 from tidetable.dialects.templates import fill_template
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
@@ -110,7 +110,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
     except ValueError as error:
         return Unreadable(str(error))
     data: dict[str, Any] = {}
-    for name, value in point.fields.items():
+    for name, value in sorted(point.fields.items(), key=_is_beyond):
         if type(value) is float:
             set_number(data, name, value)
         else:
@@ -122,6 +122,10 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         data[name] = value
     data.setdefault("measurement", measurement)
     return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
+
+
+def _is_beyond(field: tuple[str, Any]) -> bool:
+    return is_beyond(field[1])
 
 
 def _guess_unit(stamp: int) -> int:

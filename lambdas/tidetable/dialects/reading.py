@@ -116,6 +116,11 @@ def set_number(data: JsonObject, name: str, value: float) -> None:
     data[name] = number
 
 
+def is_beyond(value: Any) -> bool:
+    """True for a number that DynamoDB cannot hold. Set it after all other fields: its text may replace none of them."""
+    return type(value) is float and value != 0 and not _TINIEST <= abs(value) <= _LARGEST
+
+
 def read_exact(value: float) -> Decimal | int | str:
     """Return a number in the form in which it is stored, or its text if DynamoDB cannot hold the number."""
     if isinstance(value, int):
@@ -135,6 +140,7 @@ def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
     """
     root: JsonObject = {}
     nested_ids: set[int] = set()
+    numbers_beyond: list[tuple[JsonObject, str, float]] = []
     for key, value in sorted(pairs, key=lambda pair: pair[0]):
         *front, last = key.split(".")
         node: JsonObject | None = root
@@ -149,7 +155,12 @@ def nest(pairs: Iterable[tuple[str, Any]]) -> JsonObject:
                 node = child if id(child) in nested_ids else None
             if node is None or id(node.get(last)) in nested_ids:
                 node, last = root, key
-        _set_value(node, last, value)
+        if is_beyond(value):
+            numbers_beyond.append((node, last, value))
+        else:
+            _set_value(node, last, value)
+    for node, name, number in numbers_beyond:
+        set_number(node, name, number)
     return root
 
 

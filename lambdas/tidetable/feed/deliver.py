@@ -24,6 +24,7 @@ TRIES = 3
 _PAUSE_SECONDS = 0.2
 # The time that is reserved for burying the changes that fail, and for the answer.
 _RESERVE_SECONDS = 5.0
+_TIME_IS_UP = "the time of this call is up; the other changes come with the next call"
 
 
 class Message(NamedTuple):
@@ -135,7 +136,11 @@ def _is_due(record: Record, feed: Feed) -> bool:
 def _send_all(
     read: Sequence[_Read], target: Target, feed: Feed, remaining: Callable[[], float], delivered: Delivered
 ) -> tuple[int, str] | None:
-    """Send the changes of records to a target. Return the number of the first record that must come again, and why."""
+    """Send the changes of records to a target. Return the number of the first record that must come again, and why.
+
+    The first request is always made. Another is made only if it may take as long as the slowest one before: a call that is
+    ended by its time-out has no answer, so Lambda would send all records again, those that every target took, too.
+    """
     memory, arn = feed.memory, target.arn
     taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
     pending: Sequence[_Numbered] = [
@@ -147,10 +152,14 @@ def _send_all(
     if pending and memory.is_out(arn) and not memory.may_try(arn, feed.clock.now()):
         _bury(pending, "the target has accepted nothing for a while", target, feed, delivered)
         return None
+    slowest: float | None = None
     while pending:
+        if slowest is not None and remaining() < slowest + _RESERVE_SECONDS:
+            return pending[0][0], _TIME_IS_UP
         chunk, rest = _cut(pending, target)
         was_out, tried_at = memory.is_out(arn), feed.clock.now()
         refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
+        slowest = max(slowest or 0.0, (feed.clock.now() - tried_at).total_seconds())
         delivered.sent += len(chunk) - len(refused)
         if len(refused) < len(chunk):
             memory.note_success(arn)

@@ -24,6 +24,8 @@ from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tab
 _ARCHIVE_SECONDS = 20.0
 _CHANGE_POLLS = 30
 _USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
+# Stands in the catalog in place of a policy's text while one policy replaces another. No policy has this text.
+_CHANGING = "changing"
 
 
 @dataclass(slots=True)
@@ -100,7 +102,8 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
                 world.tables.set_class(entry.table, action.table_class)
         case actions.Scale():
             # Noted before the registration: a noted registration is taken back some day, even if it was never made.
-            world.catalog.mark_scaled(entry, scaled=True)
+            # The mark of a change stays until the change is confirmed: a run that goes on must take the former policy back.
+            world.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.scaling else "")
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
                 # Targets that the new policy does not name must go. So must the targets that the service has mirrored

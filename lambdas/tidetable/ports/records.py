@@ -63,7 +63,8 @@ class Catalog(CatalogReader, Protocol):
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
 
-        ``policy`` is the text of the policy that Application Auto Scaling has confirmed; it is empty until then.
+        ``policy`` is the text of the policy that Application Auto Scaling has confirmed. Until then it is empty, or
+        ``changing`` if the policy replaces another.
         """
 
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
