@@ -29,7 +29,7 @@ def test_a_change_that_was_interrupted_takes_the_former_policy_back_in_the_next_
     world, calls = World(capacity=BOTH), Calls()
     world.run()
     world.after(minutes=5)
-    world.scaling.deregister = calls.deregister  # type: ignore[method-assign]
+    world.scaling.deregister = calls.deregister  # type: ignore[method-assign, assignment]
     world.config = configuration(capacity=SCALED)
     assert not world.after(minutes=5).healthy
     world.config, calls.answers = configuration(capacity=capacity), True
