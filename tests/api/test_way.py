@@ -69,7 +69,7 @@ def trace(app: Gateway, method: str, body: bytes = b"") -> set[tuple[str, str]]:
     ("sentence", "method", "most", "modules"),
     [
         ("The functions that an event passes, from the request's body", "POST", 18, 9),
-        ("The functions that a plain event passes", "GET", 18, 8),
+        ("The functions that a plain event passes", "GET", 18, 9),
     ],
     ids=["in", "out"],
 )

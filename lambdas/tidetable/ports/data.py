@@ -149,6 +149,11 @@ class Columns(NamedTuple):
     def of(cls, items: Sequence[Item]) -> Columns:
         return cls([item["pk"] for item in items], [item["sk"] for item in items], items)
 
+    @property
+    def are_text(self) -> bool:
+        """Whether all contents are the JSON text of plain events."""
+        return set(map(type, self.contents)) <= {str}
+
     def first(self, count: int) -> Columns:
         return Columns(self.pks[:count], self.sks[:count], self.contents[:count])
 

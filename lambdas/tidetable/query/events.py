@@ -7,12 +7,13 @@ from datetime import datetime
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.page import Events, EventsPage
-from tidetable.query.plan import plan_query, read_planned
-from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
-from tidetable.query.rows import Rows, make_archive_rows
+from tidetable.query.plan import plan_query
+from tidetable.query.read import Scanner, read_planned
+from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
 
 
@@ -24,8 +25,8 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         scanner = Scanner(query, reader, remaining, count=query.limit + 1, forgiving=forgiving)
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, reader, remaining)
-        rows = (row for rows in page.rows for row in rows.rows)
-        losses = complete_rows(rows, reader.unpacker, query.projection, scanner.cost)
+        rows = [row for rows in page.rows for row in rows.rows]
+        losses = complete_rows(rows, reader.unpacker, query.projection, scanner.cost) if rows else []
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
@@ -48,7 +49,12 @@ def _fill_page(
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
-        for rows in _make_rows(batch, query, reader, scanner.cost):
+        if isinstance(batch, LiveBatch) and batch.columns.are_text:
+            pks, sks, texts = batch.columns
+            groups: Iterable[Rows] = [Rows(batch.scan.entry, query.projection, pks, sks, texts)]  # type: ignore[arg-type]
+        else:
+            groups = _make_rows(batch, query, reader, scanner.cost)
+        for rows in groups:
             if not page.take(rows):
                 return page.position
         # A single event with its versions may exceed the limit.
@@ -59,7 +65,7 @@ def _fill_page(
 
 
 def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
-    """The rows of a batch, with the earlier versions of its events if they are shown."""
+    """The rows of a batch of items, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
         yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
@@ -69,4 +75,4 @@ def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, co
         for row in make_rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
             yield Rows.of_rows([row], entry, projection)
     else:
-        yield Rows.of(batch.columns, entry, projection)
+        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry, projection)

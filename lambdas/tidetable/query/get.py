@@ -20,7 +20,7 @@ from tidetable.query.hydrate import complete_rows, take_earlier
 from tidetable.query.model import Cost, Projection, Reader
 from tidetable.query.page import cut_to_page
 from tidetable.query.parse import parse_consistent, parse_count, parse_projection, read_single, refuse_versions
-from tidetable.query.plan import read_planned
+from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
 from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_reads

@@ -59,12 +59,11 @@ def match_conditions(
 
     ``note_lost`` is called with the item of each event whose data is needed and is missing or damaged.
 
-    DynamoDB has already filtered plain events that have an item each. It cannot filter by data that is compressed,
-    stored elsewhere or in a pack. The contents of the returned columns are either all text or all items.
+    DynamoDB has already filtered plain events that have an item each: callers keep these as text. It cannot filter by
+    data that is compressed, stored elsewhere or in a pack. The contents of the returned columns are either all text or
+    all items.
     """
     filtered, narrowed = not isinstance(scan, PackScan), bool(scan.conditions or fields)
-    if (filtered or not narrowed) and set(map(type, columns.contents)) <= {str}:
-        return columns
     items: Sequence[Item] = columns.items()
     if isinstance(scan, IndexScan):
         items = [scan.with_data(item) for item in items]

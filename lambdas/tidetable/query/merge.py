@@ -143,7 +143,11 @@ def merge_ranges(
         if all(reading.edge is not None for reading in unread):
             edges = [reading.edge for reading in unread if reading.edge is not None]
             edge = (min(edges) if ascending else max(edges)) if edges else None
-            yield Merged(_sort_runs(ranges, edge, ascending=ascending), edge)
+            runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
+            # Python's sort is very fast for runs that are sorted already.
+            several = len(runs) != 1
+            entries = sorted(chain(*runs), key=itemgetter(0), reverse=not ascending) if several else runs[0]
+            yield Merged(entries, edge)
         if not unread:
             return
         # The ranges for which the others wait. The range that had the edge is always among them.
@@ -162,11 +166,3 @@ def merge_ranges(
 def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
     """How many items to read next. With a filter, twice as many each time, because few events may pass it."""
     return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
-
-
-def _sort_runs(ranges: Sequence[_Range], edge: str | None, *, ascending: bool) -> list[Placed]:
-    runs = [run for reading in ranges if (run := reading.take_up_to(edge, ascending=ascending))]
-    if len(runs) == 1:
-        return runs[0]
-    # Python's sort is very fast for runs that are sorted already.
-    return sorted(chain.from_iterable(runs), key=itemgetter(0), reverse=not ascending)

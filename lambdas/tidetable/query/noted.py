@@ -14,9 +14,10 @@ import msgspec
 
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
+from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.plan import cover_range, find_access, plan_query
-from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Scan
 
 # The number of ranges that are read in parallel, and about how many events of all of them are read at a time.

@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition, Names
-from tidetable.errors import TableMissing
 from tidetable.keys import Index, Layout, compute_suffix, escape
-from tidetable.ports import ArchiveRange, CatalogReader, KeyRange
+from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.access import Access, choose_access
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, PackScan, Plan, Scan, TableScan
 from tidetable.times import MOMENT
-
-_Answer = TypeVar("_Answer")
-
-
-def read_planned(
-    catalog: CatalogReader,
-    stream: str,
-    start: datetime,
-    end: datetime,
-    read: Callable[[Sequence[Entry], bool], _Answer],
-    *,
-    consistent: bool = False,
-) -> _Answer:
-    """Call ``read`` with the catalog's entries; if a table disappears meanwhile, once more with newly read entries.
-
-    The table may just have been archived: a consistent read of the catalog shows this. The second call has the argument
-    True; then ``read`` leaves a gap for a table that is still missing. Raises TableMissing if a table disappears during
-    the second call.
-    """
-    try:
-        return read(catalog.entries(stream, start, end, consistent=consistent), False)
-    except TableMissing:
-        return read(catalog.entries(stream, start, end, consistent=True), True)
 
 
 class _Scans(msgspec.Struct, frozen=True):

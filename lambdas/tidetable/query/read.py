@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,9 +16,10 @@ from tidetable.catalog import Entry
 from tidetable.conditions import ANY
 from tidetable.errors import ArchiveBusy, TableMissing
 from tidetable.events import Item
-from tidetable.ports import ArchivePage, ArchiveRange, Columns, Page, RangeRead
+from tidetable.ports import ArchivePage, ArchiveRange, CatalogReader, Columns, Page, RangeRead
 from tidetable.problems import refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages, wait_for_page
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather, make_first_gather_reads
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges
@@ -25,6 +27,7 @@ from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remain
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
 
+_Answer = TypeVar("_Answer")
 # The most scans that are begun at once.
 AHEAD = 8
 # The most ranges that are begun at once. A single scan of many series may have more.
@@ -34,29 +37,25 @@ _RANGES = 512
 _EVENTS_OF_FIELDS = 50_000
 
 
-class LiveBatch(NamedTuple):
-    """Some events of a table or an index, in order. The scan was read up to ``reached``; None at its end."""
+def read_planned(
+    catalog: CatalogReader,
+    stream: str,
+    start: datetime,
+    end: datetime,
+    read: Callable[[Sequence[Entry], bool], _Answer],
+    *,
+    consistent: bool = False,
+) -> _Answer:
+    """Call ``read`` with the catalog's entries; if a table disappears meanwhile, once more with newly read entries.
 
-    scan: LiveScan
-    columns: Columns
-    reached: Position | None
-
-
-class ArchiveBatch(NamedTuple):
-    """A page of an archive. The scan was read up to ``reached``; None at its end."""
-
-    scan: ArchiveScan
-    page: ArchivePage
-    reached: Position | None
-
-
-class TimeUp(NamedTuple):
-    """The time was up before the range's end: everything was read up to ``reached``."""
-
-    reached: Position | None
-
-
-Batch = LiveBatch | ArchiveBatch | TimeUp
+    The table may just have been archived: a consistent read of the catalog shows this. The second call has the argument
+    True; then ``read`` leaves a gap for a table that is still missing. Raises TableMissing if a table disappears during
+    the second call.
+    """
+    try:
+        return read(catalog.entries(stream, start, end, consistent=consistent), False)
+    except TableMissing:
+        return read(catalog.entries(stream, start, end, consistent=True), True)
 
 
 class _Opening(NamedTuple):
@@ -204,7 +203,8 @@ class Scanner:
         for columns, reached in walk.read(opening.reads, opening.pages, partial(self._fetch, packs=True)):
             if names != ANY:
                 columns = columns.where([names.hold(*names_of(*key)[1:]) for key in zip(*columns[:2], strict=True)])
-            columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, self._note_lost(scan))
+            if scan.conditions or self._fields or not columns.are_text:
+                columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, self._note_lost(scan))
             if not query.projection.as_stored:
                 columns = Columns.of(columns.items())
             yield LiveBatch(scan, columns, reached)
@@ -264,7 +264,9 @@ class Scanner:
         if isinstance(scan, IndexScan) and scan.fetches:
             store, consistent = self._reader.store, self._query.consistent
             columns = Columns.of(read_base_items(columns.items(), scan, store, self.cost, consistent=consistent))
-        columns = match_conditions(columns, scan, self._reader.unpacker, self.cost, self._fields, self._note_lost(scan))
+        if not columns.are_text:
+            unpacker, note_lost = self._reader.unpacker, self._note_lost(scan)
+            columns = match_conditions(columns, scan, unpacker, self.cost, self._fields, note_lost)
         return LiveBatch(scan, columns, reached)
 
     def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:

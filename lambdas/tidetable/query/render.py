@@ -88,14 +88,16 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
     not fit.
     """
     while True:
-        if form.kind == "json" and not form.flat:
-            rendered = Rendered(answer, _TYPES["json"], _render_json(answer, answer.joined()))
-            if answer.bounded and len(answer.gaps) + len(answer.sources) <= _FEW:
+        if form.kind == "json":
+            texts = ",".join(_flatten_texts(answer)) if form.flat else answer.joined()
+            body = "".join(['{"', answer.name, '":[', texts, "],", encode_json(answer.describe_rest()).decode()[1:]])
+            rendered = Rendered(answer, _TYPES["json"], body)
+            if answer.bounded and not form.flat and len(answer.gaps) + len(answer.sources) <= _FEW:
                 return rendered
         elif form.kind == "arrow":
             rendered = _write_arrow(answer, encode_table)
         else:
-            rendered = Rendered(answer, *_write(answer, form))
+            rendered = Rendered(answer, *_write_rows(answer, form))
         rows = answer.count
         fitting = count_fitting_rows(rendered.body, rows)
         if fitting >= rows:
@@ -109,29 +111,22 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
         answer = shorter
 
 
-def _write(answer: Answer, form: Form) -> tuple[str, str]:
-    """The content type and the body, for forms that need each row written again.
-
-    CSV and NDJSON have no place for the cursor and the gaps. These are only in the headers.
-    """
+def _write_rows(answer: Answer, form: Form) -> tuple[str, str]:
+    """The content type and the body of CSV or NDJSON. The cursor and the gaps have no place in them, only in headers."""
     if form.kind == "csv":
         return _TYPES["csv"], _render_csv(answer, escape=form.escape)
-    texts = answer.texts()
-    if form.flat:
-        texts = [encode_json(flatten(decode_json(text))).decode() for text in texts]
-    if form.kind == "ndjson":
-        return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
-    return _TYPES["json"], _render_json(answer, ",".join(texts))
+    texts = _flatten_texts(answer) if form.flat else answer.texts()
+    return _TYPES["ndjson"], "".join([f"{text}\n" for text in texts])
+
+
+def _flatten_texts(answer: Answer) -> list[str]:
+    return [encode_json(flatten(decode_json(text))).decode() for text in answer.texts()]
 
 
 def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
     table = answer.typed()
     body = b64encode(encode_table(table.columns)).decode()
     return Rendered(answer, _ARROW, body, encoded=True, untyped=table.untyped)
-
-
-def _render_json(answer: Answer, rows: str) -> str:
-    return "".join(['{"', answer.name, '":[', rows, "],", encode_json(answer.describe_rest()).decode()[1:]])
 
 
 def flatten(row: JsonObject) -> JsonObject:

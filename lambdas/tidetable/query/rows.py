@@ -21,7 +21,7 @@ from tidetable.keys import encode_ref_head, encode_ref_tails, is_plain
 from tidetable.keys.layout import NEWEST
 from tidetable.large.forms import strip_version
 from tidetable.large.whole import is_partial, measure_outside
-from tidetable.ports import Columns, Version
+from tidetable.ports import Version
 from tidetable.query.model import Position, Projection
 from tidetable.times import from_micros, from_text, to_text
 
@@ -126,14 +126,6 @@ class Rows(msgspec.Struct):
     sks: Sequence[str]
     contents: Sequence[str] | Sequence[Row]
     _texts: EventTexts | None = None
-
-    @classmethod
-    def of(cls, columns: Columns, entry: Entry, projection: Projection) -> Rows:
-        """The rows of events. The contents in ``columns`` are either all text or all items."""
-        contents: Any = columns.contents
-        if contents and not isinstance(contents[0], str):
-            return cls.of_rows([Row.of(item, entry, projection) for item in contents], entry, projection)
-        return cls(entry, projection, columns.pks, columns.sks, contents)
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], entry: Entry, projection: Projection) -> Rows:

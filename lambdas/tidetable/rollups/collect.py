@@ -14,10 +14,11 @@ from tidetable.keys import escape
 from tidetable.large.whole import is_partial
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.model import Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
-from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
 from tidetable.rollups.cells import Bucket, parse_cell, parse_names
 from tidetable.rollups.cover import Segment

@@ -18,7 +18,7 @@ from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
 from tidetable.query.model import Reader, Remaining
 from tidetable.query.page import Table
-from tidetable.query.plan import read_planned
+from tidetable.query.read import read_planned
 from tidetable.query.scans import Scan, find_visible_gaps
 from tidetable.times import from_text
 

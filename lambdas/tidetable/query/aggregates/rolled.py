@@ -11,9 +11,9 @@ from tidetable.events import Event
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
 from tidetable.query.aggregates.stats import Cell, parse_percentile
+from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
-from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Scan
 from tidetable.query.sections import (
     Choice,

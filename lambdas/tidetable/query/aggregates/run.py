@@ -18,9 +18,10 @@ from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.model import AT_ONCE, RESERVE, Cost, Position, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.read import ArchiveBatch, Batch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import Scanner
 from tidetable.query.sections import Section
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value

@@ -11,7 +11,7 @@ from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
-from tidetable.query.read import ArchiveBatch, LiveBatch
+from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
 from tidetable.times import from_text, to_text

@@ -17,6 +17,7 @@ from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Rollups, Tables
 from tidetable.problems import ProblemError, refuse
+from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
@@ -24,8 +25,7 @@ from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
 from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.plan import read_planned
-from tidetable.query.read import ArchiveBatch, LiveBatch, Scanner, TimeUp
+from tidetable.query.read import Scanner, read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions

@@ -10,10 +10,10 @@ from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact import decode_json
 from tidetable.keys import find_value
+from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
-from tidetable.query.read import ArchiveBatch, LiveBatch
 from tidetable.query.scans import Gap
 from tidetable.rollups.cells import FIELDS_ID, name_kind, parse_names
 from tidetable.rollups.collect import read_batch_events

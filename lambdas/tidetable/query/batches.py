@@ -1,0 +1,34 @@
+"""What the reading of scans yields: some events of a table, a page of an archive, or that the time is up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidetable.ports import ArchivePage, Columns
+from tidetable.query.model import Position
+from tidetable.query.scans import ArchiveScan, LiveScan
+
+
+class LiveBatch(NamedTuple):
+    """Some events of a table or an index, in order. The scan was read up to ``reached``; None at its end."""
+
+    scan: LiveScan
+    columns: Columns
+    reached: Position | None
+
+
+class ArchiveBatch(NamedTuple):
+    """A page of an archive. The scan was read up to ``reached``; None at its end."""
+
+    scan: ArchiveScan
+    page: ArchivePage
+    reached: Position | None
+
+
+class TimeUp(NamedTuple):
+    """The time was up before the range's end: everything was read up to ``reached``."""
+
+    reached: Position | None
+
+
+Batch = LiveBatch | ArchiveBatch | TimeUp
