@@ -74,6 +74,27 @@ def test_one_changed_byte_of_a_part_is_seen_before_anything_of_it_is_written() -
         stage.restore("s", LABEL)
 
 
+@pytest.mark.parametrize("kind", ["manifest", "part"])
+def test_an_object_of_the_archive_that_somebody_deleted_is_named(kind: str) -> None:
+    stage = delete_first_tables()
+    (key, *_) = sorted(key for key in stage.bucket.objects if LABEL in key and kind in key)
+    body = stage.bucket.objects.pop(key)
+    with pytest.raises(ArchiveFailed, match=f"the archive's object {key} does not exist"):
+        stage.restore("s", LABEL)
+    stage.bucket.objects[key] = body
+    stage.clock.sleep(900)
+    assert stage.restore("s", LABEL).next is None
+    assert ids(stage) == IDS
+
+
+def test_a_manifest_that_cannot_be_read_is_named() -> None:
+    stage = delete_first_tables()
+    (key,) = (key for key in stage.bucket.objects if LABEL in key and "manifest" in key)
+    stage.bucket.objects[key] = b"{"
+    with pytest.raises(ArchiveFailed, match=f"the archive's object {key} is missing or damaged"):
+        stage.restore("s", LABEL)
+
+
 def test_events_that_the_table_does_not_take_in_time_are_for_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = delete_first_tables()
     store = type(stage.pipeline.restorer.store)
@@ -202,7 +223,7 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
     layout = Layout("series", 1, "id", 0)
     items = [{"pk": "a#0", "sk": f"{LABEL}T00:00:00.000000Z#1", "data": {}}]
     archive: Any = SimpleNamespace(
-        objects=SimpleNamespace(get=lambda _: b"part"),
+        objects=SimpleNamespace(find=lambda _: b"part"),
         format=SimpleNamespace(items=lambda *_: items),
         config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=["hourly"])}),
         clock=SimpleNamespace(now=lambda: None),

@@ -96,6 +96,7 @@ EDGES = [
         "streams.s.cold: name at most 20 fields, each once",
     ),
     (STREAM.replace("= 3", "= 3\ncold = ['{}']"), ["a b"], ["a,b", ""], "cannot be named in a query"),
+    (STREAM.replace("= 3", "= 3\ncold = ['{}']"), ["a"], ["a.b"], '.cold: "a.b" is a path'),
     (
         STREAM + "[streams.s.archive]\ncolumns = {{ {} = 'string' }}\n",
         ["place", "pkx", "a" * 64],

@@ -59,3 +59,22 @@ def test_a_signer_that_has_signed_before_signs_anew_for_another(change: str) -> 
     else:
         credentials = Credentials("k2", "s2", "t2")
     assert theirs(host, "T", b"", now, credentials) in signer.headers("T", b"", now, credentials).decode()
+
+
+def test_threads_on_both_sides_of_midnight_sign_each_for_its_own_day() -> None:
+    """While a thread compares the key that it found, another thread derives the key of the next day."""
+    signer, host = Signer(HOSTS[0], "eu-west-1"), HOSTS[0]
+    now, after = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+
+    class Secret(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            signer.headers("T", b"", after, Credentials("k", "s"))
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    signer.headers("T", b"", now, Credentials("k", "s"))
+    ours = signer.headers("T", b"", now, Credentials("k", Secret("s"))).decode()
+    assert theirs(host, "T", b"", now, Credentials("k", "s")) in ours

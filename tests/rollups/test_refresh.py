@@ -211,3 +211,23 @@ def test_an_edge_is_moved_only_from_where_it_was_seen() -> None:
     assert not rollups.put_edge("s", edge._replace(sealed=START + timedelta(1)), edge._replace(definition="x"))
     assert rollups.put_edge("s", edge._replace(start=START - timedelta(1)), edge)
     assert [stored.start for stored in rollups.read_state("s").edges] == [START - timedelta(1)]
+
+
+def test_each_stream_is_the_first_of_some_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream with more work than a run has time for does not keep the others from theirs for ever."""
+    world = World((HOURS,))
+    world.definitions = {"a": [replace(HOURS, source="a", stream="a-h")], **world.definitions}
+    read, sources = world.rollups.read_state, list[str]()
+
+    def note(source: str) -> Any:
+        sources.append(source)
+        return read(source)
+
+    monkeypatch.setattr(world.rollups, "read_state", note)
+    first_sources = set()
+    for number in range(20):
+        sources.clear()
+        world.refresh(owner=f"request {number}")
+        assert set(sources) == {"a", "s"}
+        first_sources.add(sources[0])
+    assert first_sources == {"a", "s"}

@@ -176,6 +176,7 @@ CASES = [
         "(age = 0).index.own: a local index takes its units from the table; remove it here, and raise write and read",
     ),
     ("fields projected twice", GOOD + index('partition_by = "a"\nproject = ["b", "b"]'), "project: "),
+    ("a path projected", GOOD + index('partition_by = "a"\nproject = ["c", "b.a"]'), 'project: "b.a" is a path'),
     ("no fields projected", GOOD + index('partition_by = "a"\nproject = []'), "project: "),
     ("a cold field in an index", COLD + index('partition_by = "a"\nproject = ["raw"]'), "raw is a cold field"),
     ("a cold field in a ranking", COLD + index('partition_by = "a"\nsort_by = "raw.n"'), "raw.n is a cold field"),

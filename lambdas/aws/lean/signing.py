@@ -50,9 +50,11 @@ class Signer:
 
     def _derive_key(self, day: str, credentials: Credentials) -> bytes:
         for_what = (day, credentials.secret)
-        if self._derived is None or self._derived[0] != for_what:
+        # Read once: at midnight another thread may replace the key by that of its own day.
+        derived = self._derived
+        if derived is None or derived[0] != for_what:
             key = f"AWS4{credentials.secret}".encode()
             for part in (day, self._region, _SERVICE, "aws4_request"):
                 key = digest(key, part.encode(), "sha256")
-            self._derived = for_what, key
-        return self._derived[1]
+            self._derived = derived = for_what, key
+        return derived[1]

@@ -18,6 +18,7 @@ from tidetable.archive.export import find_entry
 from tidetable.archive.exporter import Exporter, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.reading import describe_damage
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
@@ -117,7 +118,7 @@ def restore_period(
     with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
-        manifest = Manifest.decode(exporter.objects.get(entry.archive.manifest))
+        manifest = _read_manifest(entry.archive.manifest, exporter)
         restorable = (State.ARCHIVED, State.DELETED, State.RESTORING)
         entry = exporter.catalog.move(entry, State.RESTORING, expected=restorable)
         # From the first step on, every run of the lifecycle sees and counts the table, even if the restore never
@@ -196,7 +197,7 @@ def _write(
     start: Position = Position(),  # noqa: B008 - frozen
 ) -> Position | None:
     """Write a part's events into the table. Return where to go on if not all of them were written in time, else None."""
-    body = restorer.archive.objects.get(part.key)
+    body = _read_object(part.key, restorer.archive)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
     clock = restorer.archive.clock
@@ -215,6 +216,23 @@ def _write(
             return Position(start.part, items=count)
         count += len(portion)
     return None
+
+
+def _read_manifest(key: str, exporter: Exporter) -> Manifest:
+    try:
+        return Manifest.decode(_read_object(key, exporter))
+    except ValueError as error:
+        raise describe_damage(key, error) from error
+
+
+def _read_object(key: str, exporter: Exporter) -> bytes:
+    """An object of the archive; ArchiveFailed if it does not exist, such as after a deletion by hand."""
+    body = exporter.objects.find(key)
+    if body is None:
+        raise ArchiveFailed(
+            f"the archive's object {key} does not exist: somebody or a rule of the bucket has deleted it"
+        )
+    return body
 
 
 def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:

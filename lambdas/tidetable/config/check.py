@@ -252,3 +252,6 @@ def _check_large(stream: Stream) -> Iterator[str]:
     for field in stream.cold:
         if not field or "," in field:
             yield f'.cold: "{field}" cannot be named in a query; name fields of data without commas'
+        elif "." in field:
+            whole = field.partition(".")[0]
+            yield f'.cold: "{field}" is a path, but only whole fields are kept apart: name "{whole}", or move the field up'

@@ -37,6 +37,8 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
         not 1 <= len(project) <= MAX_PROJECTED or len(set(project)) < len(project) or not all(project)
     ):
         yield f'{at}.project: write "all", "keys", or 1 to {MAX_PROJECTED} fields of data, each once'
+    elif isinstance(project, tuple) and (path := next((name for name in project if "." in name), None)):
+        yield f'{at}.project: "{path}" is a path, but an index holds whole fields: name "{path.partition(".")[0]}"'
     fields = {
         *_list_fields(index),
         *(project if isinstance(project, tuple) else ()),

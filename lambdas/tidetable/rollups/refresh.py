@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from zlib import crc32
 
 from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.leases import hold_lease
@@ -62,13 +63,16 @@ def refresh(
     """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
     Returns None while another run holds the lease. ``length`` is the longest time for which this run holds the lease
-    (``bounds.choose_lease_length``). A stream that fails does not stop the others.
+    (``bounds.choose_lease_length``). A stream that fails does not stop the others. Each run begins with a stream that its
+    ``owner`` chooses: a stream with more work than a run has time for must not keep the others from theirs.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
             return None
         report = Report()
-        for source, some in definitions.items():
+        ordered = list(definitions.items())
+        first = crc32(owner.encode()) % max(len(ordered), 1)
+        for source, some in ordered[first:] + ordered[:first]:
             try:
                 refresh_stream(source, some, services, report)
             except Unfinished:

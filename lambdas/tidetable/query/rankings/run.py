@@ -239,16 +239,18 @@ class _Run:
         """Read the first events of each archived period, a few periods in parallel."""
         pool = self._reader.pools(ARCHIVES)
         try:
-            for reading in [pool.submit(self._read_archive, scan) for scan in scans]:
-                reading.result(timeout=max(self._remaining() - RESERVE, 0.1))
+            for scan, reading in [(scan, pool.submit(self._read_archive, scan)) for scan in scans]:
+                for page in reading.result(timeout=max(self._remaining() - RESERVE, 0.1)):
+                    self._take_archived(scan, page)
         except TimeoutError as error:
             raise _too_much(f"ranking the range's {len(scans)} archived periods takes") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_archive(self, scan: ArchiveScan) -> None:
+    def _read_archive(self, scan: ArchiveScan) -> list[ArchivePage]:
         """Read the first events of a period's archive. The archive's reader ranks its events, some at a time."""
         ranking, entry = self._ranking, scan.entry
+        pages: list[ArchivePage] = []
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
             if self._remaining() <= RESERVE:
@@ -258,19 +260,22 @@ class _Run:
         for page, _ in read_archive_pages(scan.keys, entry.layout, read):
             if page is None:
                 raise _too_much(f"ranking the archived period {entry.period.label} takes")
-            self._cost.requests += 1
-            self._cost.read += page.read
-            keys = [
-                RankKey(
-                    Decimal(find_number(event.data, ranking.index.sort_by) or 0), event.time, event.series, event.id
-                )
-                for event in page.events
-            ]
-            rows = make_archive_rows(page.events, None, entry)
-            ranked = zip(keys, rows, strict=True)
-            self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
-            if page.cut:
-                self._floors.append(keys[-1])
+            pages.append(page)
+        return pages
+
+    def _take_archived(self, scan: ArchiveScan, page: ArchivePage) -> None:
+        self._cost.requests += 1
+        self._cost.read += page.read
+        by = self._ranking.index.sort_by
+        keys = [
+            RankKey(Decimal(find_number(event.data, by) or 0), event.time, event.series, event.id)
+            for event in page.events
+        ]
+        rows = make_archive_rows(page.events, None, scan.entry)
+        ranked = zip(keys, rows, strict=True)
+        self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
+        if page.cut:
+            self._floors.append(keys[-1])
 
     def _make_rows(self, first: Sequence[_Candidate]) -> tuple[list[tuple[RankKey, dict[str, Any]]], int]:
         """The first events as the API shows them, as many as an answer holds, and how many candidates they took.
