@@ -24,15 +24,15 @@ KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d-0000-4000-8000-0000000000
 def test_each_part_is_read_once_however_many_runs_a_restore_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore that began anew in each run would never end if it takes longer than a run."""
     stage = delete_first_tables()
-    get, read = stage.bucket.get, list[str]()
+    find, read = stage.bucket.find, list[str]()
 
-    def get_slowly(key: str) -> bytes:
+    def find_slowly(key: str) -> bytes | None:
         if "/part-" in key:
             read.append(key)
             stage.clock.sleep(70)
-        return get(key)
+        return find(key)
 
-    monkeypatch.setattr(stage.bucket, "get", get_slowly)
+    monkeypatch.setattr(stage.bucket, "find", find_slowly)
     parts = sorted(key for key in stage.bucket.objects if LABEL in key and "/part-" in key)
     assert len(parts) > 2
     done = stage.restore("s", LABEL, within=120)
