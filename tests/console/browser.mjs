@@ -17,6 +17,9 @@ const browser = await puppeteer.launch({
 });
 let context, page, log;
 
+const setMedia = (theme, motion) => page.emulateMediaFeatures(
+  [{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: motion ? "no-preference" : "reduce" }]);
+
 const commands = {
   /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. */
   async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null, motion = false }) {
@@ -27,7 +30,7 @@ const commands = {
     await page.bringToFront();
     log = { errors: [], requests: [], bytes: 0 };
     await page.setViewport({ width, height, deviceScaleFactor: 1 });
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: motion ? "no-preference" : "reduce" }]);
+    await setMedia(theme, motion);
     await page.emulateTimezone(zone);
     if (now !== null) await page.evaluateOnNewDocument(`{
       const Real = Date, ahead = ${now} - Real.now();
@@ -46,6 +49,8 @@ const commands = {
     page.on("response", async (response) => (log.bytes += Number(response.headers()["content-length"] ?? 0)));
     await page.goto(url, { waitUntil: "networkidle0" });
   },
+  /** The system's colours change while the page is open. */
+  async theme({ theme }) { await setMedia(theme, false); },
   async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
   async evaluate({ expression }) { return page.evaluate(expression); },
   /** Until an expression is true. Puppeteer stops looking, and says nothing, once an expression fails: between two views there is no h1. */

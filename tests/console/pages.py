@@ -81,6 +81,16 @@ def visit(browser: Browser, console: Addressed, view: str, *, key: str = KEY, **
     browser.wait("!document.querySelector('.busy')")
 
 
+def find_axe_problems(browser: Browser) -> dict[str, list[Any]]:
+    """The findings of axe-core in light and in dark colours. The page is loaded once: only its colours change."""
+    found: dict[str, list[Any]] = {}
+    for theme in ("dark", "light"):
+        browser("theme", theme=theme)
+        if findings := browser("axe"):
+            found[theme] = findings
+    return found
+
+
 def of_key(errors: list[str]) -> list[str]:
     """Errors beside those of the first requests without a key, which the browser itself notes."""
     return [error for error in errors if "403" not in error]
