@@ -227,3 +227,21 @@ def test_cells_are_packed_and_the_same_whoever_makes_them() -> None:
     (item,) = tables[0].values()
     assert item["n"] == 51
     assert open_item(item, worlds[0].entry("s-m", START).layout, worlds[0].reader.unpacker.compressor).problem is None
+
+
+def test_a_bucket_with_a_cell_that_dynamodb_would_refuse_is_read_from_the_events() -> None:
+    """An event of a stream with large events may have a text of 500 KB in a field that the rollup groups by."""
+    world = begin_rollups((MINUTES,))
+    text = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=500_000))
+    world.write(reading(45, 1, kind="x"), reading(46, 2, kind=text), reading(55, 3, kind="x"))
+    report = world.refresh()
+    assert report is not None
+    assert report.failed == []
+    assert report.over == [
+        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 500295 bytes as an item; DynamoDB holds at most 409600"
+    ]
+    assert show_edges(world, "m") == ["00:10-01:10"]
+    assert world.rollups.over == {("s", "m", START + timedelta(minutes=40)): 2}
+    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
+    assert {key.sk[:16] for key in table} == {"2026-03-02T00:50"}
+    assert world.check(QUERIES) == len(QUERIES)

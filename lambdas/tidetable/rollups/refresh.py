@@ -32,7 +32,7 @@ from tidetable.rollups.cover import (
 )
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
-from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
+from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded, Unfinished
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
 
@@ -41,9 +41,9 @@ from tidetable.times import to_text
 class Report:
     """What a run did: how many buckets it sealed and resealed, and why it did not do others.
 
-    ``over`` are the buckets with too many groups. ``marks`` counts the marks that remain, ``gone`` the marks that were
-    cleared because their events are gone for ever. ``lag`` is the longest time for which a bucket could have been
-    sealed already. ``finished`` is False if the time was up too early.
+    ``over`` are the buckets that are not kept: they have too many groups, or too large a cell. ``marks`` counts the
+    marks that remain, ``gone`` the marks that were cleared because their events are gone for ever. ``lag`` is the
+    longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
     """
 
     sealed: int = 0
@@ -152,7 +152,8 @@ def _seal(
         try:
             if bucket not in together:
                 together = _read_together(version, bucket, definitions, state, services)
-            compute_bucket(version, bucket, definitions, state, services, report, together.pop(bucket, None))
+            content = together.pop(bucket, None)
+            kept = compute_bucket(version, bucket, definitions, state, services, report, content)
         except BucketBlocked as error:
             behind = find_end_of_gone(definition.source, bucket, end, services)
             if behind is None:
@@ -164,7 +165,7 @@ def _seal(
         advanced = edge._replace(sealed=end)
         if not services.rollups.put_edge(definition.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        report.sealed += 1
+        report.sealed += kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         edge = advanced
 
@@ -197,7 +198,8 @@ def compute_bucket(
     report: Report,
     collected: tuple[datetime, Bucket] | None = None,
 ) -> bool:
-    """Compute a bucket and write its cells. If it has too many groups, write a note about that instead; returns False.
+    """Compute a bucket and write its cells. If it has too many groups, or a cell that is too large for an item, write a
+    note about that instead; returns False.
 
     ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
     """
@@ -211,11 +213,14 @@ def compute_bucket(
     else:
         content = collected[1]
     was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
-    if content.is_over:
+    try:
+        if content.is_over:
+            raise BucketOver(f"more than {definition.max_groups} groups")
+        write_cells(definition, entry, content.events(bucket), present, read_at, services)
+    except BucketOver as error:
         services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
-        report.over.append(f"{definition.stream} {to_text(bucket)}: more than {definition.max_groups} groups")
+        report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
         return False
-    write_cells(definition, entry, content.events(bucket), present, read_at, services)
     if was_over:
         services.rollups.clear_over(definition.source, definition.name, bucket)
     return True
@@ -302,9 +307,10 @@ def _reseal_group(
                 if services.remaining() < RESERVE:
                     raise Unfinished("the time is up")
                 try:
-                    if not compute_bucket(version, bucket, definitions, current, services, report):
+                    if compute_bucket(version, bucket, definitions, current, services, report):
+                        report.resealed += 1
+                    else:
                         over.append((definition.name, bucket))
-                    report.resealed += 1
                 except BucketBlocked as error:
                     report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
                     blocked += [mark for mark in marks if mark not in blocked]
