@@ -1,9 +1,13 @@
 """A stream's policy is recorded before its tables are made: later nobody else knows how long they are kept."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.lifecycle.world import World, configuration
 from tidetable.catalog import RecordedPolicy, State
+from tidetable.errors import RemovalFailed
+from tidetable.lifecycle.removal import remove
 
 
 def test_no_table_is_made_of_a_new_stream_whose_policy_could_not_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +34,23 @@ def test_no_table_is_made_of_a_new_stream_whose_policy_could_not_be_recorded(mon
         report = world.after(days=1)
         assert report.troubles == ["the policy of s could not be recorded: ConnectionError: try later"]
         assert len(world.states()) == count + 1
+
+
+def test_a_stack_is_not_destroyed_while_the_policies_of_removed_streams_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A removed stream may have tables that are to be deleted, too. Later no stack would be left to delete them."""
+    world = World()
+    world.run()
+    tables = set(world.levels())
+
+    def fail() -> Sequence[RecordedPolicy]:
+        raise ConnectionError("try later")
+
+    monkeypatch.setattr(world.catalog, "policies", fail)
+    with pytest.raises(RemovalFailed) as refused:
+        remove(world.config, world.reconciler().world(lambda: 1000.0), world.clock.now(), "owner")
+    assert str(refused.value) == (
+        "the recorded policies could not be read: ConnectionError: try later. Delete the stack again"
+    )
+    assert set(world.levels()) == tables

@@ -29,7 +29,7 @@ class Known:
 
     ``removed`` holds the instant since which a stream is removed, ``news`` the policies that are to be recorded.
     ``unrecorded`` are configured streams of which no policy was recorded yet. ``troubles`` says which policies could not
-    be read: the tables of these streams are left as they are.
+    be read: the tables of these streams are left as they are. ``complete`` is False if no policy could be read.
     """
 
     config: Config
@@ -37,6 +37,7 @@ class Known:
     news: list[RecordedPolicy] = field(default_factory=list)
     unrecorded: set[str] = field(default_factory=set)
     troubles: list[str] = field(default_factory=list)
+    complete: bool = True
 
 
 def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
@@ -44,7 +45,8 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
     except Exception as error:  # the configured streams' next tables must be made all the same
-        return Known(config, troubles=[f"the recorded policies could not be read: {describe_error(error)}"])
+        trouble = f"the recorded policies could not be read: {describe_error(error)}"
+        return Known(config, troubles=[trouble], complete=False)
     known = Known(config, unrecorded=config.streams.keys() - recorded.keys())
     streams = dict(config.streams)
     for name, stream in config.streams.items():
