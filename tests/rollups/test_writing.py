@@ -12,6 +12,7 @@ from tidetable.catalog import State
 from tidetable.keys import Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
+from tidetable.values import count_item_bytes
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED])
@@ -145,6 +146,26 @@ def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(co
     assert (report.failed, report.blocked, max(sizes)) == ([], [], 25)
     assert sum(sizes) == count + 1
     assert world.check(QUERIES) > 0
+
+
+def test_large_cells_of_a_closed_table_are_written_in_transactions_of_less_than_4_mb() -> None:
+    world = begin_rollups((MINUTES,))
+    entry = world.entry("s-m", START)
+    plain = replace(entry.layout, pack=None)
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=plain, state=State.CLOSED)
+    world.write(*[reading(45, n, kind=f"{n:02d}" + "x" * 350_000, id=str(n)) for n in range(12)])
+    sizes: list[int] = []
+    transact = world.store.transact
+
+    def measure(puts: Any, entry: Any = None) -> Any:
+        sizes.append(sum(count_item_bytes(guarded.put.item) for guarded in puts))
+        return transact(puts, entry)
+
+    world.store.transact = measure  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert (report.failed, report.over, len(sizes)) == ([], [], 2)
+    assert max(sizes) < 4 * 1024 * 1024
 
 
 def test_a_cell_that_is_too_large_for_a_pack_is_an_item_of_its_own() -> None:

@@ -25,8 +25,8 @@ from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _MOMENT = timedelta(microseconds=1)
 _PAGE = 100
-# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB.
-_TRANSACTED = 25
+# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell that is alone up to 400 KB.
+_TRANSACTED, _TRANSACTED_BYTES = 25, 4_000_000
 
 
 class Present(NamedTuple):
@@ -132,13 +132,26 @@ def write_cells(
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table, in transactions: when its archiving has begun, at any time, no cell may be written."""
-    for start in range(0, len(puts), _TRANSACTED):
-        some = [Guarded(put, "newer") for put in puts[start : start + _TRANSACTED]]
-        outcome = services.reader.store.transact(some, entry)
+    for some in _cut_transactions(puts):
+        outcome = services.reader.store.transact([Guarded(put, "newer") for put in some], entry)
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
         if outcome is Transacted.CONFLICT:
             raise Superseded(f"cells of {entry.stream} were written by another run")
+
+
+def _cut_transactions(puts: Iterable[Put]) -> Iterator[list[Put]]:
+    some: list[Put] = []
+    total = 0
+    for put in puts:
+        size = count_item_bytes(put.item)
+        if some and (len(some) == _TRANSACTED or total + size > _TRANSACTED_BYTES):
+            yield some
+            some, total = [], 0
+        some.append(put)
+        total += size
+    if some:
+        yield some
 
 
 def _refuse_large(puts: Iterable[Put]) -> None:
