@@ -260,11 +260,11 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
     for _, group in sorted(groups.items(), reverse=True):
         other_marks = [mark for mark in state.marks if mark not in group]
         due = _drop_gone(source, group, services, report)
-        blocked = _reseal_group(due, other_marks, definitions, state, services, report)
+        staying = _reseal_group(due, other_marks, definitions, state, services, report)
         for mark in due:
-            if mark not in blocked:
+            if mark not in staying:
                 services.rollups.clear_mark(source, mark)
-        state = state._replace(marks=other_marks + blocked)
+        state = state._replace(marks=other_marks + staying)
 
 
 def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
@@ -292,20 +292,28 @@ def _reseal_group(
     services: Services,
     report: Report,
 ) -> list[Mark]:
-    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks of blocked buckets."""
-    blocked: list[Mark] = []
-    over = list(state.over)
+    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks that stay.
+
+    These are the marks of blocked buckets and, if the finest buckets would take more than half of the time, the marks of
+    the rest of them. A mark is cleared only after its coarsest bucket, and a run may have too little time for all marks.
+    """
+    staying: list[Mark] = []
+    over, half = list(state.over), services.remaining() / 2
     for definition in definitions:
         # A finer bucket may be used only if it has no mark, or its cells have just been computed anew.
-        current = state._replace(marks=[*other_marks, *blocked], over=list(over))
+        current = state._replace(marks=[*other_marks, *staying], over=list(over))
         for version in list_versions(definition, state):
-            marks_of: dict[datetime, list[Mark]] = {}
-            for mark in due:
-                for bucket in _find_sealed_buckets(version, find_marked_buckets(version, [mark])):
-                    marks_of.setdefault(bucket, []).append(mark)
-            for bucket, marks in marks_of.items():
+            marks_of = _group_marks(version, due)
+            for number, (bucket, marks) in enumerate(marks_of.items()):
                 if services.remaining() < RESERVE:
                     raise Unfinished("the time is up")
+                if definition is definitions[0] and services.remaining() < half:
+                    rest = [mark for some in list(marks_of.values())[number:] for mark in some]
+                    if any(mark not in rest for mark in due):
+                        due = [mark for mark in due if mark not in rest]
+                        staying += [mark for mark in rest if mark not in staying]
+                        report.finished = False
+                        break
                 try:
                     if compute_bucket(version, bucket, definitions, current, services, report):
                         report.resealed += 1
@@ -313,10 +321,15 @@ def _reseal_group(
                         over.append((definition.name, bucket))
                 except BucketBlocked as error:
                     report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
-                    blocked += [mark for mark in marks if mark not in blocked]
-    return blocked
+                    staying += [mark for mark in marks if mark not in staying]
+    return staying
 
 
-def _find_sealed_buckets(version: Version, buckets: Iterable[datetime]) -> list[datetime]:
-    """The buckets among ``buckets`` that are sealed under a version, the oldest first."""
-    return sorted(bucket for bucket in buckets if version.start <= bucket < version.end)
+def _group_marks(version: Version, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:
+    """The marked buckets that are sealed under a version, each with its marks."""
+    marks_of: dict[datetime, list[Mark]] = {}
+    for mark in marks:
+        for bucket in sorted(find_marked_buckets(version, [mark])):
+            if version.start <= bucket < version.end:
+                marks_of.setdefault(bucket, []).append(mark)
+    return marks_of
