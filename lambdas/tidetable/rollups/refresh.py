@@ -236,6 +236,7 @@ def _choose_segments(
 ) -> list[Segment]:
     """The segments from which a bucket is computed: cells of finer rollups where they fit, and events elsewhere."""
     usable = []
+    state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
     for other in definitions:
         fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
         if fitting and other.name != definition.name:
@@ -258,7 +259,9 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
         if can_reseal(mark.at, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
-        other_marks = [mark for mark in state.marks if mark not in group]
+        # A set, because an import may put hundreds of thousands of marks.
+        chosen = set(group)
+        other_marks = [mark for mark in state.marks if mark not in chosen]
         due = _drop_gone(source, group, services, report)
         staying = _reseal_group(due, other_marks, definitions, state, services, report)
         for mark in due:
@@ -308,10 +311,10 @@ def _reseal_group(
                 if services.remaining() < RESERVE:
                     raise Unfinished("the time is up")
                 if definition is definitions[0] and services.remaining() < half:
-                    rest = [mark for some in list(marks_of.values())[number:] for mark in some]
+                    rest = {mark for some in list(marks_of.values())[number:] for mark in some}
                     if any(mark not in rest for mark in due):
                         due = [mark for mark in due if mark not in rest]
-                        staying += [mark for mark in rest if mark not in staying]
+                        staying += [mark for mark in sorted(rest) if mark not in staying]
                         report.finished = False
                         break
                 try:
