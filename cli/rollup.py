@@ -111,13 +111,16 @@ def _rebuild(
     # The tables of past buckets are made or opened first, in the same way as for an import.
     opened = {"stream": name, "from": start, "to": end, "hours": _OPEN_HOURS, "rebuild": True}
     run_task(f"opening the tables of {name}", lambda: account.run_lifecycle(backfill=opened))
-    computed, busy = 0, 0
+    computed, marked, busy = 0, 0, 0
     answer: dict[str, Any] = {}
     while answer.get("left") != 0 and not answer.get("problem"):
         left = answer.get("left")
         so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
         answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
-        computed += answer["buckets"]
+        computed, marked = computed + answer["buckets"], marked + answer["marked"]
+        if answer["left"]:
+            # What was computed is sealed now: the next call must not have it computed anew.
+            range_of_rollup["to"] = answer["reached"]
         busy = busy + 1 if answer["left"] is None else 0
         if busy:
             if busy == _BUSY_TRIES:
@@ -125,7 +128,7 @@ def _rebuild(
             else:
                 attempt(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
     if not quiet:
-        out.print(f"{name}: {computed:,} buckets computed; {answer['marked']:,} will be computed anew by the next runs")
+        out.print(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
         if answer["problem"]:
             out.print(f"{name}: {answer['problem']}", style="red", markup=False, soft_wrap=True)
-    return {"rollup": name, **answer, "buckets": computed}
+    return {"rollup": name, **answer, "buckets": computed, "marked": marked}

@@ -11,8 +11,11 @@ from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
 from tidetable.events import Item
 from tidetable.keys import TIME, Index, Layout, Packing
-from tidetable.periods import Period, from_label
+from tidetable.periods import LONGEST, Kind, Period, from_label
 from tidetable.times import EPOCH, from_text, to_text
+
+# No entry's sort key is smaller: the first event is of 1970-01-01, and the week of that day begins on 1969-12-29.
+_FIRST = to_text(EPOCH - LONGEST[Kind.WEEK])
 
 
 def make_stream_key(stream: str) -> str:
@@ -32,13 +35,13 @@ def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, st
     """
     # "~" sorts after every label, so a period that begins at ``end`` is found.
     high = (to_text(end) if end is not None else "9999") + "~"
-    # DynamoDB refuses a range of keys that ends before it begins. No period lies before the epoch.
-    return to_text(EPOCH), to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
+    # DynamoDB refuses a range of keys that ends before it begins.
+    return _FIRST, to_text(max(start, EPOCH)) if start is not None else "", max(high, to_text(EPOCH))
 
 
 def bound_entries_before(end: datetime | None) -> str:
     """The exclusive upper bound for the sort keys of all periods that begin before ``end``."""
-    return to_text(max(end, EPOCH)) if end is not None else "~"
+    return max(to_text(end), _FIRST) if end is not None else "~"
 
 
 def make_lease_item(name: str) -> Item:

@@ -2,7 +2,8 @@
 
 {"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours",
 "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as
-the answer's ``left`` is not 0 and its ``problem`` is null, call again.
+the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's ``reached`` as "to": what was
+computed is sealed now, and would be computed anew. ``left`` is null while another run is under way.
 """
 
 from __future__ import annotations

@@ -159,3 +159,26 @@ def test_the_digest_of_a_union_is_a_sum_of_128_bits(digests: list[str], joined: 
 def test_a_later_run_comes_when_all_that_a_table_keeps_is_unused_again(free: int, seconds: float) -> None:
     pacer = Pacer(10.0, FakeClock(NOW), burst=300, free=NOW + timedelta(seconds=free))
     assert pacer.measure_time_to_full_burst() == seconds
+
+
+def test_a_table_of_chunks_that_throttles_ends_the_run_and_the_next_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first pages are archived. Nothing failed, so nothing is to be reported."""
+    world = World(some(30))
+    pages: list[bytes] = []
+
+    def throttle_third_page(items: bytes, _: str) -> bytes:
+        pages.append(items)
+        if len(pages) > 2:
+            raise TableThrottled("t.parts")
+        return items
+
+    monkeypatch.setattr(world, "whole", throttle_third_page)
+    first = world.run()
+    assert (first.done, first.events, world.state) == (False, 14, State.ARCHIVING)
+    second = world.run()
+    assert (second.done, second.events) == (False, 14)
+    monkeypatch.undo()
+    last = world.run()
+    assert (last.done, last.events) == (True, 30)

@@ -52,6 +52,19 @@ def test_entries_of_a_range_are_those_whose_periods_meet_it(engine: Engine) -> N
     assert list(read_entries(engine.stream, hour.period.end, hour.period.end + timedelta(days=9))) == []
 
 
+def test_the_week_of_the_first_of_january_1970_is_found_though_it_begins_in_1969(engine: Engine) -> None:
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    week, following = entry(engine, Kind.WEEK, first), entry(engine, Kind.WEEK, first + 7 * DAY)
+    for added in (week, following):
+        engine.catalog.add(added)
+    assert list(engine.catalog.entries(engine.stream)) == [week, following]
+    assert list(engine.catalog.entries(engine.stream, first, first + DAY, consistent=True)) == [week]
+    start = week.period.start
+    assert list(engine.catalog.entries(engine.stream, start, start, consistent=True)) == [week]
+    assert list(engine.catalog.entries_before(engine.stream, following.period.start, 2)) == [week]
+    assert list(engine.catalog.entries_before(engine.stream, start, 2)) == []
+
+
 def test_entries_before_an_instant_come_newest_first_and_no_more_than_asked(engine: Engine) -> None:
     days = [entry(engine, at=NOW + number * DAY) for number in range(5)]
     for added in days:

@@ -50,6 +50,14 @@ RULES = [
         "on-demand tables follow their traffic",
     ),
     (
+        "more units of an index than auto scaling may give it",
+        ladder("age = 0, write = 5, read = 5, index = { own = { write = 10, read = 50 } }").replace(
+            "mode =", "autoscaling = { write = { min = 5, max = 9 } }\nmode ="
+        )
+        + INDEX,
+        "index.own.write: 10 is more than the 9 of autoscaling.write.max, to which auto scaling would lower it",
+    ),
+    (
         "an index's own read units",
         ladder("age = 0, write = 1, read = 1, index = { own = { write = 1, read = 0 } }") + INDEX,
         "index.own.read: 0 is not",

@@ -15,6 +15,7 @@ from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.items import read_event
 from tests.fakes.noise import noise
+from tidetable.errors import ArchiveFailed, StoreUnavailable, TableThrottled, TidetableError
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
 from tidetable.ingest.versions import make_first_version
@@ -240,3 +241,27 @@ def test_data_is_fetched_in_groups_of_16_megabytes() -> None:
         [20_000_000],
         [15_999_999],
     ]
+
+
+@pytest.mark.parametrize(
+    "code, error",
+    [
+        ("ProvisionedThroughputExceededException", TableThrottled),
+        ("throttled", TableThrottled),
+        ("AccessDeniedException", ArchiveFailed),
+    ],
+)
+def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refusals(
+    code: str, error: type[TidetableError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(WITH_PARTS)
+    put = world.packer(None, "chunks").put(world.item({"text": noise(900_000)}), world.place)
+    assert put is not None
+    world.write(put)
+
+    def refuse(*_: Any) -> Any:
+        raise StoreUnavailable(code, "not now")
+
+    monkeypatch.setattr(world.store, "get_parts", refuse)
+    with pytest.raises(error):
+        PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)

@@ -34,6 +34,8 @@ from tidetable.periods import from_label
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 EPOCH = "1970-01-01T00:00:00.000000Z"
+# The week of 1970-01-01 begins on 1969-12-29.
+FIRST = "1969-12-25T00:00:00.000000Z"
 PLAIN = Entry("quakes", from_label("2026-03-05"), "t", Layout("time", 4, "series", 21_600), State.OPEN, NOON)
 INDEXES = (
     Index("by_status", "status", 4),
@@ -121,10 +123,10 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "bounds"),
     [
-        (None, None, (EPOCH, "", "9999~")),
-        (NOON, NOON + DAY, (EPOCH, "2026-03-05T12:00:00.000000Z", "2026-03-06T12:00:00.000000Z~")),
+        (None, None, (FIRST, "", "9999~")),
+        (NOON, NOON + DAY, (FIRST, "2026-03-05T12:00:00.000000Z", "2026-03-06T12:00:00.000000Z~")),
         # DynamoDB refuses a range that ends before it begins.
-        (datetime(1969, 1, 1, tzinfo=UTC), datetime(1969, 1, 2, tzinfo=UTC), (EPOCH, EPOCH, EPOCH)),
+        (datetime(1969, 1, 1, tzinfo=UTC), datetime(1969, 1, 2, tzinfo=UTC), (FIRST, EPOCH, EPOCH)),
     ],
 )
 def test_a_range_of_entries_lies_between_keys_that_dynamodb_takes(
@@ -135,7 +137,7 @@ def test_a_range_of_entries_lies_between_keys_that_dynamodb_takes(
 
 def test_the_entries_before_an_instant_lie_below_a_key() -> None:
     assert bound_entries_before(NOON) == "2026-03-05T12:00:00.000000Z"
-    assert bound_entries_before(datetime(1969, 1, 1, tzinfo=UTC)) == EPOCH
+    assert bound_entries_before(datetime(1969, 1, 1, tzinfo=UTC)) == FIRST
     assert bound_entries_before(None) > "9999-12-31T00:00:00.000000Z#9999-12-31"
 
 

@@ -9,6 +9,7 @@ from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, World
 from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, parse
+from tidetable.config.demand import list_demands
 from tidetable.errors import BadBackfill, StoreUnavailable
 from tidetable.lifecycle.backfill import end_backfills, open_backfill
 from tidetable.lifecycle.reconcile import Reconciler, reconcile
@@ -57,6 +58,19 @@ class Rolled:
 
 def backfill(stream: str = "s") -> Backfill:
     return Backfill(stream, START, END, Opened(NOON + DAY, None, None))
+
+
+def test_the_tables_of_a_stream_and_of_its_rollups_must_fit_into_the_quota_together() -> None:
+    """Two days are counted as three tables of s and, as they may lie in two months, as two tables of its rollup."""
+    stage = Rolled()
+    always = sum(need.tables for need in list_demands(stage.config))
+    quota = "[lifecycle]\ntable_quota = {}\n" + TEXT + ROLLUP
+    stage.config = parse(quota.format(always + 4))
+    with pytest.raises(BadBackfill, match="needs up to 5 tables"):
+        open_backfill(backfill(), stage.reconciler, "e", lambda: 300.0)
+    assert stage.spans("s") == []
+    stage.config = parse(quota.format(always + 5))
+    assert open_backfill(backfill(), stage.reconciler, "e", lambda: 300.0).healthy
 
 
 def test_a_rollup_has_tables_of_its_own() -> None:

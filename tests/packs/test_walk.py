@@ -5,9 +5,10 @@ from itertools import islice
 import pytest
 
 from tests.packs.table import NOON, SERIAL, TIMELY, ZSTD, PackTable, event, rows
+from tidetable.events import Event
 from tidetable.keys.pack import find_key_range
 from tidetable.packs import make_packs, open_item, walk
-from tidetable.times import to_text
+from tidetable.times import EPOCH, to_text
 
 BUCKET = "2026-03-05T12:00:00.000000Z"
 
@@ -206,3 +207,15 @@ def test_nothing_before_noon_is_read_for_what_is_newer() -> None:
     read_items = table.read(BUCKET, ascending=False, low=low)
     assert [row[0] for row in read_items] == [place(60 * n, id=str(n)) for n in range(49, 44, -1)]
     assert table.opened == 6
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_an_event_of_the_first_instant_of_1970_comes_once(ascending: bool) -> None:
+    """A device without a clock sends this time. The second pack holds a newer copy of the event."""
+    table = PackTable(TIMELY)
+    for at in (1, 2):
+        later = Event("s", EPOCH.replace(second=10 * at), f"later{at}", {})
+        table.send([Event("s", EPOCH, "a", {"v": at}), later], at=at)
+    copies = table.read("1970-01-01T00:00:00.000000Z", ascending=ascending)
+    found = [copy.value for place, copy in copies if place == "1970-01-01T00:00:00.000000Z#s#a"]
+    assert found == ['{"v":2}']

@@ -263,3 +263,20 @@ def test_a_status_names_the_first_buckets_that_are_overfull_and_counts_all() -> 
         {"start": "2026-03-02T01:30:00.000000Z", "sealed": "2026-03-02T02:50:00.000000Z", "present": True},
         {"start": "2026-03-02T00:10:00.000000Z", "sealed": "2026-03-02T01:30:00.000000Z", "present": False},
     ]
+
+
+def test_a_rebuild_that_goes_on_up_to_where_it_came_has_nothing_computed_twice() -> None:
+    world = World((MINUTES,))
+    world.sleep(5 * 3_600)
+    world.refresh()
+    world.sleep(3_600)
+    world.refresh()
+    left = iter(range(10))
+    services = replace(world.services(), remaining=lambda: 100.0 if next(left, None) is not None else 0.0)
+    first = rebuild(MINUTES, START, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
+    assert first is not None
+    assert first.left > 0
+    assert first.buckets > 0
+    last = rebuild(MINUTES, START, first.reached, [MINUTES], world.services(), "rebuild", LENGTH)
+    assert last is not None
+    assert (last.left, last.marked, world.rollups.marks) == (0, 0, {})

@@ -144,10 +144,11 @@ def test_a_mark_whose_bucket_could_not_be_computed_stands_for_the_rest_of_the_ru
     world.rollups.put_marks("s", [mark.bucket for mark in marks], 0, MINUTES.every)
     seen: list[tuple[datetime, list[Mark]]] = []
 
-    def compute(_: Any, bucket: datetime, __: Any, state: RollupState, *___: Any) -> None:
+    def compute(_: Any, bucket: datetime, __: Any, state: RollupState, *___: Any) -> bool:
         seen.append((bucket, list(state.marks)))
         if bucket == marks[1].bucket:
             raise BucketBlocked("later")
+        return True
 
     monkeypatch.setattr(refreshing, "compute_bucket", compute)
     report = world.refresh()
@@ -214,3 +215,16 @@ def test_every_mark_of_a_bucket_that_could_not_be_computed_stays(monkeypatch: py
     monkeypatch.setattr(refreshing, "compute_bucket", refuse)
     world.refresh()
     assert {mark.length for mark in world.rollups.read_state("s").marks} == {MINUTES.every, SECOND}
+
+
+def test_a_bucket_with_too_many_groups_does_not_count_as_sealed() -> None:
+    world = begin_rollups((replace(MINUTES, max_groups=2),))
+    world.write(*[reading(62, n, str(n)) for n in range(3)])
+    report = world.refresh()
+    assert report is not None
+    # 00:10 to 01:10 are six buckets; the last of them has three groups.
+    assert (report.sealed, len(report.over)) == (5, 1)
+    world.rollups.marks = {("s", START + HOUR, MINUTES.every): 0}
+    report = world.refresh()
+    assert report is not None
+    assert (report.resealed, report.marks, len(report.over)) == (0, 0, 1)

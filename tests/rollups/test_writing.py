@@ -12,6 +12,7 @@ from tidetable.catalog import State
 from tidetable.keys import Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
+from tidetable.values import count_item_bytes
 
 
 @pytest.mark.parametrize("state", [State.ARCHIVING, State.ARCHIVED, State.DELETED])
@@ -147,6 +148,26 @@ def test_a_bucket_of_a_closed_table_is_written_in_transactions_that_aws_takes(co
     assert world.check(QUERIES) > 0
 
 
+def test_large_cells_of_a_closed_table_are_written_in_transactions_of_less_than_4_mb() -> None:
+    world = begin_rollups((MINUTES,))
+    entry = world.entry("s-m", START)
+    plain = replace(entry.layout, pack=None)
+    world.catalog.items["s-m", entry.period] = replace(entry, layout=plain, state=State.CLOSED)
+    world.write(*[reading(45, n, kind=f"{n:02d}" + "x" * 350_000, id=str(n)) for n in range(12)])
+    sizes: list[int] = []
+    transact = world.store.transact
+
+    def measure(puts: Any, entry: Any = None) -> Any:
+        sizes.append(sum(count_item_bytes(guarded.put.item) for guarded in puts))
+        return transact(puts, entry)
+
+    world.store.transact = measure  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert (report.failed, report.over, len(sizes)) == ([], [], 2)
+    assert max(sizes) < 4 * 1024 * 1024
+
+
 def test_a_cell_that_is_too_large_for_a_pack_is_an_item_of_its_own() -> None:
     world = begin_rollups((MINUTES,))
     entry = world.entry("s-m", START)
@@ -227,3 +248,21 @@ def test_cells_are_packed_and_the_same_whoever_makes_them() -> None:
     (item,) = tables[0].values()
     assert item["n"] == 51
     assert open_item(item, worlds[0].entry("s-m", START).layout, worlds[0].reader.unpacker.compressor).problem is None
+
+
+def test_a_bucket_with_a_cell_that_dynamodb_would_refuse_is_read_from_the_events() -> None:
+    """An event of a stream with large events may have a text of 500 KB in a field that the rollup groups by."""
+    world = begin_rollups((MINUTES,))
+    text = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=500_000))
+    world.write(reading(45, 1, kind="x"), reading(46, 2, kind=text), reading(55, 3, kind="x"))
+    report = world.refresh()
+    assert report is not None
+    assert report.failed == []
+    assert report.over == [
+        "s-m 2026-03-02T00:40:00.000000Z: a cell takes 500295 bytes as an item; DynamoDB holds at most 409600"
+    ]
+    assert show_edges(world, "m") == ["00:10-01:10"]
+    assert world.rollups.over == {("s", "m", START + timedelta(minutes=40)): 2}
+    table = world.store.tables["tidetable-t.s-m.2026-03-02"]
+    assert {key.sk[:16] for key in table} == {"2026-03-02T00:50"}
+    assert world.check(QUERIES) == len(QUERIES)

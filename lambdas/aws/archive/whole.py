@@ -6,12 +6,16 @@ from typing import Any
 
 import msgspec
 
+from aws.codes import THROTTLED
+from aws.lean.reads import UNPROCESSED
 from aws.wire import decode_item, encode_item
-from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, ValueMissing
+from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
 from tidetable.large.whole import Unpacker
+from tidetable.names import name_parts_table
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode
+_THROTTLED = THROTTLED | {UNPROCESSED}
 _FORMS = ("z", "out", "cold")
 # A page without these bytes has no item whose data is compressed or kept elsewhere.
 _MARKS = (b'"z"', b'"out"', b'"cold"')
@@ -24,7 +28,10 @@ class PageCompleter:
         self._unpacker = unpacker
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """The page with all data of its items; the same bytes if no item lacks data."""
+        """The page with all data of its items; the same bytes if no item lacks data.
+
+        Raises TableThrottled if the data beside the items cannot be read for now, ArchiveFailed if it cannot be read.
+        """
         if not any(mark in items for mark in _MARKS):
             return items
         decoded = _PAGE(items)
@@ -34,6 +41,8 @@ class PageCompleter:
         try:
             wholes = self._unpacker.archived([decode_item(decoded[index]) for index in packed], table)
         except (ValueMissing, TableMissing, StoreUnavailable) as error:
+            if isinstance(error, StoreUnavailable) and error.code in _THROTTLED:
+                raise TableThrottled(name_parts_table(table)) from error
             raise ArchiveFailed(f"{table} is not complete: {error}") from error
         texts = [_ENCODE(item) for item in decoded]
         for index, whole in zip(packed, wholes, strict=True):

@@ -9,6 +9,8 @@ from aws.codes import NOT_FOUND, THROTTLED
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
+# The code of a reply that was only partial in all rounds: the table's units did not suffice.
+UNPROCESSED = "throttled"
 _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a
 # failure.
@@ -59,7 +61,7 @@ def _collect_replies(
             if turn < rounds:
                 again.append((number, remainder, failures))
             else:
-                yield number, Refused("throttled", f"after {rounds} rounds something is still unprocessed", b"")
+                yield number, Refused(UNPROCESSED, f"after {rounds} rounds something is still unprocessed", b"")
         if not again:
             return
         waiting = again

@@ -57,7 +57,12 @@ class Segment:
             page = self._page(after)
             if page is None:
                 return after, False
-            writer.add(self.exporter.completer.whole(page.items, self.entry.table))
+            try:
+                items = self.exporter.completer.whole(page.items, self.entry.table)
+            except TableThrottled:
+                # The data beside the items has no units for this run. The next run reads this page again.
+                return after, False
+            writer.add(items)
             self.packs += page.packs
             after = page.after
             if after is None:

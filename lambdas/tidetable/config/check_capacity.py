@@ -109,6 +109,13 @@ def _check_scaling(scaling: Autoscaling, first: Step) -> Iterator[str]:
     for name, scaled, units in (("write", scaling.write, first.write), ("read", scaling.read, first.read)):
         if scaled is not None:
             yield from _check_range(f".capacity.autoscaling.{name}", scaled, units or 0)
+    for index, own in first.index.items():
+        for name, scaled, units in (("write", scaling.write, own.write), ("read", scaling.read, own.read)):
+            if scaled is not None and units > scaled.max:
+                yield (
+                    f".capacity.ladder (age = {first.age}).index.{index}.{name}: {units} is more than the {scaled.max} of"
+                    f" autoscaling.{name}.max, to which auto scaling would lower it"
+                )
 
 
 def _check_range(at: str, scaled: Range, units: int) -> Iterator[str]:

@@ -46,6 +46,8 @@ def open_backfill(
         )
     requests = [replace(backfill, stream=name) for name in _with_rollups(backfill.stream, reconciler.config)]
     problems = [problem for request in requests for problem in _find_problems(request, reconciler)]
+    if not problems:
+        problems += _find_quota_problems(requests, reconciler)
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:
@@ -173,13 +175,11 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         names = f"{', '.join(gone_labels[:5])}{' and others' if len(gone_labels) > 5 else ''} of {backfill.stream}"
         yield f"{names} are archived or gone: restore them first"
 
-    yield from _find_quota_problems(backfill, reconciler)
 
-
-def _find_quota_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
+def _find_quota_problems(requests: Sequence[Backfill], reconciler: Reconciler) -> Iterator[str]:
     """Check that backfills leave room in the quota of tables: at the quota, the next period's table cannot be made."""
     now, config = reconciler.clock.now(), reconciler.config
-    spans = {(backfill.stream, backfill.start, backfill.end)}
+    spans = {(request.stream, request.start, request.end) for request in requests}
     for name in config.streams:
         spans |= {(name, other.start, other.end) for other in _open(name, reconciler.catalog, now)}
     opened = sum(_count_tables(config.streams[name], start, end) for name, start, end in spans)

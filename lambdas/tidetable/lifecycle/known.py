@@ -28,13 +28,16 @@ class Known:
     """The streams of a run. ``config`` is the configuration with the policies of removed streams.
 
     ``removed`` holds the instant since which a stream is removed, ``news`` the policies that are to be recorded.
-    ``troubles`` says which policies could not be read: the tables of these streams are left as they are.
+    ``unrecorded`` are configured streams of which no policy was recorded yet. ``troubles`` says which policies could not
+    be read: the tables of these streams are left as they are. ``complete`` is False if no policy could be read.
     """
 
     config: Config
     removed: dict[str, datetime] = field(default_factory=dict)
     news: list[RecordedPolicy] = field(default_factory=list)
+    unrecorded: set[str] = field(default_factory=set)
     troubles: list[str] = field(default_factory=list)
+    complete: bool = True
 
 
 def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known:
@@ -42,8 +45,9 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
     except Exception as error:  # the configured streams' next tables must be made all the same
-        return Known(config, troubles=[f"the recorded policies could not be read: {describe_error(error)}"])
-    known = Known(config)
+        trouble = f"the recorded policies could not be read: {describe_error(error)}"
+        return Known(config, troubles=[trouble], complete=False)
+    known = Known(config, unrecorded=config.streams.keys() - recorded.keys())
     streams = dict(config.streams)
     for name, stream in config.streams.items():
         present = RecordedPolicy(name, render_policy(stream))
@@ -78,7 +82,8 @@ def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
     """Record new policies.
 
-    Call it before tables are made: they need the record if their stream leaves the configuration. If a rollup has left
+    Call it before tables are made: they need the record if their stream leaves the configuration. So make no table of a
+    stream that is still ``unrecorded`` afterwards. If a rollup has left
     the configuration, its state is forgotten before its removal is recorded. Nobody marks its buckets any more, so its
     sealed buckets may become wrong, and must not be read if the rollup comes back.
     """
@@ -87,8 +92,11 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
             if record.removed is not None and find_rollups is not None:
                 _forget_rollup(record, known, record.removed, find_rollups)
             catalog.put_policy(record)
+            known.unrecorded.discard(record.stream)
         except Exception as error:  # the next run records it
-            known.troubles.append(f"the policy of {record.stream} could not be recorded: {describe_error(error)}")
+            effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
+            trouble = f"the policy of {record.stream} could not be recorded{effect}: {describe_error(error)}"
+            known.troubles.append(trouble)
 
 
 def describe_error(error: Exception) -> str:

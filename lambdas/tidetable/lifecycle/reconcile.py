@@ -208,6 +208,8 @@ def _run(
         _follow_catalog(reconciler, report)
         return
     remember_policies(reconciler.catalog, observation.known, reconciler.find_rollups)
+    unrecorded = observation.known.unrecorded
+    actions = [action for action in actions if not (isinstance(action, Create) and action.entry.stream in unrecorded)]
     remember_copies(reconciler.catalog, reconciler.tables, observation, report.now)
     world = reconciler.world(remaining)
     for _, ranked in groupby(actions, key=lambda action: action.rank):

@@ -55,7 +55,10 @@ def _find_entries(config: Config, world: World, now: datetime) -> Iterator[Entry
     Archived periods keep their table for a time, restored periods have it again.
     """
     # For a removed stream, its last recorded policy decides.
-    for stream in find_known_streams(config, world.catalog, now).config.streams.values():
+    known = find_known_streams(config, world.catalog, now)
+    if not known.complete:
+        raise RemovalFailed(f"{'; '.join(known.troubles)}. Delete the stack again")
+    for stream in known.config.streams.values():
         if stream.removal == "delete":
             entries = world.catalog.entries(stream.name, consistent=True)
             yield from (entry for entry in entries if entry.state is not State.DELETED)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, timedelta
 from itertools import repeat
 from typing import NamedTuple
 
 from tidetable.events import Item
-from tidetable.keys.pack import shift_time
 from tidetable.packs.items import Opened
+from tidetable.times import from_text, to_text
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
@@ -50,7 +51,7 @@ class Walk:
     """
 
     def __init__(self, *, span: int, ascending: bool, low: str = "", high: str = "~") -> None:
-        self._span = span
+        self._length = timedelta(seconds=span)
         self._ascending = ascending
         self._low = low
         self._high = high
@@ -86,8 +87,13 @@ class Walk:
         return edge
 
     def find_edge(self, newest: str) -> str:
-        """The place between settled and unsettled events, once items have come to the time ``newest``."""
-        return (shift_time(newest, -self._span) if self._ascending else newest) + _AFTER
+        """The place between settled and unsettled events, once items have come to the time ``newest``.
+
+        It may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
+        """
+        if not self._ascending:
+            return newest + _AFTER
+        return to_text(from_text(newest).astimezone(UTC) - self._length) + _AFTER
 
     def take(self, item: Opened) -> None:
         """Add an item's events."""

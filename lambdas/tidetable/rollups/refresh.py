@@ -32,7 +32,7 @@ from tidetable.rollups.cover import (
 )
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.noting import begin_noting, find_noted_start, sweep_notes
-from tidetable.rollups.services import BucketBlocked, Services, Superseded, Unfinished
+from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded, Unfinished
 from tidetable.rollups.writing import find_table, read_present, write_cells
 from tidetable.times import to_text
 
@@ -41,9 +41,9 @@ from tidetable.times import to_text
 class Report:
     """What a run did: how many buckets it sealed and resealed, and why it did not do others.
 
-    ``over`` are the buckets with too many groups. ``marks`` counts the marks that remain, ``gone`` the marks that were
-    cleared because their events are gone for ever. ``lag`` is the longest time for which a bucket could have been
-    sealed already. ``finished`` is False if the time was up too early.
+    ``over`` are the buckets that are not kept: they have too many groups, or too large a cell. ``marks`` counts the
+    marks that remain, ``gone`` the marks that were cleared because their events are gone for ever. ``lag`` is the
+    longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
     """
 
     sealed: int = 0
@@ -152,7 +152,8 @@ def _seal(
         try:
             if bucket not in together:
                 together = _read_together(version, bucket, definitions, state, services)
-            compute_bucket(version, bucket, definitions, state, services, report, together.pop(bucket, None))
+            content = together.pop(bucket, None)
+            kept = compute_bucket(version, bucket, definitions, state, services, report, content)
         except BucketBlocked as error:
             behind = find_end_of_gone(definition.source, bucket, end, services)
             if behind is None:
@@ -164,7 +165,7 @@ def _seal(
         advanced = edge._replace(sealed=end)
         if not services.rollups.put_edge(definition.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        report.sealed += 1
+        report.sealed += kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         edge = advanced
 
@@ -197,7 +198,8 @@ def compute_bucket(
     report: Report,
     collected: tuple[datetime, Bucket] | None = None,
 ) -> bool:
-    """Compute a bucket and write its cells. If it has too many groups, write a note about that instead; returns False.
+    """Compute a bucket and write its cells. If it has too many groups, or a cell that is too large for an item, write a
+    note about that instead; returns False.
 
     ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
     """
@@ -211,11 +213,14 @@ def compute_bucket(
     else:
         content = collected[1]
     was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
-    if content.is_over:
+    try:
+        if content.is_over:
+            raise BucketOver(f"more than {definition.max_groups} groups")
+        write_cells(definition, entry, content.events(bucket), present, read_at, services)
+    except BucketOver as error:
         services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
-        report.over.append(f"{definition.stream} {to_text(bucket)}: more than {definition.max_groups} groups")
+        report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
         return False
-    write_cells(definition, entry, content.events(bucket), present, read_at, services)
     if was_over:
         services.rollups.clear_over(definition.source, definition.name, bucket)
     return True
@@ -231,6 +236,7 @@ def _choose_segments(
 ) -> list[Segment]:
     """The segments from which a bucket is computed: cells of finer rollups where they fit, and events elsewhere."""
     usable = []
+    state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
     for other in definitions:
         fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
         if fitting and other.name != definition.name:
@@ -253,13 +259,15 @@ def _reseal(source: str, definitions: Sequence[Definition], services: Services, 
         if can_reseal(mark.at, now):
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
-        other_marks = [mark for mark in state.marks if mark not in group]
+        # A set, because an import may put hundreds of thousands of marks.
+        chosen = set(group)
+        other_marks = [mark for mark in state.marks if mark not in chosen]
         due = _drop_gone(source, group, services, report)
-        blocked = _reseal_group(due, other_marks, definitions, state, services, report)
+        staying = _reseal_group(due, other_marks, definitions, state, services, report)
         for mark in due:
-            if mark not in blocked:
+            if mark not in staying:
                 services.rollups.clear_mark(source, mark)
-        state = state._replace(marks=other_marks + blocked)
+        state = state._replace(marks=other_marks + staying)
 
 
 def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
@@ -287,30 +295,44 @@ def _reseal_group(
     services: Services,
     report: Report,
 ) -> list[Mark]:
-    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks of blocked buckets."""
-    blocked: list[Mark] = []
-    over = list(state.over)
+    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks that stay.
+
+    These are the marks of blocked buckets and, if the finest buckets would take more than half of the time, the marks of
+    the rest of them. A mark is cleared only after its coarsest bucket, and a run may have too little time for all marks.
+    """
+    staying: list[Mark] = []
+    over, half = list(state.over), services.remaining() / 2
     for definition in definitions:
         # A finer bucket may be used only if it has no mark, or its cells have just been computed anew.
-        current = state._replace(marks=[*other_marks, *blocked], over=list(over))
+        current = state._replace(marks=[*other_marks, *staying], over=list(over))
         for version in list_versions(definition, state):
-            marks_of: dict[datetime, list[Mark]] = {}
-            for mark in due:
-                for bucket in _find_sealed_buckets(version, find_marked_buckets(version, [mark])):
-                    marks_of.setdefault(bucket, []).append(mark)
-            for bucket, marks in marks_of.items():
+            marks_of = _group_marks(version, due)
+            for number, (bucket, marks) in enumerate(marks_of.items()):
                 if services.remaining() < RESERVE:
                     raise Unfinished("the time is up")
+                if definition is definitions[0] and services.remaining() < half:
+                    rest = {mark for some in list(marks_of.values())[number:] for mark in some}
+                    if any(mark not in rest for mark in due):
+                        due = [mark for mark in due if mark not in rest]
+                        staying += [mark for mark in sorted(rest) if mark not in staying]
+                        report.finished = False
+                        break
                 try:
-                    if not compute_bucket(version, bucket, definitions, current, services, report):
+                    if compute_bucket(version, bucket, definitions, current, services, report):
+                        report.resealed += 1
+                    else:
                         over.append((definition.name, bucket))
-                    report.resealed += 1
                 except BucketBlocked as error:
                     report.blocked.append(f"{definition.stream} {to_text(bucket)}: {error}")
-                    blocked += [mark for mark in marks if mark not in blocked]
-    return blocked
+                    staying += [mark for mark in marks if mark not in staying]
+    return staying
 
 
-def _find_sealed_buckets(version: Version, buckets: Iterable[datetime]) -> list[datetime]:
-    """The buckets among ``buckets`` that are sealed under a version, the oldest first."""
-    return sorted(bucket for bucket in buckets if version.start <= bucket < version.end)
+def _group_marks(version: Version, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:
+    """The marked buckets that are sealed under a version, each with its marks."""
+    marks_of: dict[datetime, list[Mark]] = {}
+    for mark in marks:
+        for bucket in sorted(find_marked_buckets(version, [mark])):
+            if version.start <= bucket < version.end:
+                marks_of.setdefault(bucket, []).append(mark)
+    return marks_of

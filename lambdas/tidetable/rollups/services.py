@@ -13,6 +13,10 @@ class BucketBlocked(TidetableError):
     """A bucket cannot be computed or written now. If it is marked, it stays marked and is read from the events."""
 
 
+class BucketOver(TidetableError):
+    """A bucket has too many groups, or a cell that is too large for an item. It is not kept: its events are read."""
+
+
 class Unfinished(TidetableError):
     """The time of this run is up; the next run goes on."""
 

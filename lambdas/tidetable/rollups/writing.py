@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -19,13 +19,14 @@ from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Trans
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.cells import FIELDS_ID, is_removed, make_removed_cell
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.services import BucketBlocked, Services, Superseded
+from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded
 from tidetable.times import from_text, to_text
+from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _MOMENT = timedelta(microseconds=1)
 _PAGE = 100
-# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB.
-_TRANSACTED = 25
+# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell that is alone up to 400 KB.
+_TRANSACTED, _TRANSACTED_BYTES = 25, 4_000_000
 
 
 class Present(NamedTuple):
@@ -99,8 +100,8 @@ def write_cells(
     """Replace the cells of a bucket by ``cells``, which were computed from the events that were read at ``read_at``.
 
     Only cells that changed are written. A cell whose group has no events any more is replaced by an empty cell. Raises
-    TableThrottled if some cells were perhaps not written, BucketBlocked if the table accepts no writes any more, and
-    Superseded if another run wrote later cells.
+    TableThrottled if some cells were perhaps not written, BucketBlocked if the table accepts no writes any more,
+    Superseded if another run wrote later cells, and BucketOver if DynamoDB would refuse a cell: then none is written.
     """
     layout = entry.layout
     now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
@@ -116,6 +117,7 @@ def write_cells(
     ]
     at = max(to_millis(read_at), present.at + 1)
     puts = _make_puts([*changed, *removals], entry, at, services)
+    _refuse_large(puts)
     if entry.state is State.CLOSED:
         _transact(puts, entry, services)
     elif puts:
@@ -130,13 +132,33 @@ def write_cells(
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table, in transactions: when its archiving has begun, at any time, no cell may be written."""
-    for start in range(0, len(puts), _TRANSACTED):
-        some = [Guarded(put, "newer") for put in puts[start : start + _TRANSACTED]]
-        outcome = services.reader.store.transact(some, entry)
+    for some in _cut_transactions(puts):
+        outcome = services.reader.store.transact([Guarded(put, "newer") for put in some], entry)
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
         if outcome is Transacted.CONFLICT:
             raise Superseded(f"cells of {entry.stream} were written by another run")
+
+
+def _cut_transactions(puts: Iterable[Put]) -> Iterator[list[Put]]:
+    some: list[Put] = []
+    total = 0
+    for put in puts:
+        size = count_item_bytes(put.item)
+        if some and (len(some) == _TRANSACTED or total + size > _TRANSACTED_BYTES):
+            yield some
+            some, total = [], 0
+        some.append(put)
+        total += size
+    if some:
+        yield some
+
+
+def _refuse_large(puts: Iterable[Put]) -> None:
+    """Raise BucketOver for a cell that DynamoDB would refuse. A pack is never too large."""
+    for put in puts:
+        if "data" in put.item and (size := count_item_bytes(put.item)) > MAX_ITEM_BYTES:
+            raise BucketOver(f"a cell takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}")
 
 
 def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:

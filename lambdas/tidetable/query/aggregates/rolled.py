@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
-from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
 from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
@@ -62,7 +62,7 @@ def choose_sections(
     try:
         # Read the state before anything else: an event with a later mark was also acknowledged later.
         state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
-    except (StoreUnavailable, TableThrottled) as error:
+    except (StoreUnavailable, TableMissing, TableThrottled) as error:
         if stretches:
             raise
         # The events give the same answer, and only cost more.

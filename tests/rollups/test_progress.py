@@ -1,0 +1,71 @@
+"""A run that ends before it has computed all marked buckets leaves less to the next run."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, begin_rollups, reading
+from tidetable.ports import Mark, RollupState
+from tidetable.rollups import refresh as refreshing
+from tidetable.rollups.refresh import Report, refresh
+
+
+def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Six buckets of ten minutes lie in one hour. A run of 40 seconds computes four buckets, each in 10 seconds."""
+    world = begin_rollups()
+    world.sleep(10_000)
+    world.refresh()
+    world.write(*[reading(61 + 10 * n, n, kind="x") for n in range(6)])
+    world.sleep(200)
+    spent: list[object] = []
+    compute = refreshing.compute_bucket
+
+    def compute_slowly(*details: Any) -> bool:
+        spent.append(details[1])
+        return compute(*details)
+
+    monkeypatch.setattr(refreshing, "compute_bucket", compute_slowly)
+    reports: list[Report] = []
+    for _ in range(2):
+        spent.clear()
+        services = replace(world.services(), remaining=lambda: 40.0 - 10 * len(spent))
+        report = refresh(world.definitions, services, "run", LENGTH)
+        assert report is not None
+        assert world.check(QUERIES) > 0
+        reports.append(report)
+    assert [(report.resealed, report.marks, report.finished) for report in reports] == [(4, 3, False), (4, 0, True)]
+
+
+class CountedMark(Mark):
+    """A mark that counts how often it is compared with another mark."""
+
+    comparisons = 0
+    __hash__ = Mark.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedMark.comparisons += 1
+        return super().__eq__(other)
+
+
+def test_each_mark_is_not_compared_with_all_other_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import of a year with a rollup of minutes puts half a million marks."""
+    world = begin_rollups()
+    world.sleep(60 * 3_600)
+    world.refresh()
+    buckets = [START + timedelta(hours=2) + number * MINUTES.every for number in range(240)]
+    world.rollups.put_marks("s", buckets, 0, MINUTES.every)
+    read_state = world.rollups.read_state
+
+    def read_counted(*names: Any) -> RollupState:
+        state = read_state(*names)
+        return state._replace(marks=[CountedMark(*mark) for mark in state.marks])
+
+    monkeypatch.setattr(world.rollups, "read_state", read_counted)
+    report = world.refresh()
+    assert report is not None
+    assert (report.resealed, report.marks) == (280, 0)
+    assert CountedMark.comparisons < 10 * 240
