@@ -19,9 +19,10 @@ import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollups.bounds import choose_lease_length
+from tidetable.rollups.bucket import Report
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.refresh import refresh
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollups, plan_rebuild
 from tidetable.times import parse_instant, to_text

@@ -18,8 +18,8 @@ from tidetable.errors import BadInvocation, TidetableError
 from tidetable.leases import hold_lease
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
+from tidetable.rollups.bucket import Report
 from tidetable.rollups.definition import make_definition
-from tidetable.rollups.refresh import Report
 from wiring_upkeep import Upkeep
 
 __all__ = ["environment"]

@@ -44,7 +44,7 @@ from tidetable.lifecycle import Reconciler, Report, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.refresh import Report as Refreshed
+from tidetable.rollups.bucket import Report as Refreshed
 from tidetable.rollups.refresh import refresh
 from wiring_upkeep import Upkeep
 

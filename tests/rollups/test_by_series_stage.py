@@ -15,7 +15,8 @@ from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.rollups.bounds import choose_lease_length
-from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.bucket import Report
+from tidetable.rollups.refresh import refresh
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)

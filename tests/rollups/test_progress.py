@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, begin_rollups, reading
 from tidetable.ports import Mark, RollupState
-from tidetable.rollups import refresh as refreshing
-from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups import reseal as resealing
+from tidetable.rollups.bucket import Report, compute_bucket
+from tidetable.rollups.refresh import refresh
 
 
 def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_all(
@@ -22,13 +23,13 @@ def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_
     world.write(*[reading(61 + 10 * n, n, kind="x") for n in range(6)])
     world.sleep(200)
     spent: list[object] = []
-    compute = refreshing.compute_bucket
+    compute = compute_bucket
 
     def compute_slowly(*details: Any) -> bool:
         spent.append(details[1])
         return compute(*details)
 
-    monkeypatch.setattr(refreshing, "compute_bucket", compute_slowly)
+    monkeypatch.setattr(resealing, "compute_bucket", compute_slowly)
     reports: list[Report] = []
     for _ in range(2):
         spent.clear()

@@ -23,8 +23,9 @@ from tests.worlds.rolled import (
 from tidetable.catalog import ArchiveFacts, State
 from tidetable.keys import Key, Layout, Packing
 from tidetable.ports import Blob
+from tidetable.rollups.bucket import Report
 from tidetable.rollups.rebuild import rebuild
-from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.refresh import refresh
 
 DAILY = replace(HOURS, name="d", stream="s-d", every=timedelta(days=1))
 # Days in one table, whose events are in four buckets of six hours.

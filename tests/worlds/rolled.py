@@ -30,8 +30,9 @@ from tidetable.query import Reader
 from tidetable.query.aggregates import explain_aggregate, find_aggregate, parse_aggregation
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.rollups import bounds
+from tidetable.rollups.bucket import Report
 from tidetable.rollups.definition import Definition, Rolled
-from tidetable.rollups.refresh import Report, refresh
+from tidetable.rollups.refresh import refresh
 from tidetable.rollups.services import Services
 from tidetable.times import to_text
 

@@ -11,9 +11,9 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, can_seal, to_millis
+from tidetable.rollups.bucket import Report, compute_bucket
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
-from tidetable.rollups.refresh import Report, compute_bucket
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
 

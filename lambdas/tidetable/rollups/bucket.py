@@ -1,0 +1,101 @@
+"""Compute one bucket of a rollup from the cells of finer rollups and from events, and write its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tidetable.ports.rollups import RollupState
+from tidetable.rollups.cells import Bucket
+from tidetable.rollups.collect import collect
+from tidetable.rollups.cover import (
+    Segment,
+    Usable,
+    Version,
+    cover,
+    find_readable_spans,
+    find_usable_spans,
+    list_versions,
+)
+from tidetable.rollups.definition import Definition
+from tidetable.rollups.services import BucketOver, Services
+from tidetable.rollups.writing import find_table, read_present, write_cells
+from tidetable.times import to_text
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did: how many buckets it sealed and resealed, and why it did not do others.
+
+    ``over`` are the buckets that are not kept: they have too many groups, or too large a cell. ``marks`` counts the
+    marks that remain, ``gone`` the marks that were cleared because their events are gone for ever. ``lag`` is the
+    longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
+    """
+
+    sealed: int = 0
+    resealed: int = 0
+    gone: int = 0
+    blocked: list[str] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    marks: int = 0
+    lag: timedelta = timedelta(0)
+    finished: bool = True
+
+
+def compute_bucket(
+    version: Version,
+    bucket: datetime,
+    definitions: Sequence[Definition],
+    state: RollupState,
+    services: Services,
+    report: Report,
+    collected: tuple[datetime, Bucket] | None = None,
+) -> bool:
+    """Compute a bucket and write its cells. If it has too many groups, or a cell that is too large for an item, write a
+    note about that instead; returns False.
+
+    ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
+    """
+    definition = version.definition
+    end = bucket + definition.every
+    read_at = services.clock.now() if collected is None else collected[0]
+    entry = find_table(definition, bucket, services)
+    present = read_present(entry, bucket, services)
+    if collected is None:
+        content = collect(definition, choose_segments(definition, bucket, end, definitions, state, services), services)
+    else:
+        content = collected[1]
+    was_over = (definition.name, bucket) in {(name, at) for name, at in state.over}
+    try:
+        if content.is_over:
+            raise BucketOver(f"more than {definition.max_groups} groups")
+        write_cells(definition, entry, content.events(bucket), present, read_at, services)
+    except BucketOver as error:
+        services.rollups.put_over(definition.source, definition.name, bucket, len(content.groups))
+        report.over.append(f"{definition.stream} {to_text(bucket)}: {error}")
+        return False
+    if was_over:
+        services.rollups.clear_over(definition.source, definition.name, bucket)
+    return True
+
+
+def choose_segments(
+    definition: Definition,
+    start: datetime,
+    end: datetime,
+    definitions: Sequence[Definition],
+    state: RollupState,
+    services: Services,
+) -> list[Segment]:
+    """The segments from which a bucket is computed: cells of finer rollups where they fit, and events elsewhere."""
+    usable = []
+    state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
+    for other in definitions:
+        fitting = [version for version in list_versions(other, state) if version.definition.feeds(definition)]
+        if fitting and other.name != definition.name:
+            entries = services.catalog.entries(other.stream, start, end, consistent=True)
+            readable = find_readable_spans(entries)
+            usable += [Usable(version.definition, find_usable_spans(version, state, readable)) for version in fitting]
+    return cover(start, end, usable)
