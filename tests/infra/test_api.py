@@ -131,6 +131,12 @@ def test_both_addresses_throttle_log_and_answer_alike(both: Template) -> None:
     assert len([text for text in alarms if text.endswith("#signedapifailing")]) == 1
 
 
+def test_both_addresses_write_logs_once_the_account_has_a_role_for_them(both: Template) -> None:
+    (account,) = both.all("AWS::ApiGateway::Account")
+    stages = [resource for resource in both.resources.values() if resource["Type"] == "AWS::ApiGateway::Stage"]
+    assert [account in stage["DependsOn"] for stage in stages] == [True, True]
+
+
 def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
     assert not signed.all("AWS::ApiGateway::Authorizer")
     assert "authorizer" not in signed.functions()
