@@ -16,7 +16,7 @@ from .console import Console
 from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
-from .function import Common
+from .function import Common, retention
 from .lifecycle import Lifecycle
 from .storage import Storage
 
@@ -132,9 +132,8 @@ class Api(Construct):
         self._doors = doors
         self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
-        access = logs.LogGroup(
-            self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
-        )
+        days = common.config.observability.log_retention_days
+        access = logs.LogGroup(self, "Access", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
         self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
