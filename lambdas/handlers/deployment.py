@@ -4,6 +4,7 @@ deleted with the stack, and the catalog is protected after the stage's first com
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -31,15 +32,33 @@ _STANDING = "Custom::TidetableStanding"
 _FIRST_KEY = "Custom::TidetableFirstKey"
 # CloudFormation accepts answers of up to 4,096 bytes, so an answer names only some tables.
 _NAMED = 10
+# The bytes of a failure's reason, as JSON. If an answer is larger than 4,096 bytes, CloudFormation shows "Response object is
+# too long" instead of the reason. Up to 1,200 bytes are for ids, and for the lines that the CDK's provider framework adds.
+_REASON_BYTES = 2_800
+_REST = " ... The log of the deployment's function has the whole reason"
 
 
 class DeployFailed(TidetableError):
-    """Tables that the deployed configuration needs now could not be made."""
+    """The request failed, most often because tables that the configuration needs now could not be made."""
 
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
+    """Answer the CDK provider framework: make the tables on create and update, remove them on delete.
+
+    The message of an error is what CloudFormation shows. A message that is too long for it is shortened.
+    """
+    try:
+        return _answer(event, context)
+    except Exception as error:
+        reason = _shorten(str(error))
+        if reason == str(error):
+            raise
+        logger.exception("the reason is too long for CloudFormation")
+        raise DeployFailed(reason) from error
+
+
+def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     remaining = make_countdown(context, _RESERVE_SECONDS)
@@ -68,6 +87,16 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         # Delete on to this function.
         _take_back(reconciler, world)
         raise
+
+
+def _shorten(reason: str) -> str:
+    """The reason, or the beginning of a reason that has more than ``_REASON_BYTES`` bytes as JSON."""
+    size = 0
+    for at, character in enumerate(reason):
+        size += len(json.dumps(character)) - 2
+        if size > _REASON_BYTES:
+            return reason[:at] + _REST
+    return reason
 
 
 def _deploy(
