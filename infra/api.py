@@ -145,12 +145,10 @@ class Api(Construct):
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
             self.signed = self._make("Signed", f"tidetable-{common.stage}-signed", access, None)
-            # The first API sets the account's role for API Gateway: with this role the gateway writes logs. Only the
-            # stage needs it. If each resource of one API waited for each of the other, the template would be larger
-            # than CloudFormation's 1,000,000 bytes.
-            account = self.rest.node.try_find_child("Account")
-            if account is not None:
-                self.signed.deployment_stage.node.add_dependency(account)
+            # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second API
+            # begins after the stage of the first. If each resource of the one waited for each of the other, the
+            # template would be larger than CloudFormation's 1,000,000 bytes.
+            self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
     def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
         """An API whose callers send keys; if ``keys`` is None, its callers sign their requests."""

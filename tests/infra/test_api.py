@@ -131,10 +131,12 @@ def test_both_addresses_throttle_log_and_answer_alike(both: Template) -> None:
     assert len([text for text in alarms if text.endswith("#signedapifailing")]) == 1
 
 
-def test_both_addresses_write_logs_once_the_account_has_a_role_for_them(both: Template) -> None:
+def test_the_second_api_is_made_when_the_first_is_complete_and_the_account_has_a_role_for_logs(both: Template) -> None:
     (account,) = both.all("AWS::ApiGateway::Account")
-    stages = [resource for resource in both.resources.values() if resource["Type"] == "AWS::ApiGateway::Stage"]
-    assert [account in stage["DependsOn"] for stage in stages] == [True, True]
+    (second,) = (id for id in both.all("AWS::ApiGateway::RestApi") if id != API)
+    stages = {one["RestApiId"]["Ref"]: id for id, one in both.all("AWS::ApiGateway::Stage").items()}
+    assert stages[API] in both.resources[second]["DependsOn"]
+    assert account in both.resources[stages[API]]["DependsOn"]
 
 
 def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
