@@ -59,10 +59,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    pipeline = wiring_upkeep.pipeline()
+    if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
+        return _leave(event)
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     remaining = make_countdown(context, _RESERVE_SECONDS)
-    reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
+    reconciler, owner = pipeline.reconciler, context.aws_request_id
     world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
         return _set_protection(event, world)
@@ -113,6 +116,16 @@ def _deploy(
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
+
+
+def _leave(event: dict[str, Any]) -> dict[str, Any]:
+    """Answer the deletion of a resource after somebody deleted the catalog.
+
+    Nobody knows the stage's tables and keys any more. The tables stay, and the stack can be deleted.
+    """
+    _unmap(wiring_upkeep.pipeline().reconciler)
+    logger.warning("the catalog does not exist, so no table is removed")
+    return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
 
 def _set_protection(event: dict[str, Any], world: World) -> dict[str, Any]:

@@ -138,6 +138,27 @@ def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stag
     assert set(stage.dynamo.account.tables) == {CATALOG}
 
 
+@pytest.mark.parametrize("kind", ["TidetableTables", "TidetableStanding", "TidetableFirstKey"])
+def test_a_stack_whose_catalog_somebody_deleted_can_be_deleted(stage: Stage, kind: str) -> None:
+    from handlers.deployment import handler
+
+    invoke("Create")
+    stage.tables.delete(CATALOG)
+    stage.clock.sleep(60)
+    stage.dynamo.account.settle()
+    began = stage.clock.now()
+
+    class Running(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return int((840 - (stage.clock.now() - began).total_seconds()) * 1000)
+
+    event = {"RequestType": "Delete", "ResourceType": f"Custom::{kind}", "PhysicalResourceId": "former"}
+    answer = handler(event | {"ResourceProperties": {"protected": "false"}}, Running())  # type: ignore[arg-type]
+    assert answer == {"PhysicalResourceId": "former"}
+    assert stage.clock.now() == began
+    assert len(stage.dynamo.account.tables) == 4, "nobody knows whose they are"
+
+
 def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
     """A stack that takes its catalog back is not a rollback, so a missing table fails it."""
     invoke("Create", "a")
