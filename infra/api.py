@@ -144,7 +144,8 @@ class Api(Construct):
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
-            self.signed = self._make("Signed", f"tidetable-{common.stage}-signed", access, None)
+            # CloudWatch counts by the API's name. The dot keeps it apart from the API of a stage "<stage>-signed".
+            self.signed = self._make("Signed", f"tidetable-{common.stage}.signed", access, None)
             # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second API
             # begins after the stage of the first. If each resource of the one waited for each of the other, the
             # template would be larger than CloudFormation's 1,000,000 bytes.
