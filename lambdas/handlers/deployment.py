@@ -85,10 +85,15 @@ def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
         return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
-    except Exception:
+    except Exception as error:
         # CloudFormation deletes the catalog next. After a Create that failed, the provider framework does not pass a
         # Delete on to this function.
-        _take_back(reconciler, world)
+        try:
+            _take_back(reconciler, world)
+        except Exception as further:
+            # Without this, the error of the deletion would hide the reason why the deployment failed.
+            logger.exception("tables could not be taken back")
+            raise DeployFailed(f"{error}. Afterwards its tables could not all be deleted: {further}") from error
         raise
 
 

@@ -85,6 +85,13 @@ def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
         invoke("Create")
 
 
+def test_a_first_deployment_says_why_it_failed_though_its_tables_cannot_be_deleted_either(stage: Stage) -> None:
+    refuse(stage, "2026-03-15")
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table="tidetable-lapse.s.2026-03-16"))
+    with pytest.raises(Exception, match=r"2026-03-15.*dynamodb:CreateTable.*not all be deleted.*dynamodb:DeleteTable"):
+        invoke("Create")
+
+
 # DynamoDB's words if the policy of a key does not let it make a grant.
 NO_GRANT = (
     "AccessDeniedException: KMS key access denied error: User: arn:aws:sts::123456789012:assumed-role/"
