@@ -16,7 +16,7 @@ from .console import Console
 from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
-from .function import Common
+from .function import Common, retention
 from .lifecycle import Lifecycle
 from .storage import Storage
 
@@ -132,9 +132,8 @@ class Api(Construct):
         self._doors = doors
         self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
-        access = logs.LogGroup(
-            self, "Access", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
-        )
+        days = common.config.observability.log_retention_days
+        access = logs.LogGroup(self, "Access", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
         self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
@@ -145,9 +144,12 @@ class Api(Construct):
             self.rest.deployment_stage.node.add_dependency(self.keys.admit_first(self.key, lifecycle))
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
-            self.signed = self._make("Signed", f"tidetable-{common.stage}-signed", access, None)
-            # The first API sets the account's role for API Gateway: with this role the gateway writes logs.
-            self.signed.node.add_dependency(self.rest)
+            # CloudWatch counts by the API's name. The dot keeps it apart from the API of a stage "<stage>-signed".
+            self.signed = self._make("Signed", f"tidetable-{common.stage}.signed", access, None)
+            # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second API
+            # begins after the stage of the first. If each resource of the one waited for each of the other, the
+            # template would be larger than CloudFormation's 1,000,000 bytes.
+            self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
     def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
         """An API whose callers send keys; if ``keys`` is None, its callers sign their requests."""

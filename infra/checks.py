@@ -99,7 +99,8 @@ def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> N
     if not any(stack.region in stream.replicas for stream in config.streams.values()):
         raise UsageError(
             f'role "reader": no stream has copies in {stack.region}. Add "{stack.region}" to replicas of a stream, and deploy the'
-            f" stage in {origin} first"
+            f" stage in {origin} first. To delete a reader that is not needed any more: aws cloudformation delete-stack"
+            f" --stack-name {stack.stack_name} --region {stack.region}"
         )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Names
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -81,13 +80,23 @@ class Ingest(Construct):
         storage.allow_listing(self.drain, OVERFLOW)
         self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
         self.drain.allow(_STATE, storage.rollups.table_arn)
-        self.drain.add_event_source(
-            sources.SqsEventSource(
-                self.overflow,
-                batch_size=5,
-                max_concurrency=CONSUMERS,  # AWS's minimum: most of the tables' capacity is left to live traffic
-                report_batch_item_failures=True,
-            )
+        self._call_drain()
+
+    def _call_drain(self) -> None:
+        """Let Lambda call the drain with the messages of the overflow queue.
+
+        The CDK's ``SqsEventSource`` would also allow the drain to decrypt with the queue's key without SQS. The mapping has
+        the id that ``SqsEventSource`` gave it: under another id a deploy would make a second mapping beside the first, which
+        Lambda refuses.
+        """
+        takes = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"]
+        self.drain.allow([f"sqs:{action}" for action in takes], self.overflow.queue_arn)
+        self.drain.add_event_source_mapping(
+            f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}",
+            event_source_arn=self.overflow.queue_arn,
+            batch_size=5,
+            max_concurrency=CONSUMERS,  # AWS's minimum: most of the tables' capacity is left to live traffic
+            report_batch_item_failures=True,
         )
 
     def allow(self, function: Function) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from tidetable.config.check_doors import MAX_TOPICS
+
+from .errors import UsageError
 from .function import Common
 
 
@@ -26,6 +30,8 @@ class Targets(Construct):
     def __init__(self, scope: Construct, id: str, common: Common, *, topic: sns.ITopic | None = None) -> None:
         super().__init__(scope, id)
         policy = common.config.observability
+        if topic is not None:
+            self._check_room(policy.topics, own=bool(policy.addresses))
         topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._of_region(policy.topics)]
         topics += [topic] if topic is not None else []
         self.topic = self._make_topic(common.stage, policy.addresses) if policy.addresses else None
@@ -58,6 +64,16 @@ class Targets(Construct):
             else:
                 here = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, named[number]))
                 yield number, Token.as_string(Fn.condition_if(here.logical_id, arn, Aws.NO_VALUE))
+
+    def _check_room(self, given: Sequence[str], *, own: bool) -> None:
+        """UsageError if an alarm that notifies the ``given`` topics, and the stack's ``own``, has no room for the app's."""
+        region, regions = Stack.of(self).region, Counter(arn.split(":")[3] for arn in given)
+        present = max(regions.values(), default=0) if Token.is_unresolved(region) else regions[region]
+        if present + own >= MAX_TOPICS:
+            raise UsageError(
+                f"alarm_topic: [observability] notify has {present + own} topics already (all e-mail addresses together are"
+                f" one), and an alarm notifies at most {MAX_TOPICS}: name fewer there, or leave out alarm_topic"
+            )
 
     def _make_topic(self, stage: str, addresses: tuple[str, ...]) -> sns.Topic:
         alarms = Stack.of(self).format_arn(

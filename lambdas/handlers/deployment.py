@@ -4,6 +4,7 @@ deleted with the stack, and the catalog is protected after the stage's first com
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -31,19 +32,40 @@ _STANDING = "Custom::TidetableStanding"
 _FIRST_KEY = "Custom::TidetableFirstKey"
 # CloudFormation accepts answers of up to 4,096 bytes, so an answer names only some tables.
 _NAMED = 10
+# The bytes of a failure's reason, as JSON. If an answer is larger than 4,096 bytes, CloudFormation shows "Response object is
+# too long" instead of the reason. Up to 1,200 bytes are for ids, and for the lines that the CDK's provider framework adds.
+_REASON_BYTES = 2_800
+_REST = " ... The log of the deployment's function has the whole reason"
 
 
 class DeployFailed(TidetableError):
-    """Tables that the deployed configuration needs now could not be made."""
+    """The request failed, most often because tables that the configuration needs now could not be made."""
 
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer the CDK provider framework: make the tables on create and update, remove them on delete."""
+    """Answer the CDK provider framework: make the tables on create and update, remove them on delete.
+
+    The message of an error is what CloudFormation shows. A message that is too long for it is shortened.
+    """
+    try:
+        return _answer(event, context)
+    except Exception as error:
+        reason = _shorten(str(error))
+        if reason == str(error):
+            raise
+        logger.exception("the reason is too long for CloudFormation")
+        raise DeployFailed(reason) from error
+
+
+def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    pipeline = wiring_upkeep.pipeline()
+    if event["RequestType"] == "Delete" and pipeline.tables.describe(pipeline.catalog_table) is None:
+        return _leave(event)
     if event.get("ResourceType") == _FIRST_KEY:
         return _admit_first_key(event)
     remaining = make_countdown(context, _RESERVE_SECONDS)
-    reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
+    reconciler, owner = pipeline.reconciler, context.aws_request_id
     world = reconciler.world(remaining)
     if event.get("ResourceType") == _STANDING:
         return _set_protection(event, world)
@@ -63,11 +85,26 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         before = make_countdown(context, _RESERVE_SECONDS + _TAKE_BACK_SECONDS)
         return answer | {"Data": _deploy(reconciler, owner, before, configuration, first=True)}
-    except Exception:
+    except Exception as error:
         # CloudFormation deletes the catalog next. After a Create that failed, the provider framework does not pass a
         # Delete on to this function.
-        _take_back(reconciler, world)
+        try:
+            _take_back(reconciler, world)
+        except Exception as further:
+            # Without this, the error of the deletion would hide the reason why the deployment failed.
+            logger.exception("tables could not be taken back")
+            raise DeployFailed(f"{error}. Afterwards its tables could not all be deleted: {further}") from error
         raise
+
+
+def _shorten(reason: str) -> str:
+    """The reason, or the beginning of a reason that has more than ``_REASON_BYTES`` bytes as JSON."""
+    size = 0
+    for at, character in enumerate(reason):
+        size += len(json.dumps(character)) - 2
+        if size > _REASON_BYTES:
+            return reason[:at] + _REST
+    return reason
 
 
 def _deploy(
@@ -84,6 +121,16 @@ def _deploy(
     if later:
         logger.warning("tables left to scheduled runs", tables=later, troubles=deployed.troubles)
     return {"TablesLeftToSchedule": str(len(later)), "Tables": ", ".join(later[:_NAMED])}
+
+
+def _leave(event: dict[str, Any]) -> dict[str, Any]:
+    """Answer the deletion of a resource after somebody deleted the catalog.
+
+    Nobody knows the stage's tables and keys any more. The tables stay, and the stack can be deleted.
+    """
+    _unmap(wiring_upkeep.pipeline().reconciler)
+    logger.warning("the catalog does not exist, so no table is removed")
+    return {"PhysicalResourceId": event["PhysicalResourceId"]}
 
 
 def _set_protection(event: dict[str, Any], world: World) -> dict[str, Any]:

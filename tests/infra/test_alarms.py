@@ -6,9 +6,15 @@ import json
 import re
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_sns as sns
 
-from tests.infra.synth import NOTIFYING, PAGER, Template, app, template
+from infra import UsageError
+from infra.function import Common
+from infra.targets import Targets
+from tests.infra.synth import CONFIG, NOTIFYING, PAGER, Template, app, template
+from tidetable.config import parse
 
 SQS, LAMBDA, GATEWAY, OWN = "AWS/SQS", "AWS/Lambda", "AWS/ApiGateway", "Tidetable"
 # Name: (namespace, metric, watched resource, statistic, seconds per period, periods, condition, missing data).
@@ -243,6 +249,28 @@ def test_a_topic_that_is_there_already_needs_none_of_the_stack() -> None:
     assert {json.dumps(alarm["AlarmActions"]) for alarm in made.all("AWS::CloudWatch::Alarm").values()} == {
         f'["{PAGER}"]'
     }
+
+
+def _notify(*targets: str, region: str | None = None) -> None:
+    """Make the targets of an app that passes a topic of its own beside those of its configuration."""
+    env = cdk.Environment(account="123456789012", region=region) if region else None
+    stack = cdk.Stack(cdk.App(), "Shop", env=env)
+    config = parse(CONFIG.read_text().replace("notify = []", f"notify = {json.dumps(targets)}"))
+    Targets(stack, "Notify", Common("prod", config), topic=sns.Topic(stack, "Calls"))
+
+
+def test_the_topic_of_an_app_is_refused_if_alarms_have_their_five_topics_already() -> None:
+    """CloudWatch takes five actions per state of an alarm: a deploy with six would fail."""
+    four, fifth = [f"{PAGER}-{n}" for n in range(4)], PAGER
+    _notify(*four)
+    with pytest.raises(UsageError, match=r"^alarm_topic: \[observability\] notify has 5 topics already"):
+        _notify(*four, fifth)
+    with pytest.raises(UsageError, match="notify has 5 topics already"):
+        _notify(*four, "ops@example.com")
+
+
+def test_topics_of_another_region_leave_room_for_the_topic_of_an_app() -> None:
+    _notify(*(f"{PAGER}-{n}" for n in range(5)), region="eu-west-1")
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:

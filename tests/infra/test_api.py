@@ -131,6 +131,22 @@ def test_both_addresses_throttle_log_and_answer_alike(both: Template) -> None:
     assert len([text for text in alarms if text.endswith("#signedapifailing")]) == 1
 
 
+def test_no_other_stage_has_an_api_of_the_second_apis_name(both: Template) -> None:
+    """CloudWatch counts errors by the API's name. A stage has no dot in its name, but may be called dev-signed."""
+    assert {one["Name"] for one in both.all("AWS::ApiGateway::RestApi").values()} == {
+        "tidetable-dev",
+        "tidetable-dev.signed",
+    }
+
+
+def test_the_second_api_is_made_when_the_first_is_complete_and_the_account_has_a_role_for_logs(both: Template) -> None:
+    (account,) = both.all("AWS::ApiGateway::Account")
+    (second,) = (id for id in both.all("AWS::ApiGateway::RestApi") if id != API)
+    stages = {one["RestApiId"]["Ref"]: id for id, one in both.all("AWS::ApiGateway::Stage").items()}
+    assert stages[API] in both.resources[second]["DependsOn"]
+    assert account in both.resources[stages[API]]["DependsOn"]
+
+
 def test_with_signatures_alone_no_key_is_checked(signed: Template) -> None:
     assert not signed.all("AWS::ApiGateway::Authorizer")
     assert "authorizer" not in signed.functions()

@@ -125,6 +125,13 @@ def test_every_function_has_a_log_group_that_forgets(dev: Template) -> None:
     assert {groups[id]["RetentionInDays"] for id in named} == {30}
 
 
+def test_every_log_is_kept_as_long_as_the_configuration_says() -> None:
+    """The access log, too: it has the addresses of callers."""
+    made = template("dev", ("log_retention_days = 30", "log_retention_days = 7"))
+    kept = {id: group["RetentionInDays"] for id, group in made.all("AWS::Logs::LogGroup").items()}
+    assert {id: days for id, days in kept.items() if days != 7} == {}
+
+
 def test_tracing_is_switched_by_the_configuration(dev: Template, signed: Template) -> None:
     assert not [name for name, function in dev.functions().items() if "TracingConfig" in function]
     assert {function["TracingConfig"]["Mode"] for function in signed.functions().values()} == {"Active"}

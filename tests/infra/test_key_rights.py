@@ -13,7 +13,19 @@ from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.infra import synth
 from tests.infra.rights import RIGHTS
-from tests.infra.synth import DOORS, ENCRYPTED, FORMER, FORMER_KEY, KEY, ROLLED_UP, SCALED, Template, actions, resources
+from tests.infra.synth import (
+    DOORS,
+    ENCRYPTED,
+    FORMER,
+    FORMER_KEY,
+    KEY,
+    ROLLED_UP,
+    SCALED,
+    STORED_BY_KEY,
+    Template,
+    actions,
+    resources,
+)
 
 # A stream whose archives expire, with values in the bucket.
 SWEPT = """
@@ -91,6 +103,18 @@ def test_only_who_makes_tables_may_let_dynamodb_keep_using_a_key() -> None:
         "Bool": {"kms:GrantIsForAWSResource": "true"},
     }
     assert list(may.values()) == [condition] * 3
+
+
+def test_every_function_uses_keys_through_a_service_only() -> None:
+    made = synth.template("dev", ENCRYPTED, STORED_BY_KEY, FORMER, *ROLLED_UP, *DOORS)
+    bare = {
+        name: statement
+        for name in RIGHTS
+        for statement in made.statements(name)
+        if any(action.startswith("kms:") for action in actions(statement))
+        and "kms:ViaService" not in statement.get("Condition", {}).get("StringEquals", {})
+    }
+    assert bare == {}
 
 
 @pytest.mark.parametrize(

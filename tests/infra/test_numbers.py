@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.infra.synth import Properties, Template, actions, resources, template
+from tests.infra.synth import (
+    BOTH,
+    EVERYTHING,
+    SIGNED,
+    STORED_BY_KEY,
+    Properties,
+    Template,
+    actions,
+    resources,
+    template,
+)
 from tidetable.rollups.bounds import FUNCTION_LIFE
 
 # Seconds and megabytes. API Gateway gives up after 29 seconds, so the functions behind the API end earlier; the archive
@@ -30,6 +40,14 @@ FUNCTIONS = {
     "feed": (300, 512),
     "refresher": (300, 1769),
 }
+
+
+def test_cloudformation_takes_the_largest_template() -> None:
+    """CloudFormation takes 1,000,000 bytes and 500 resources. The CDK indents by 1, and adds the path of each resource."""
+    changes = [change for change in EVERYTHING if change != SIGNED]
+    made = template("dev", BOTH, *changes, STORED_BY_KEY)
+    assert len(json.dumps(made.document, indent=1)) < 700_000
+    assert len(made.resources) <= 445
 
 
 def test_a_function_has_this_time_and_this_memory(rolled: Template) -> None:

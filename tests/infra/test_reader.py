@@ -247,6 +247,8 @@ def _read(stack: cdk.Stack, text: str | None = None, **options: Any) -> Tidetabl
         ({"role": "replica"}, "role 'replica': use \"reader\""),
         ({"role": "origin"}, "origin 'us-east-1': only a reader has one"),
         ({"text": CONFIG.read_text()}, 'no stream has copies in eu-west-1. Add "eu-west-1" to replicas of a stream'),
+        # `make destroy` synthesises the stack, too.
+        ({"text": CONFIG.read_text()}, "aws cloudformation delete-stack --stack-name Shop --region eu-west-1"),
         (
             {"text": configured((f'["{AWAY}"]', f'["{AWAY}", "{HOME}"]'))},
             "streams.stations.replicas: us-east-1 is the Region of the stage itself",

@@ -1,5 +1,6 @@
 """The function behind the stack's custom resource."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.fakes.stage import CATALOG, Stage
 from tests.worlds.deploys import CONFIG, MORE, NOON
 from tidetable.config import parse
 from tidetable.errors import RemovalFailed
+from tidetable.lifecycle.deploy import Deployed
 
 ID = "tidetable-lapse-tables"
 
@@ -83,6 +85,41 @@ def test_a_table_that_events_need_now_fails_it(stage: Stage) -> None:
         invoke("Create")
 
 
+def test_a_first_deployment_says_why_it_failed_though_its_tables_cannot_be_deleted_either(stage: Stage) -> None:
+    refuse(stage, "2026-03-15")
+    stage.dynamo.faults.add(Fault(Kind.ACCESS_DENIED, operation="DeleteTable", table="tidetable-lapse.s.2026-03-16"))
+    with pytest.raises(Exception, match=r"2026-03-15.*dynamodb:CreateTable.*not all be deleted.*dynamodb:DeleteTable"):
+        invoke("Create")
+
+
+# DynamoDB's words if the policy of a key does not let it make a grant.
+NO_GRANT = (
+    "AccessDeniedException: KMS key access denied error: User: arn:aws:sts::123456789012:assumed-role/"
+    "Tidetable-production-LifecycleDeploymentRole5D9A3B7C-k3JxQw8ZrT2m/"
+    'Tidetable-production-LifecycleDeployment8C1F2E6A-hV9sLq4YtB7n is not authorized to perform: "kms:CreateGrant"'
+    " on resource: arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab because no resource-based policy"
+    " allows the kms:CreateGrant action (Service: AWSKMS; Status Code: 400; Error Code: AccessDeniedException; Request ID:"
+    " 11111111-2222-3333-4444-555555555555; Proxy: null)"
+)
+
+
+@pytest.mark.parametrize("why", [NO_GRANT, NO_GRANT.replace(" ", '"'), NO_GRANT.replace(" ", "\u20ac")])
+def test_a_reason_that_cloudformation_cannot_take_is_shown_as_far_as_it_can(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """An answer of more than 4,096 bytes fails with "Response object is too long", which says nothing."""
+    failure = "; ".join(f"tidetable-lapse.earthquakes.2026-03-{day}: {why}" for day in range(15, 20))
+    monkeypatch.setattr("handlers.deployment.deploy", lambda *_, **__: Deployed(failure=failure))
+    with pytest.raises(Exception, match=r"tidetable-lapse") as failed:
+        invoke("Update")
+    shown, _, rest = str(failed.value).partition(" ... ")
+    assert failure.startswith(shown)
+    assert shown.startswith(f"tidetable-lapse.earthquakes.2026-03-15: {why}; tidetable-lapse.earthquakes.2026-03-16: ")
+    assert rest == "The log of the deployment's function has the whole reason"
+    # The CDK's provider framework adds the ids of the answer, and the lines of its own stack.
+    assert 1_500 < len(json.dumps(str(failed.value), ensure_ascii=False).encode()) < 2_900
+
+
 def test_a_rollback_to_a_configuration_that_stood_does_not_fail(stage: Stage) -> None:
     invoke("Create", "a")
     stage.clock.sleep(4 * 86_400)
@@ -106,6 +143,27 @@ def test_a_deletion_removes_what_the_streams_say_and_fails_for_what_is_left(stag
     assert invoke("Delete") == {"PhysicalResourceId": ID}
     stage.dynamo.account.settle()
     assert set(stage.dynamo.account.tables) == {CATALOG}
+
+
+@pytest.mark.parametrize("kind", ["TidetableTables", "TidetableStanding", "TidetableFirstKey"])
+def test_a_stack_whose_catalog_somebody_deleted_can_be_deleted(stage: Stage, kind: str) -> None:
+    from handlers.deployment import handler
+
+    invoke("Create")
+    stage.tables.delete(CATALOG)
+    stage.clock.sleep(60)
+    stage.dynamo.account.settle()
+    began = stage.clock.now()
+
+    class Running(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return int((840 - (stage.clock.now() - began).total_seconds()) * 1000)
+
+    event = {"RequestType": "Delete", "ResourceType": f"Custom::{kind}", "PhysicalResourceId": "former"}
+    answer = handler(event | {"ResourceProperties": {"protected": "false"}}, Running())  # type: ignore[arg-type]
+    assert answer == {"PhysicalResourceId": "former"}
+    assert stage.clock.now() == began
+    assert len(stage.dynamo.account.tables) == 4, "nobody knows whose they are"
 
 
 def test_a_first_deployment_is_held_to_its_tables_though_the_same_configuration_stood_before(stage: Stage) -> None:
