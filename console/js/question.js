@@ -25,6 +25,20 @@ export function readQuestion(values, streams) {
   };
 }
 
+/**
+ * A question with changes. What belongs to the former stream or field is left out: the API refuses a statistic without its field, and a
+ * number of groups without what they are grouped by.
+ * @param {Question} question @param {Partial<Question>} changes @returns {Question}
+ */
+export function changeQuestion(question, changes) {
+  const next = { ...question, ...changes };
+  if ("stream" in changes) Object.assign(next, { series: "", where: [], field: "", by: "", top: "", y: "", fields: "" });
+  if ("stream" in changes || "ask" in changes) Object.assign(next, { sort: "", hide: [] });
+  if (question.field && !next.field) next.stat = "count";
+  else if (!question.field && next.field && next.stat === "count") next.stat = "avg";
+  return next;
+}
+
 /** The range of a question as instants; its end is now if it has none. @param {{ from: string, to: string }} question @returns {[Date, Date]} */
 export function instantsOf(question) {
   const end = (question.to ? instantOf(question.to) : null) ?? new Date();

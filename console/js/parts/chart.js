@@ -115,17 +115,30 @@ export function drawChart(times, lines, form, options = {}) {
     const idx = form === "bars" && closest > 0 && times[closest] > self.posToVal(left, "x") ? closest - 1 : closest;
     at = idx;
     const rows = [];
-    for (const [index, line] of lines.entries()) {
-      const value = line.values[idx];
-      if (value === null || value === undefined || hidden.has(line.name)) continue;
-      rows.push({ name: line.name, colour: colours[index], value, y: self.valToPos(self.data[index + 1][idx], "y") });
-    }
+    const [first, end] = alike(idx);
+    for (const [index, line] of lines.entries())
+      for (let slot = first; slot < end; slot += 1) {
+        const value = line.values[slot];
+        if (value === null || value === undefined || hidden.has(line.name)) continue;
+        rows.push({ name: line.name, colour: colours[index], value, y: self.valToPos(self.data[index + 1][slot], "y") });
+      }
     return readout.show({ time: times[idx], rows, x: left, y: top, width: self.over.clientWidth });
+  }
+
+  /** The numbers of the same time: from the first to before the second. @param {number} index @returns {[number, number]} */
+  function alike(index) {
+    let [first, end] = [index, index + 1];
+    while (first > 0 && times[first - 1] === times[index]) first -= 1;
+    while (end < times.length && times[end] === times[index]) end += 1;
+    return [first, end];
   }
 
   /** @param {number} index */
   function moveTo(index) {
-    at = Math.min(Math.max(index, 0), times.length - 1);
+    const next = Math.min(Math.max(index, 0), times.length - 1);
+    const [first, end] = at < 0 ? [next, next] : alike(at);
+    // Beyond the present time, unless there is no other time.
+    at = next < first || next >= end ? next : Math.min(Math.max(next < at ? first - 1 : next > at ? end : at, 0), times.length - 1);
     plot.setCursor({ left: plot.valToPos(times[at], "x") + (form === "bars" ? 1 : 0), top: plot.over.clientHeight / 2 });
     const text = read(plot);
     if (text) say(text);
@@ -155,7 +168,7 @@ export function drawChart(times, lines, form, options = {}) {
     if (begun < 0) {
       begun = at;
       say("The range begins here. Enter ends it.");
-    } else if (begun !== at && options.zoom) {
+    } else if (times[begun] !== times[at] && options.zoom) {
       const [from, to] = [begun, at].sort((a, b) => a - b);
       options.zoom(new Date(times[from] * 1000), new Date(times[to] * 1000));
     }

@@ -28,8 +28,10 @@ export function linesOf(rows, stats, step) {
   const index = new Map(times.map((time, number) => [time, number]));
   /** @type {Map<string, Line>} */
   const lines = new Map();
+  const shared = sharedNames(rows);
   rows.forEach((row, number) => {
-    const group = groupName(row.group);
+    const plain = groupName(row.group);
+    const group = shared.has(plain) ? groupName(row.group, true) : plain;
     for (const stat of stats) {
       const name = group ? (stats.length > 1 ? `${group} · ${stat}` : group) : stat;
       let line = lines.get(name);
@@ -40,20 +42,46 @@ export function linesOf(rows, stats, step) {
   return { times, lines: [...lines.values()] };
 }
 
+/** The names that groups of different kinds share, such as 1 and "1". @param {any[]} rows @returns {Set<string>} */
+function sharedNames(rows) {
+  /** @type {Map<string, string>} */
+  const kinds = new Map();
+  return new Set(rows.map((row) => groupName(row.group)).filter((name, number) => {
+    const kind = Object.values(rows[number].group ?? {}).map((value) => typeof value).join();
+    if (!kinds.has(name)) kinds.set(name, kind);
+    return kinds.get(name) !== kind;
+  }));
+}
+
 /** A number of each event: a line per series. @param {{ row: any, flat: Record<string, unknown> }[]} flat @param {string} path @returns {Points} */
 export function pointsOf(flat, path) {
   const points = flat.filter((row) => isNumber(row.flat[path]));
-  const times = [...new Set(points.map(({ row }) => row.time))].sort();
-  const index = new Map(times.map((time, number) => [time, number]));
-  /** @type {Map<string, Line>} */
-  const lines = new Map();
-  for (const { row, flat: values } of points) {
-    const name = lines.has(row.series) || lines.size < MOST_SERIES ? row.series : "other series";
-    let line = lines.get(name);
-    if (!line) lines.set(name, (line = { name, values: times.map(() => null) }));
-    line.values[index.get(row.time) ?? 0] = Number(values[path]);
+  /** The lines' names, and how many points each has at each time. @type {Map<string, Map<string, number>>} */
+  const names = new Map();
+  const placed = points.map(({ row, flat: values }) => {
+    const name = names.has(row.series) || names.size < MOST_SERIES ? row.series : "other series";
+    const counts = names.get(name) ?? new Map();
+    names.set(name, counts);
+    const count = counts.get(row.time) ?? 0;
+    counts.set(row.time, count + 1);
+    // Events of one line at the same time stand at a time each, so that none hides another.
+    return { name, time: row.time, count, value: Number(values[path]) };
+  });
+  /** @type {Map<string, number>} */
+  const most = new Map();
+  for (const { time, count } of placed) most.set(time, Math.max(most.get(time) ?? 0, count + 1));
+  /** The first place of each time. @type {Map<string, number>} */
+  const first = new Map();
+  /** @type {number[]} */
+  const times = [];
+  for (const time of [...most.keys()].sort()) {
+    first.set(time, times.length);
+    times.push(...Array.from({ length: most.get(time) ?? 0 }, () => Date.parse(time) / 1000));
   }
-  return { times: times.map((time) => Date.parse(time) / 1000), lines: [...lines.values()] };
+  const lines = [...names.keys()].map((name) => ({ name, values: /** @type {(number | null)[]} */ (times.map(() => null)) }));
+  const byName = new Map(lines.map((line) => [line.name, line.values]));
+  for (const { name, time, count, value } of placed) /** @type {any} */ (byName.get(name))[/** @type {number} */ (first.get(time)) + count] = value;
+  return { times, lines };
 }
 
 /**
@@ -78,8 +106,8 @@ export function alignTime(seconds, step) {
   return Math.floor((seconds - origin) / step) * step + origin;
 }
 
-/** @param {Record<string, unknown> | null | undefined} group @returns {string} */
-export function groupName(group) {
+/** @param {Record<string, unknown> | null | undefined} group @param {boolean} [quoted] whether texts stand in quotation marks @returns {string} */
+export function groupName(group, quoted = false) {
   if (!group) return "";
-  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : String(value))).join(" · ");
+  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : quoted && typeof value === "string" ? `“${value}”` : String(value))).join(" · ");
 }

@@ -11,7 +11,7 @@ import { questionForm } from "../parts/questionform.js";
 import { rangeText } from "../parts/range.js";
 import { noteRecent } from "../parts/recent.js";
 import { showWait } from "../parts/wait.js";
-import { distanceOf, earlierOf, moveRange, questionText, readQuestion, requestOf } from "../question.js";
+import { changeQuestion, distanceOf, earlierOf, moveRange, questionText, readQuestion, requestOf } from "../question.js";
 import { only, prefixOfKey } from "../rights.js";
 import { go, hashOf } from "../state.js";
 import { secondsOf } from "../times.js";
@@ -44,10 +44,8 @@ export function showExplore(place, values, streams, signal) {
 
   /** @param {Partial<import("../question.js").Question>} changes */
   function change(changes) {
-    const next = { ...readQuestion(new URLSearchParams(location.hash.split("?")[1] ?? ""), streams), ...changes };
-    if ("stream" in changes) Object.assign(next, { series: "", where: [], field: "", by: "", y: "", fields: "" });
-    if ("stream" in changes || "ask" in changes) Object.assign(next, { sort: "", hide: [] });
-    go("explore", /** @type {any} */ (next));
+    const present = readQuestion(new URLSearchParams(location.hash.split("?")[1] ?? ""), streams);
+    go("explore", /** @type {any} */ (changeQuestion(present, changes)));
   }
 
   fill(place, questionForm(question, stream, streams, change), result);
