@@ -97,7 +97,7 @@ export function showExplore(place, values, streams, signal) {
   /** @param {import("../api.js").Answer} answer @param {{ distance: number, answer: import("../api.js").Answer } | null} before @param {boolean} quietly */
   function show(answer, before, quietly) {
     const rows = answer.body.events ?? answer.body.aggregates ?? [];
-    const focused = document.activeElement instanceof HTMLElement && result.contains(document.activeElement) ? document.activeElement.className : "";
+    const focused = document.activeElement instanceof HTMLElement && result.contains(document.activeElement) ? document.activeElement : null;
     const cursor = { ...(/** @type {any} */ (chart)?.plot?.cursor) };
     const content = h("div.content");
     forgetChart();
@@ -112,9 +112,9 @@ export function showExplore(place, values, streams, signal) {
     repeat();
   }
 
-  /** A repetition takes neither the focus nor the cursor away. @param {string} focused @param {any} cursor */
+  /** A repetition takes neither the focus nor the cursor away. @param {HTMLElement | null} focused @param {any} cursor */
   function restore(focused, cursor) {
-    if (focused) /** @type {HTMLElement | null} */ (result.querySelector(`.${CSS.escape(focused.split(" ")[0])}`))?.focus({ preventScroll: true });
+    if (focused) findAlike(result, focused)?.focus({ preventScroll: true });
     if (cursor.left >= 0) /** @type {any} */ (chart)?.plot?.setCursor({ left: cursor.left, top: cursor.top });
   }
 
@@ -158,6 +158,12 @@ export function showExplore(place, values, streams, signal) {
     return h("div.resultbar", {}, tabs, h("span.cost", {}, answer ? costText(answer, before) : ""),
       copyMenu(address(path, parameters), () => getText(path, { ...parameters, format: "csv" }), `${question.stream}.csv`));
   }
+}
+
+/** The element that takes the place of a former one: of the same kind and text, or the only one of its kind. @param {Element} place @param {HTMLElement} former */
+function findAlike(place, former) {
+  const alike = /** @type {HTMLElement[]} */ ([...place.querySelectorAll(former.localName)].filter((each) => each.className === former.className));
+  return alike.find((each) => each.textContent === former.textContent) ?? (alike.length === 1 ? alike[0] : null);
 }
 
 function forgetChart() {
