@@ -46,10 +46,11 @@ async function show() {
       drawTabs(VIEWS[view] ? view : "tide");
       fill(main, showBusy("Reading which streams there are…"));
       const { body } = await get("v1/streams");
+      // It may be the answer to a former key.
+      if (signal.aborted) return;
       [streams, can] = [body.streams, body.can];
       setAccess(body);
     }
-    if (signal.aborted) return;
     // A key that may not look at tables begins with what it may do.
     const chosen = VIEWS[view] ? view : (Object.keys(VIEWS).find((name) => !lackOf(name)) ?? "tide");
     drawTabs(chosen);
@@ -91,7 +92,8 @@ async function checkKey() {
   const before = key();
   checking = true;
   try {
-    setAccess((await get("v1/streams")).body);
+    const { body } = await get("v1/streams");
+    if (key() === before) setAccess(body);
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 403].includes(error.status) || key() !== before) return;
     shown.abort();

@@ -56,22 +56,24 @@ export function showExplore(place, values, streams, signal) {
   /** @param {boolean} [quietly] a repetition, which leaves the former answer as it is */
   async function ask(quietly = false) {
     clearTimeout(timer);
+    // Of two questions at the same time the later one counts: the answer to the former may come after its own.
+    waiting.abort();
     waiting = new AbortController();
     const own = waiting;
     const wait = showWait(`Reading ${question.stream}, ${rangeText(question.from, question.to)}…`, () => own.abort());
     if (!quietly) await begin(wait);
     try {
       const answers = await Promise.all([get(path, question.show === "explain" ? { ...parameters, explain: true } : parameters, own.signal), earlier(own.signal)]);
-      if (!signal.aborted) show(...answers, quietly);
+      if (!signal.aborted && own === waiting) show(...answers, quietly);
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || own !== waiting) return;
       forgetChart();
       if (/** @type {any} */ (error).name === "AbortError") fill(result, bar(null), showEmpty("Cancelled", "This page waits no more. The API may still read.", again()));
       else fill(result, bar(null), showProblem(error, () => ask()));
       if (!(error instanceof Problem) || error.status === 0 || error.status >= 500 || error.status === 429) repeat(error instanceof Problem ? error.wait : 0);
     } finally {
       wait.done();
-      if (!signal.aborted) result.classList.remove("stale");
+      if (!signal.aborted && own === waiting) result.classList.remove("stale");
     }
   }
 
