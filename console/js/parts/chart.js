@@ -77,7 +77,7 @@ export function drawChart(times, lines, form, options = {}) {
       tzDate: (/** @type {number} */ seconds) => (zone() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7, show: form === "bars" ? false : undefined } },
       legend: { show: false },
-      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, incrs: whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
+      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: roomOf, incrs: whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(markText) }],
       scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => (low === high ? [low - 1, high + 1 + room] : [low, high + room]) },
         y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => rangeOf(low, high, form) } },
       series: [{}, ...lines.map((line, index) => seriesOf(line, colours[index]))],
@@ -185,6 +185,17 @@ export function drawChart(times, lines, form, options = {}) {
   };
   place.plot = plot;
   return place;
+}
+
+/** A number beside a chart, where there is no room for more than 15 digits. @param {number} value */
+function markText(value) {
+  return Math.abs(value) < 1e15 ? showNumber(value) : value.toExponential(3);
+}
+
+/** The pixels that the numbers beside a chart need, with the line's marks. @param {any} _ @param {string[] | null} texts */
+function roomOf(_, texts) {
+  const longest = (texts ?? []).reduce((most, text) => Math.max(most, text?.length ?? 0), 0);
+  return Math.max(70, Math.ceil(17 + 7.2 * longest));
 }
 
 /**
