@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import webbrowser
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
@@ -11,6 +12,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import httpx
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
@@ -101,12 +103,22 @@ class Signed:
         headers = {name: sent[name] for name in _KEPT if sent.get(name)}
         try:
             signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
+        # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
+        except (BotoCoreError, ClientError, RuntimeError) as error:
+            detail = f"Your AWS credentials cannot be used: {str(error).rstrip('.')}. Log in again, for example with `aws sso login`."
+            return _refuse(start, "no_credentials", detail)
+        try:
             answer = self._client.request(environ["REQUEST_METHOD"], url, headers=signed, content=body)
         except httpx.HTTPError as error:
-            start("502 Bad Gateway", [("Content-Type", "text/plain")])
-            return [f"The API did not answer: {error}".encode()]
+            return _refuse(start, "no_answer", f"The API did not answer: {error}")
         # httpx has decompressed the body, so its length and its encoding have changed.
         left_out = _HOP | {"content-length", "content-encoding"}
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
         start(f"{answer.status_code} {answer.reason_phrase or 'answer'}", kept)
         return [answer.content]
+
+
+def _refuse(start: Any, code: str, detail: str) -> Iterable[bytes]:
+    """Answer a problem, whose detail the page shows."""
+    start("502 Bad Gateway", [("Content-Type", "application/problem+json")])
+    return [json.dumps({"status": 502, "code": code, "detail": detail}).encode()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import threading
 import webbrowser
@@ -12,6 +13,7 @@ from typing import Any
 import boto3
 import httpx
 import pytest
+from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
 from cli import common
 from cli.account import Account
@@ -125,9 +127,35 @@ def test_other_pages_of_the_browser_cannot_use_the_rights(environ: dict[str, str
 
 
 def test_an_api_that_does_not_answer_is_told() -> None:
+    """The page shows the detail of a problem; of other bodies it shows the status alone."""
     signer = Signer()
-    assert b"did not answer" in signer.ask("/v1/down")
+    problem = json.loads(signer.ask("/v1/down"))
     assert signer.status == "502 Bad Gateway"
+    assert signer.headers["content-type"] == "application/problem+json"
+    assert problem == {"status": 502, "code": "no_answer", "detail": "The API did not answer: refused"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnauthorizedSSOTokenError(),
+        ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "AssumeRole"),
+        RuntimeError("Credentials were refreshed, but the refreshed credentials are still expired."),
+    ],
+    ids=["single sign-on", "a role", "a program that answers credentials"],
+)
+def test_credentials_that_ended_are_told_with_what_to_do(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> dict[str, str]:
+        raise error
+
+    monkeypatch.setattr(Account, "sign", refuse)
+    signer = Signer()
+    problem = json.loads(signer.ask("/v1/streams"))
+    assert (signer.status, problem["status"], problem["code"]) == ("502 Bad Gateway", 502, "no_credentials")
+    assert problem["detail"].startswith("Your AWS credentials cannot be used: ")
+    assert str(error) in problem["detail"]
+    assert "Log in again" in problem["detail"]
+    assert signer.received == []
 
 
 def test_a_connection_on_which_nothing_is_sent_holds_up_no_other() -> None:
