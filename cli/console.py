@@ -105,7 +105,8 @@ class Signed:
             signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
         # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
         except (BotoCoreError, ClientError, RuntimeError) as error:
-            detail = f"Your AWS credentials cannot be used: {str(error).rstrip('.')}. Log in again, for example with `aws sso login`."
+            reason = str(error).rstrip(".")
+            detail = f"Your AWS credentials cannot be used: {reason}. Log in again, for example with `aws sso login`."
             return _refuse(start, "no_credentials", detail)
         try:
             answer = self._client.request(environ["REQUEST_METHOD"], url, headers=signed, content=body)
