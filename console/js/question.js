@@ -87,7 +87,8 @@ export function moveRange(question, { by = 0, times = 1 }, now = new Date()) {
   const [start, end] = instantsOf(question).map((instant) => instant.getTime());
   const length = end - start;
   const middle = start + length / 2 + by * length;
-  const [from, to] = [middle - (length * times) / 2, middle + (length * times) / 2];
+  // The API takes no time before 1970.
+  const [from, to] = [Math.max(middle - (length * times) / 2, 0), middle + (length * times) / 2];
   if (to < now.getTime() - 1000) return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
   // Beyond now there is nothing but what senders with a wrong clock sent.
   return { from: `-${lengthText(Math.max(Math.round((length * times) / 1000), 1))}`, to: "" };

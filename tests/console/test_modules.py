@@ -102,3 +102,39 @@ def test_a_heat_map_of_negative_numbers_has_their_scale() -> None:
     assert evaluate("parts/heatmap.js", f"m.scaleOf({lines})") == [-20, 0]
     assert evaluate("parts/heatmap.js", "m.scaleOf([{name: 'a', values: [3, null, 8]}])") == [0, 8]
     assert evaluate("parts/heatmap.js", "m.scaleOf([{name: 'a', values: [0, 0]}])") == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "change"),
+    [
+        ("1980-01-01T00:00:00Z", "1990-01-01T00:00:00Z", {"times": 4}),
+        ("1970-01-03T00:00:00Z", "1970-01-09T00:00:00Z", {"by": -0.5}),
+    ],
+)
+def test_a_range_does_not_begin_before_1970(first: str, last: str, change: dict[str, float]) -> None:
+    """The API refuses such times."""
+    question = json.dumps({"from": first, "to": last})
+    moved = evaluate("question.js", f"m.moveRange({question}, {json.dumps(change)})")
+    assert moved["from"] == "1970-01-01T00:00:00.000Z"
+
+
+def test_a_condition_on_a_name_with_a_colon_names_its_operator() -> None:
+    """The API takes the last part of where.xml:lang for an operator; where.xml:lang:eq has one."""
+    conditions = [
+        {"field": "xml:lang", "operator": "eq", "value": "de"},
+        {"field": "xml:size", "operator": "ge", "value": "5"},
+        {"field": "status", "operator": "eq", "value": "500"},
+    ]
+    assert evaluate("parts/conditions.js", f"m.conditionParameters({json.dumps(conditions)})") == {
+        "where.xml:lang:eq": ["de"],
+        "where.xml:size:ge": ["5"],
+        "where.status": ["500"],
+    }
+
+
+def test_large_numbers_are_sorted_by_all_their_digits() -> None:
+    rows = "[9007199254740995n, 9007199254740993n, 9007199254740994n, 12, 9007199254740992n]"
+    first = f"m.sortRows({rows}, (row) => row, false).map(String)"
+    ascending = ["12", "9007199254740992", "9007199254740993", "9007199254740994", "9007199254740995"]
+    assert evaluate("parts/table.js", first) == ascending
+    assert evaluate("parts/table.js", first.replace("false", "true")) == ascending[::-1]

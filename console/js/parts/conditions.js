@@ -33,7 +33,8 @@ export function conditionParameters(conditions) {
   /** @type {Record<string, string[]>} */
   const parameters = {};
   for (const { field, operator, value } of conditions) {
-    const name = operator === "eq" ? `where.${field}` : `where.${field}:${operator}`;
+    // Of a name with a colon the API takes the end for an operator.
+    const name = operator === "eq" && !field.includes(":") ? `where.${field}` : `where.${field}:${operator}`;
     (parameters[name] ??= []).push(value);
   }
   return parameters;
