@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import httpx
@@ -94,7 +94,7 @@ class Signed:
             start("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"This server answers its own page alone."]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        query = environ.get("QUERY_STRING", "")
+        query = _encode_for_signature(environ.get("QUERY_STRING", ""))
         url = self._base + environ.get("RAW_PATH", environ["PATH_INFO"]) + (f"?{query}" if query else "")
         sent = {
             name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")
@@ -117,6 +117,15 @@ class Signed:
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
         start(f"{answer.status_code} {answer.reason_phrase or 'answer'}", kept)
         return [answer.content]
+
+
+def _encode_for_signature(query: str) -> str:
+    """The query in the form of which AWS computes the signature: a space is %20, and only letters, digits and -._~ stay.
+
+    AWS: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html. Latin-1 keeps every byte.
+    """
+    pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
+    return urlencode(pairs, quote_via=quote, safe="", encoding="latin-1")
 
 
 def _refuse(start: Any, code: str, detail: str) -> Iterable[bytes]:

@@ -109,6 +109,14 @@ def test_requests_are_signed_and_passed_on_with_their_query_and_body() -> None:
     assert signer.received[1].headers["content-type"] == "application/json"
 
 
+def test_the_query_is_sent_in_the_form_that_aws_signs() -> None:
+    """AWS computes the signature of %20, %2A and ~, whatever was sent. A browser sends +, * and %7E."""
+    signer = Signer()
+    signer.ask("/v1/streams/s/events/r", QUERY_STRING="fields=*&series=front+door&series=b%2Bc%7E&where.n=%C3%BC&to=")
+    (request,) = signer.received
+    assert request.url.query == b"fields=%2A&series=front%20door&series=b%2Bc~&where.n=%C3%BC&to="
+
+
 @pytest.mark.parametrize(
     "environ",
     [
