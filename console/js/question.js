@@ -26,8 +26,7 @@ export function readQuestion(values, streams) {
 }
 
 /**
- * A question with changes. What belongs to the former stream or field is left out: the API refuses a statistic without its field, and a
- * number of groups without what they are grouped by.
+ * A question with changes, without what belongs to the former stream: the API refuses a statistic without its field, and `top` without `by`.
  * @param {Question} question @param {Partial<Question>} changes @returns {Question}
  */
 export function changeQuestion(question, changes) {

@@ -125,7 +125,7 @@ export function drawChart(times, lines, form, options = {}) {
     return readout.show({ time: times[idx], rows, x: left, y: top, width: self.over.clientWidth });
   }
 
-  /** The numbers of the same time: from the first to before the second. @param {number} index @returns {[number, number]} */
+  /** Where the numbers of the same time begin and end. @param {number} index @returns {[number, number]} */
   function alike(index) {
     let [first, end] = [index, index + 1];
     while (first > 0 && times[first - 1] === times[index]) first -= 1;
@@ -135,10 +135,10 @@ export function drawChart(times, lines, form, options = {}) {
 
   /** @param {number} index */
   function moveTo(index) {
-    const next = Math.min(Math.max(index, 0), times.length - 1);
-    const [first, end] = at < 0 ? [next, next] : alike(at);
-    // Beyond the present time, unless there is no other time.
-    at = next < first || next >= end ? next : Math.min(Math.max(next < at ? first - 1 : next > at ? end : at, 0), times.length - 1);
+    const [first, end] = at < 0 ? [0, 0] : alike(at);
+    // Beyond all numbers of the present time.
+    const next = index < at ? Math.min(index, first - 1) : index > at ? Math.max(index, end) : index;
+    at = Math.min(Math.max(next, 0), times.length - 1);
     plot.setCursor({ left: plot.valToPos(times[at], "x") + (form === "bars" ? 1 : 0), top: plot.over.clientHeight / 2 });
     const text = read(plot);
     if (text) say(text);
@@ -192,10 +192,9 @@ function markText(value) {
   return Math.abs(value) < 1e15 ? showNumber(value) : value.toExponential(3);
 }
 
-/** The pixels that the numbers beside a chart need, with the line's marks. @param {any} _ @param {string[] | null} texts */
+/** The pixels that the numbers beside a chart need. @param {any} _ @param {string[] | null} texts */
 function roomOf(_, texts) {
-  const longest = (texts ?? []).reduce((most, text) => Math.max(most, text?.length ?? 0), 0);
-  return Math.max(70, Math.ceil(17 + 7.2 * longest));
+  return Math.max(70, ...(texts ?? []).map((text) => Math.ceil(17 + 7.2 * text.length)));
 }
 
 /**

@@ -44,44 +44,32 @@ export function linesOf(rows, stats, step) {
 
 /** The names that groups of different kinds share, such as 1 and "1". @param {any[]} rows @returns {Set<string>} */
 function sharedNames(rows) {
-  /** @type {Map<string, string>} */
-  const kinds = new Map();
-  return new Set(rows.map((row) => groupName(row.group)).filter((name, number) => {
-    const kind = Object.values(rows[number].group ?? {}).map((value) => typeof value).join();
-    if (!kinds.has(name)) kinds.set(name, kind);
-    return kinds.get(name) !== kind;
-  }));
+  const [kinds, shared] = [new Map(), new Set()];
+  for (const { group } of rows) {
+    const name = groupName(group);
+    const kind = Object.values(group ?? {}).map((value) => typeof value).join();
+    if ((kinds.get(name) ?? kind) !== kind) shared.add(name);
+    kinds.set(name, kind);
+  }
+  return shared;
 }
 
 /** A number of each event: a line per series. @param {{ row: any, flat: Record<string, unknown> }[]} flat @param {string} path @returns {Points} */
 export function pointsOf(flat, path) {
   const points = flat.filter((row) => isNumber(row.flat[path]));
-  /** The lines' names, and how many points each has at each time. @type {Map<string, Map<string, number>>} */
-  const names = new Map();
-  const placed = points.map(({ row, flat: values }) => {
-    const name = names.has(row.series) || names.size < MOST_SERIES ? row.series : "other series";
-    const counts = names.get(name) ?? new Map();
-    names.set(name, counts);
-    const count = counts.get(row.time) ?? 0;
-    counts.set(row.time, count + 1);
-    // Events of one line at the same time stand at a time each, so that none hides another.
-    return { name, time: row.time, count, value: Number(values[path]) };
-  });
-  /** @type {Map<string, number>} */
-  const most = new Map();
-  for (const { time, count } of placed) most.set(time, Math.max(most.get(time) ?? 0, count + 1));
-  /** The first place of each time. @type {Map<string, number>} */
-  const first = new Map();
-  /** @type {number[]} */
-  const times = [];
-  for (const time of [...most.keys()].sort()) {
-    first.set(time, times.length);
-    times.push(...Array.from({ length: most.get(time) ?? 0 }, () => Date.parse(time) / 1000));
+  // Each event has a time of its own in the chart: of events at the same time none hides another.
+  const ordered = [...points].sort((a, b) => (a.row.time < b.row.time ? -1 : Number(a.row.time > b.row.time)));
+  const index = new Map(ordered.map((point, number) => [point, number]));
+  /** @type {Map<string, Line>} */
+  const lines = new Map();
+  for (const point of points) {
+    const { series } = point.row;
+    const name = lines.has(series) || lines.size < MOST_SERIES ? series : "other series";
+    let line = lines.get(name);
+    if (!line) lines.set(name, (line = { name, values: points.map(() => null) }));
+    line.values[index.get(point) ?? 0] = Number(point.flat[path]);
   }
-  const lines = [...names.keys()].map((name) => ({ name, values: /** @type {(number | null)[]} */ (times.map(() => null)) }));
-  const byName = new Map(lines.map((line) => [line.name, line.values]));
-  for (const { name, time, count, value } of placed) /** @type {any} */ (byName.get(name))[/** @type {number} */ (first.get(time)) + count] = value;
-  return { times, lines };
+  return { times: ordered.map(({ row }) => Date.parse(row.time) / 1000), lines: [...lines.values()] };
 }
 
 /**
@@ -106,7 +94,7 @@ export function alignTime(seconds, step) {
   return Math.floor((seconds - origin) / step) * step + origin;
 }
 
-/** @param {Record<string, unknown> | null | undefined} group @param {boolean} [quoted] whether texts stand in quotation marks @returns {string} */
+/** @param {Record<string, unknown> | null | undefined} group @param {boolean} [quoted] texts in quotation marks @returns {string} */
 export function groupName(group, quoted = false) {
   if (!group) return "";
   return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : quoted && typeof value === "string" ? `“${value}”` : String(value))).join(" · ");
