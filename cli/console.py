@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import webbrowser
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import httpx
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
@@ -92,7 +94,7 @@ class Signed:
             start("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"This server answers its own page alone."]
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        query = environ.get("QUERY_STRING", "")
+        query = _encode_for_signature(environ.get("QUERY_STRING", ""))
         url = self._base + environ.get("RAW_PATH", environ["PATH_INFO"]) + (f"?{query}" if query else "")
         sent = {
             name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")
@@ -101,12 +103,32 @@ class Signed:
         headers = {name: sent[name] for name in _KEPT if sent.get(name)}
         try:
             signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
+        # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
+        except (BotoCoreError, ClientError, RuntimeError) as error:
+            reason = str(error).rstrip(".")
+            detail = f"Your AWS credentials cannot be used: {reason}. Log in again, for example with `aws sso login`."
+            return _refuse(start, "no_credentials", detail)
+        try:
             answer = self._client.request(environ["REQUEST_METHOD"], url, headers=signed, content=body)
         except httpx.HTTPError as error:
-            start("502 Bad Gateway", [("Content-Type", "text/plain")])
-            return [f"The API did not answer: {error}".encode()]
+            return _refuse(start, "no_answer", f"The API did not answer: {error}")
         # httpx has decompressed the body, so its length and its encoding have changed.
         left_out = _HOP | {"content-length", "content-encoding"}
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
         start(f"{answer.status_code} {answer.reason_phrase or 'answer'}", kept)
         return [answer.content]
+
+
+def _encode_for_signature(query: str) -> str:
+    """The query in the form of which AWS computes the signature: a space is %20, and only letters, digits and -._~ stay.
+
+    AWS: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html. Latin-1 keeps every byte.
+    """
+    pairs = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
+    return urlencode(pairs, quote_via=quote, safe="", encoding="latin-1")
+
+
+def _refuse(start: Any, code: str, detail: str) -> Iterable[bytes]:
+    """Answer a problem, whose detail the page shows."""
+    start("502 Bad Gateway", [("Content-Type", "application/problem+json")])
+    return [json.dumps({"status": 502, "code": code, "detail": detail}).encode()]

@@ -8,7 +8,7 @@ const SHORT = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 6 });
 export function showNumber(value) {
   if (typeof value === "bigint") return WHOLE.format(value);
   if (typeof value !== "number") return String(value ?? "");
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return WHOLE.format(value);
+  if (Number.isSafeInteger(value)) return WHOLE.format(value);
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e12 || size < 1e-4)) return value.toExponential(3);
   return SHORT.format(value);

@@ -46,10 +46,11 @@ async function show() {
       drawTabs(VIEWS[view] ? view : "tide");
       fill(main, showBusy("Reading which streams there are…"));
       const { body } = await get("v1/streams");
+      // It may be the answer to a former key.
+      if (signal.aborted) return;
       [streams, can] = [body.streams, body.can];
       setAccess(body);
     }
-    if (signal.aborted) return;
     // A key that may not look at tables begins with what it may do.
     const chosen = VIEWS[view] ? view : (Object.keys(VIEWS).find((name) => !lackOf(name)) ?? "tide");
     drawTabs(chosen);
@@ -91,7 +92,8 @@ async function checkKey() {
   const before = key();
   checking = true;
   try {
-    setAccess((await get("v1/streams")).body);
+    const { body } = await get("v1/streams");
+    if (key() === before) setAccess(body);
   } catch (error) {
     if (!(error instanceof Problem) || ![401, 403].includes(error.status) || key() !== before) return;
     shown.abort();
@@ -105,16 +107,19 @@ async function checkKey() {
 
 /** @param {string} current */
 function drawTabs(current) {
-  fill(/** @type {HTMLElement} */ (document.getElementById("tabs")), Object.entries(VIEWS).map(([name, view]) =>
+  const place = /** @type {HTMLElement} */ (document.getElementById("tabs"));
+  keepFocus(place, () => fill(place, Object.entries(VIEWS).map(([name, view]) =>
     h("a", { href: `#${name}`, "aria-current": name === current ? "page" : null, class: streams && lackOf(name) ? "closed" : "",
-      title: streams ? lackOf(name)?.text : null }, view.title)));
+      title: streams ? lackOf(name)?.text : null }, view.title))));
 }
 
 function drawTools() {
-  fill(/** @type {HTMLElement} */ (document.getElementById("tools")),
-    h("button.quiet", { type: "button", title: "The zone in which times are shown", onclick: () => { setZone(zone() === "utc" ? "local" : "utc"); drawTools(); show(); } }, zone() === "utc" ? "UTC" : "Local time"),
-    h("button.quiet", { type: "button", "aria-label": "Light or dark", onclick: () => setTheme(isDark() ? "light" : "dark") }, isDark() ? "☀" : "☾"),
-    h("button.quiet", { type: "button", "aria-pressed": String(Boolean(key())), onclick: () => openKey("") }, key() ? "Key ✓" : "Key"));
+  const place = /** @type {HTMLElement} */ (document.getElementById("tools"));
+  // The texts change, so the focus finds its button by a name.
+  keepFocus(place, () => fill(place,
+    h("button.quiet", { type: "button", name: "zone", title: "The zone in which times are shown", onclick: () => { setZone(zone() === "utc" ? "local" : "utc"); drawTools(); show(); } }, zone() === "utc" ? "UTC" : "Local time"),
+    h("button.quiet", { type: "button", name: "theme", "aria-label": "Light or dark", onclick: () => setTheme(isDark() ? "light" : "dark") }, isDark() ? "☀" : "☾"),
+    h("button.quiet", { type: "button", name: "key", "aria-pressed": String(Boolean(key())), onclick: () => openKey("") }, key() ? "Key ✓" : "Key")));
 }
 
 function isDark() {
@@ -155,6 +160,11 @@ function openKey(reason) {
 const theme = localStorage.getItem(THEME);
 if (theme) document.documentElement.dataset.theme = theme;
 window.addEventListener("hashchange", show);
+// Its address would be taken for a view's.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 window.addEventListener(REFUSED, checkKey);
 document.addEventListener("keydown", (event) => {
   if (event.target instanceof HTMLElement && event.target.closest("input, textarea, select, dialog")) return;

@@ -25,6 +25,19 @@ export function readQuestion(values, streams) {
   };
 }
 
+/**
+ * A question with changes, without what belongs to the former stream: the API refuses a statistic without its field, and `top` without `by`.
+ * @param {Question} question @param {Partial<Question>} changes @returns {Question}
+ */
+export function changeQuestion(question, changes) {
+  const next = { ...question, ...changes };
+  if ("stream" in changes) Object.assign(next, { series: "", where: [], field: "", by: "", top: "", y: "", fields: "" });
+  if ("stream" in changes || "ask" in changes) Object.assign(next, { sort: "", hide: [] });
+  if (question.field && !next.field) next.stat = "count";
+  else if (!question.field && next.field && next.stat === "count") next.stat = "avg";
+  return next;
+}
+
 /** The range of a question as instants; its end is now if it has none. @param {{ from: string, to: string }} question @returns {[Date, Date]} */
 export function instantsOf(question) {
   const end = (question.to ? instantOf(question.to) : null) ?? new Date();
@@ -73,7 +86,8 @@ export function moveRange(question, { by = 0, times = 1 }, now = new Date()) {
   const [start, end] = instantsOf(question).map((instant) => instant.getTime());
   const length = end - start;
   const middle = start + length / 2 + by * length;
-  const [from, to] = [middle - (length * times) / 2, middle + (length * times) / 2];
+  // The API takes no time before 1970.
+  const [from, to] = [Math.max(middle - (length * times) / 2, 0), middle + (length * times) / 2];
   if (to < now.getTime() - 1000) return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
   // Beyond now there is nothing but what senders with a wrong clock sent.
   return { from: `-${lengthText(Math.max(Math.round((length * times) / 1000), 1))}`, to: "" };

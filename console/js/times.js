@@ -24,6 +24,8 @@ export function zoneName() {
 const TO_THE_SECOND = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 /** @type {Intl.DateTimeFormatOptions} */
 const TO_THE_MINUTE = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+/** @type {Intl.DateTimeFormatOptions} */
+const TO_THE_MINUTE_OF_A_YEAR = { ...TO_THE_MINUTE, year: "numeric" };
 /** @type {Map<Intl.DateTimeFormatOptions, { zone: string, format: Intl.DateTimeFormat }>} */
 const formatters = new Map();
 
@@ -45,9 +47,15 @@ export function showTime(instant) {
   return fraction ? `${text}.${fraction}` : text;
 }
 
-/** A day and, unless it is midnight, the minute. @param {string | number | Date} instant */
-export function showMinute(instant) {
-  return formatter(TO_THE_MINUTE).format(new Date(instant));
+/** A day and the minute, and the year unless it is that of now. @param {string | number | Date} instant @param {Date} [now] */
+export function showMinute(instant, now = new Date()) {
+  const date = new Date(instant);
+  return formatter(yearOf(date) === yearOf(now) ? TO_THE_MINUTE : TO_THE_MINUTE_OF_A_YEAR).format(date);
+}
+
+/** @param {Date} date */
+function yearOf(date) {
+  return zone() === "utc" ? date.getUTCFullYear() : date.getFullYear();
 }
 
 /** Seconds as a length such as `90s`, `5m` or `1d`, in the largest unit that divides it. @param {number} seconds */

@@ -55,6 +55,17 @@ def test_provisioned_units_are_whole_units_for_the_busiest_hour_and_one_at_the_l
     )
 
 
+def test_a_local_index_gets_no_units_of_its_own() -> None:
+    """It takes its units from the table, and the configuration refuses units of its own."""
+    local = '[[streams.s.index]]\nname = "slowest"\nlocal = true\nsort_by = "ms"'
+    assert ideas('mode = "on-demand"', more=local)["provisioned"] == (
+        '[streams.s.capacity]\nmode = "provisioned"\n'
+        f"{STEP}age = 0\nwrite = 5\nread = 1\n"
+        f'{STEP}age = "late"\nwrite = 1\nread = 1\n'
+        f'{STEP}age = 1\nwrite = 1\nread = 1\nclass = "infrequent-access"'
+    )
+
+
 def test_queries_of_old_events_are_spread_over_the_tables_that_are_kept() -> None:
     """41 queries of half a unit, 5 tables: 4.1 units each. 7 queries of the present take 3.5 units."""
     toml = ideas('mode = "on-demand"', reads=7.0, old=41.0)["provisioned"]

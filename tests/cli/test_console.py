@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import threading
 import webbrowser
@@ -12,6 +13,7 @@ from typing import Any
 import boto3
 import httpx
 import pytest
+from botocore.exceptions import ClientError, UnauthorizedSSOTokenError
 
 from cli import common
 from cli.account import Account
@@ -107,6 +109,14 @@ def test_requests_are_signed_and_passed_on_with_their_query_and_body() -> None:
     assert signer.received[1].headers["content-type"] == "application/json"
 
 
+def test_the_query_is_sent_in_the_form_that_aws_signs() -> None:
+    """AWS computes the signature of %20, %2A and ~, whatever was sent. A browser sends +, * and %7E."""
+    signer = Signer()
+    signer.ask("/v1/streams/s/events/r", QUERY_STRING="fields=*&series=front+door&series=b%2Bc%7E&where.n=%C3%BC&to=")
+    (request,) = signer.received
+    assert request.url.query == b"fields=%2A&series=front%20door&series=b%2Bc~&where.n=%C3%BC&to="
+
+
 @pytest.mark.parametrize(
     "environ",
     [
@@ -125,9 +135,35 @@ def test_other_pages_of_the_browser_cannot_use_the_rights(environ: dict[str, str
 
 
 def test_an_api_that_does_not_answer_is_told() -> None:
+    """The page shows the detail of a problem; of other bodies it shows the status alone."""
     signer = Signer()
-    assert b"did not answer" in signer.ask("/v1/down")
+    problem = json.loads(signer.ask("/v1/down"))
     assert signer.status == "502 Bad Gateway"
+    assert signer.headers["content-type"] == "application/problem+json"
+    assert problem == {"status": 502, "code": "no_answer", "detail": "The API did not answer: refused"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnauthorizedSSOTokenError(),
+        ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "AssumeRole"),
+        RuntimeError("Credentials were refreshed, but the refreshed credentials are still expired."),
+    ],
+    ids=["single sign-on", "a role", "a program that answers credentials"],
+)
+def test_credentials_that_ended_are_told_with_what_to_do(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> dict[str, str]:
+        raise error
+
+    monkeypatch.setattr(Account, "sign", refuse)
+    signer = Signer()
+    problem = json.loads(signer.ask("/v1/streams"))
+    assert (signer.status, problem["status"], problem["code"]) == ("502 Bad Gateway", 502, "no_credentials")
+    assert problem["detail"].startswith("Your AWS credentials cannot be used: ")
+    assert str(error) in problem["detail"]
+    assert "Log in again" in problem["detail"]
+    assert signer.received == []
 
 
 def test_a_connection_on_which_nothing_is_sent_holds_up_no_other() -> None:

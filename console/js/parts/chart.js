@@ -77,7 +77,7 @@ export function drawChart(times, lines, form, options = {}) {
       tzDate: (/** @type {number} */ seconds) => (zone() === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000)),
       cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7, show: form === "bars" ? false : undefined } },
       legend: { show: false },
-      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: 70, incrs: whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(showNumber) }],
+      axes: [{ ...axis, values: AXIS_TIMES }, { ...axis, size: roomOf, incrs: whole ? WHOLE : undefined, values: (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map(markText) }],
       scales: { x: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => (low === high ? [low - 1, high + 1 + room] : [low, high + room]) },
         y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => rangeOf(low, high, form) } },
       series: [{}, ...lines.map((line, index) => seriesOf(line, colours[index]))],
@@ -115,17 +115,30 @@ export function drawChart(times, lines, form, options = {}) {
     const idx = form === "bars" && closest > 0 && times[closest] > self.posToVal(left, "x") ? closest - 1 : closest;
     at = idx;
     const rows = [];
-    for (const [index, line] of lines.entries()) {
-      const value = line.values[idx];
-      if (value === null || value === undefined || hidden.has(line.name)) continue;
-      rows.push({ name: line.name, colour: colours[index], value, y: self.valToPos(self.data[index + 1][idx], "y") });
-    }
+    const [first, end] = alike(idx);
+    for (const [index, line] of lines.entries())
+      for (let slot = first; slot < end; slot += 1) {
+        const value = line.values[slot];
+        if (value === null || value === undefined || hidden.has(line.name)) continue;
+        rows.push({ name: line.name, colour: colours[index], value, y: self.valToPos(self.data[index + 1][slot], "y") });
+      }
     return readout.show({ time: times[idx], rows, x: left, y: top, width: self.over.clientWidth });
+  }
+
+  /** Where the numbers of the same time begin and end. @param {number} index @returns {[number, number]} */
+  function alike(index) {
+    let [first, end] = [index, index + 1];
+    while (first > 0 && times[first - 1] === times[index]) first -= 1;
+    while (end < times.length && times[end] === times[index]) end += 1;
+    return [first, end];
   }
 
   /** @param {number} index */
   function moveTo(index) {
-    at = Math.min(Math.max(index, 0), times.length - 1);
+    const [first, end] = at < 0 ? [0, 0] : alike(at);
+    // Beyond all numbers of the present time.
+    const next = index < at ? Math.min(index, first - 1) : index > at ? Math.max(index, end) : index;
+    at = Math.min(Math.max(next, 0), times.length - 1);
     plot.setCursor({ left: plot.valToPos(times[at], "x") + (form === "bars" ? 1 : 0), top: plot.over.clientHeight / 2 });
     const text = read(plot);
     if (text) say(text);
@@ -155,7 +168,7 @@ export function drawChart(times, lines, form, options = {}) {
     if (begun < 0) {
       begun = at;
       say("The range begins here. Enter ends it.");
-    } else if (begun !== at && options.zoom) {
+    } else if (times[begun] !== times[at] && options.zoom) {
       const [from, to] = [begun, at].sort((a, b) => a - b);
       options.zoom(new Date(times[from] * 1000), new Date(times[to] * 1000));
     }
@@ -172,6 +185,16 @@ export function drawChart(times, lines, form, options = {}) {
   };
   place.plot = plot;
   return place;
+}
+
+/** A number beside a chart, where there is no room for more than 15 digits. @param {number} value */
+function markText(value) {
+  return Math.abs(value) < 1e15 ? showNumber(value) : value.toExponential(3);
+}
+
+/** The pixels that the numbers beside a chart need. @param {any} _ @param {string[] | null} texts */
+function roomOf(_, texts) {
+  return Math.max(70, ...(texts ?? []).map((text) => Math.ceil(17 + 7.2 * text.length)));
 }
 
 /**

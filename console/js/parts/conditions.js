@@ -33,7 +33,8 @@ export function conditionParameters(conditions) {
   /** @type {Record<string, string[]>} */
   const parameters = {};
   for (const { field, operator, value } of conditions) {
-    const name = operator === "eq" ? `where.${field}` : `where.${field}:${operator}`;
+    // Of a name with a colon the API takes the end for an operator.
+    const name = operator === "eq" && !field.includes(":") ? `where.${field}` : `where.${field}:${operator}`;
     (parameters[name] ??= []).push(value);
   }
   return parameters;
@@ -75,9 +76,9 @@ export function conditionBuilder(fields, conditions, changed) {
         h("input", { value: row.value, placeholder: "value", "aria-label": "Value", spellcheck: "false",
           onchange: (/** @type {any} */ event) => { row.value = event.target.value; tell(); } }),
         h("button.quiet", { type: "button", "aria-label": `Remove the condition on ${row.field || "nothing"}`,
-          onclick: () => { rows.splice(number, 1); draw(); tell(); } }, "✕"))),
+          onclick: () => { rows.splice(number, 1); draw(); /** @type {HTMLElement | null} */ (place.querySelector(".add"))?.focus(); tell(); } }, "✕"))),
       h("button.quiet.add", { type: "button", disabled: rows.length >= 10,
-        onclick: () => { rows.push({ field: "", operator: "eq", value: "" }); draw(); place.querySelector("input:placeholder-shown")?.dispatchEvent(new Event("focus")); } },
+        onclick: () => { rows.push({ field: "", operator: "eq", value: "" }); draw(); [...place.querySelectorAll(".condition")].at(-1)?.querySelector("input")?.focus(); } },
         "+ Condition"));
   }
 

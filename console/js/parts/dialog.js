@@ -9,8 +9,11 @@ export function showDialog(title, ...content) {
   const dialog = /** @type {HTMLDialogElement} */ (
     h("dialog", { "aria-label": title }, h("header", {}, h("h2", {}, title), close), h("div.content", {}, ...content))
   );
+  // The browser takes for a click beside the dialog also the end of a drag that began in its text.
+  let beside = false;
+  dialog.addEventListener("mousedown", (event) => (beside = event.target === dialog));
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
+    if (event.target === dialog && beside) dialog.close();
   });
   dialog.addEventListener("close", () => dialog.remove());
   document.getElementById("dialogs")?.append(dialog);

@@ -22,8 +22,8 @@ export function drawHeatmap(times, lines, options = {}) {
     "aria-label": `Heat map of ${lines.length} groups. Arrow keys read its values; Enter begins and ends a range to look closer at` }, canvas, selection, tip);
   const place = /** @type {any} */ (h("div.chart.heat", {}, field, scale));
   const shown = lines.slice(0, 60);
-  const most = greatestOf(shown);
-  scale.append("0 ", h("span.ramp"), ` ${showNumber(most)}`);
+  const [least, most] = scaleOf(shown);
+  scale.append(`${showNumber(least)} `, h("span.ramp"), ` ${showNumber(most)}`);
   const step = options.step ?? (times.length > 1 ? Math.min(...times.slice(1).map((time, index) => time - times[index])) : 60);
   const [begin, end] = [times[0], times[times.length - 1] + step];
   let width = 600;
@@ -51,7 +51,7 @@ export function drawHeatmap(times, lines, options = {}) {
       context.fillStyle = accent;
       line.values.forEach((value, column) => {
         if (value === null) return;
-        context.globalAlpha = 0.08 + 0.92 * Math.sqrt(Math.max(value, 0) / most);
+        context.globalAlpha = 0.08 + 0.92 * Math.sqrt((value - least) / (most - least || 1));
         context.fillRect(x(times[column]), row * ROW + 1, Math.max(x(times[column] + step) - x(times[column]) - 1, 1), ROW - 2);
       });
     });
@@ -180,12 +180,16 @@ export function drawHeatmap(times, lines, options = {}) {
   return place;
 }
 
-/** The greatest number, in a loop: a browser takes some 120,000 arguments of a call, and lines may have more numbers.
- * @param {import("./chart.js").Line[]} lines */
-function greatestOf(lines) {
-  let greatest = Number.MIN_VALUE;
-  for (const { values } of lines) for (const value of values) greatest = Math.max(greatest, value ?? 0);
-  return greatest;
+/**
+ * The least number and the greatest, and 0 between them, in a loop: a browser takes some 120,000 arguments of a call, and lines may have
+ * more numbers.
+ * @param {import("./chart.js").Line[]} lines @returns {[number, number]}
+ */
+export function scaleOf(lines) {
+  let [least, greatest] = [0, 0];
+  for (const { values } of lines)
+    for (const value of values) [least, greatest] = [Math.min(least, value ?? 0), Math.max(greatest, value ?? 0)];
+  return [least, greatest];
 }
 
 /** @param {string} text */

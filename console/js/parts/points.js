@@ -28,8 +28,10 @@ export function linesOf(rows, stats, step) {
   const index = new Map(times.map((time, number) => [time, number]));
   /** @type {Map<string, Line>} */
   const lines = new Map();
+  const shared = sharedNames(rows);
   rows.forEach((row, number) => {
-    const group = groupName(row.group);
+    const plain = groupName(row.group);
+    const group = shared.has(plain) ? groupName(row.group, true) : plain;
     for (const stat of stats) {
       const name = group ? (stats.length > 1 ? `${group} · ${stat}` : group) : stat;
       let line = lines.get(name);
@@ -40,20 +42,34 @@ export function linesOf(rows, stats, step) {
   return { times, lines: [...lines.values()] };
 }
 
+/** The names that groups of different kinds share, such as 1 and "1". @param {any[]} rows @returns {Set<string>} */
+function sharedNames(rows) {
+  const [kinds, shared] = [new Map(), new Set()];
+  for (const { group } of rows) {
+    const name = groupName(group);
+    const kind = Object.values(group ?? {}).map((value) => typeof value).join();
+    if ((kinds.get(name) ?? kind) !== kind) shared.add(name);
+    kinds.set(name, kind);
+  }
+  return shared;
+}
+
 /** A number of each event: a line per series. @param {{ row: any, flat: Record<string, unknown> }[]} flat @param {string} path @returns {Points} */
 export function pointsOf(flat, path) {
   const points = flat.filter((row) => isNumber(row.flat[path]));
-  const times = [...new Set(points.map(({ row }) => row.time))].sort();
-  const index = new Map(times.map((time, number) => [time, number]));
+  // Each event has a time of its own in the chart: of events at the same time none hides another.
+  const ordered = [...points].sort((a, b) => (a.row.time < b.row.time ? -1 : Number(a.row.time > b.row.time)));
+  const index = new Map(ordered.map((point, number) => [point, number]));
   /** @type {Map<string, Line>} */
   const lines = new Map();
-  for (const { row, flat: values } of points) {
-    const name = lines.has(row.series) || lines.size < MOST_SERIES ? row.series : "other series";
+  for (const point of points) {
+    const { series } = point.row;
+    const name = lines.has(series) || lines.size < MOST_SERIES ? series : "other series";
     let line = lines.get(name);
-    if (!line) lines.set(name, (line = { name, values: times.map(() => null) }));
-    line.values[index.get(row.time) ?? 0] = Number(values[path]);
+    if (!line) lines.set(name, (line = { name, values: points.map(() => null) }));
+    line.values[index.get(point) ?? 0] = Number(point.flat[path]);
   }
-  return { times: times.map((time) => Date.parse(time) / 1000), lines: [...lines.values()] };
+  return { times: ordered.map(({ row }) => Date.parse(row.time) / 1000), lines: [...lines.values()] };
 }
 
 /**
@@ -78,8 +94,8 @@ export function alignTime(seconds, step) {
   return Math.floor((seconds - origin) / step) * step + origin;
 }
 
-/** @param {Record<string, unknown> | null | undefined} group @returns {string} */
-export function groupName(group) {
+/** @param {Record<string, unknown> | null | undefined} group @param {boolean} [quoted] texts in quotation marks @returns {string} */
+export function groupName(group, quoted = false) {
   if (!group) return "";
-  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : String(value))).join(" · ");
+  return Object.values(group).map((value) => (value === null || value === undefined ? "(none)" : quoted && typeof value === "string" ? `“${value}”` : String(value))).join(" · ");
 }

@@ -70,7 +70,7 @@ function aggregateFields(question, change) {
   return [
     // Not a label, as a click on it would press the first box of the list.
     h("div.field", {}, h("span.label", {}, "Statistics"), severalOf(STATS, question.stat, (stat) => change({ stat }))),
-    field("of field", textInput(question.field, "none: count", "fields", (text) => change({ field: text, stat: text && question.stat === "count" ? "avg" : question.stat }), "field"), second(question.field)),
+    field("of field", textInput(question.field, "none: count", "fields", (text) => change({ field: text }), "field"), second(question.field)),
     field("Step", choice(steps, question.step, (step) => change({ step }), "step"), second(question.step)),
     field("Group by", textInput(question.by, "nothing", "fields", (by) => change({ by, top: by ? question.top || "10" : "" }), "by"), second(question.by)),
     question.by ? field("First groups", choice([["5", "5"], ["10", "10"], ["20", "20"], ["50", "50"], ["", "all"]], question.top, (top) => change({ top }), "top")) : null,

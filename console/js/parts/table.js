@@ -79,7 +79,7 @@ export function showTable(columns, rows, { caption, open, sort = "", sorted }) {
 }
 
 /** Rows by a value: numbers, then text, and rows without it last. @param {any[]} rows @param {(row: any) => unknown} value @param {boolean} descending */
-function sortRows(rows, value, descending) {
+export function sortRows(rows, value, descending) {
   const keyed = rows.map((row) => ({ row, key: value(row) }));
   const sign = descending ? -1 : 1;
   /** @param {unknown} key */
@@ -88,10 +88,15 @@ function sortRows(rows, value, descending) {
     const [left, right] = [rank(a.key), rank(b.key)];
     if (left !== right) return left === 2 || right === 2 ? left - right : (left - right) * sign;
     if (left === 2) return 0;
-    if (left === 0) return (Number(a.key) - Number(b.key)) * sign;
+    if (left === 0) return compareNumbers(/** @type {any} */ (a.key), /** @type {any} */ (b.key)) * sign;
     return collator.compare(showValue(a.key), showValue(b.key)) * sign;
   });
   return keyed.map(({ row }) => row);
+}
+
+/** In the order of all digits: numbers beyond 2^53 are a bigint. @param {number | bigint} a @param {number | bigint} b */
+function compareNumbers(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** A column of a field of `data`, right-aligned if its first value is a number. @param {string} path @param {any[]} flat @returns {Column} */

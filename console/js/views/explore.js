@@ -11,7 +11,7 @@ import { questionForm } from "../parts/questionform.js";
 import { rangeText } from "../parts/range.js";
 import { noteRecent } from "../parts/recent.js";
 import { showWait } from "../parts/wait.js";
-import { distanceOf, earlierOf, moveRange, questionText, readQuestion, requestOf } from "../question.js";
+import { changeQuestion, distanceOf, earlierOf, moveRange, questionText, readQuestion, requestOf } from "../question.js";
 import { only, prefixOfKey } from "../rights.js";
 import { go, hashOf } from "../state.js";
 import { secondsOf } from "../times.js";
@@ -44,10 +44,8 @@ export function showExplore(place, values, streams, signal) {
 
   /** @param {Partial<import("../question.js").Question>} changes */
   function change(changes) {
-    const next = { ...readQuestion(new URLSearchParams(location.hash.split("?")[1] ?? ""), streams), ...changes };
-    if ("stream" in changes) Object.assign(next, { series: "", where: [], field: "", by: "", y: "", fields: "" });
-    if ("stream" in changes || "ask" in changes) Object.assign(next, { sort: "", hide: [] });
-    go("explore", /** @type {any} */ (next));
+    const present = readQuestion(new URLSearchParams(location.hash.split("?")[1] ?? ""), streams);
+    go("explore", /** @type {any} */ (changeQuestion(present, changes)));
   }
 
   fill(place, questionForm(question, stream, streams, change), result);
@@ -58,22 +56,24 @@ export function showExplore(place, values, streams, signal) {
   /** @param {boolean} [quietly] a repetition, which leaves the former answer as it is */
   async function ask(quietly = false) {
     clearTimeout(timer);
+    // Of two questions at the same time the later one counts: the answer to the former may come after its own.
+    waiting.abort();
     waiting = new AbortController();
     const own = waiting;
     const wait = showWait(`Reading ${question.stream}, ${rangeText(question.from, question.to)}…`, () => own.abort());
     if (!quietly) await begin(wait);
     try {
       const answers = await Promise.all([get(path, question.show === "explain" ? { ...parameters, explain: true } : parameters, own.signal), earlier(own.signal)]);
-      if (!signal.aborted) show(...answers, quietly);
+      if (!signal.aborted && own === waiting) show(...answers, quietly);
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || own !== waiting) return;
       forgetChart();
       if (/** @type {any} */ (error).name === "AbortError") fill(result, bar(null), showEmpty("Cancelled", "This page waits no more. The API may still read.", again()));
       else fill(result, bar(null), showProblem(error, () => ask()));
       if (!(error instanceof Problem) || error.status === 0 || error.status >= 500 || error.status === 429) repeat(error instanceof Problem ? error.wait : 0);
     } finally {
       wait.done();
-      if (!signal.aborted) result.classList.remove("stale");
+      if (!signal.aborted && own === waiting) result.classList.remove("stale");
     }
   }
 
@@ -99,7 +99,7 @@ export function showExplore(place, values, streams, signal) {
   /** @param {import("../api.js").Answer} answer @param {{ distance: number, answer: import("../api.js").Answer } | null} before @param {boolean} quietly */
   function show(answer, before, quietly) {
     const rows = answer.body.events ?? answer.body.aggregates ?? [];
-    const focused = document.activeElement instanceof HTMLElement && result.contains(document.activeElement) ? document.activeElement.className : "";
+    const focused = document.activeElement instanceof HTMLElement && result.contains(document.activeElement) ? document.activeElement : null;
     const cursor = { ...(/** @type {any} */ (chart)?.plot?.cursor) };
     const content = h("div.content");
     forgetChart();
@@ -114,9 +114,9 @@ export function showExplore(place, values, streams, signal) {
     repeat();
   }
 
-  /** A repetition takes neither the focus nor the cursor away. @param {string} focused @param {any} cursor */
+  /** A repetition takes neither the focus nor the cursor away. @param {HTMLElement | null} focused @param {any} cursor */
   function restore(focused, cursor) {
-    if (focused) /** @type {HTMLElement | null} */ (result.querySelector(`.${CSS.escape(focused.split(" ")[0])}`))?.focus({ preventScroll: true });
+    if (focused) findAlike(result, focused)?.focus({ preventScroll: true });
     if (cursor.left >= 0) /** @type {any} */ (chart)?.plot?.setCursor({ left: cursor.left, top: cursor.top });
   }
 
@@ -160,6 +160,12 @@ export function showExplore(place, values, streams, signal) {
     return h("div.resultbar", {}, tabs, h("span.cost", {}, answer ? costText(answer, before) : ""),
       copyMenu(address(path, parameters), () => getText(path, { ...parameters, format: "csv" }), `${question.stream}.csv`));
   }
+}
+
+/** The element that takes the place of a former one: of the same kind and text, or the only one of its kind. @param {Element} place @param {HTMLElement} former */
+function findAlike(place, former) {
+  const alike = /** @type {HTMLElement[]} */ ([...place.querySelectorAll(former.localName)].filter((each) => each.className === former.className));
+  return alike.find((each) => each.textContent === former.textContent) ?? (alike.length === 1 ? alike[0] : null);
 }
 
 function forgetChart() {

@@ -48,13 +48,13 @@ export function showRanking(place, values, streams, signal) {
     try {
       const { body, units } = await get(path, parameters, signal);
       if (signal.aborted) return;
-      const most = Math.max(...body.top.map((/** @type {any} */ row) => Math.abs(row.value)), Number.MIN_VALUE);
+      const most = Math.max(...body.top.map((/** @type {any} */ row) => Math.abs(Number(row.value))), Number.MIN_VALUE);
       fill(result, h("div.resultbar", {}, h("span.cost", {}, units === null ? "" : `${showNumber(units)} read units`),
         copyMenu(address(path, parameters), () => getText(path, { ...parameters, format: "csv" }), `${question.stream}-top.csv`)),
         body.tied ? h("p.notes", {}, "More events share the last number than are shown.") : null,
         body.top.length ? showTable([
           { name: "#", number: true, cell: (row) => row.rank },
-          { name: index.sort_by, cell: (row) => h("div.meter", { vars: { share: String(Math.abs(row.value) / most) } }, h("span", {}, showNumber(row.value))) },
+          { name: index.sort_by, cell: (row) => h("div.meter", { vars: { share: String(Math.abs(Number(row.value)) / most) } }, h("span", {}, showNumber(row.value))) },
           { name: "series", cell: (row) => row.series },
           { name: "time", cell: (row) => showTime(row.time) },
           { name: "data", cell: (row) => h("span.pairs", {}, Object.entries(flatten(row.data)).filter(([name]) => name !== index.sort_by).slice(0, 6).map(([name, value]) => h("span", {}, h("i", {}, name), " ", showValue(value)))) },

@@ -37,6 +37,7 @@ export function showTide(place, values, streams, signal, can) {
     /** @type {any[]} */
     const periods = [];
     let next = "";
+    let loading = false;
     /** What operators see of the stream's price. @type {Pricing} */
     const pricing = { operates, ready: false, prices: new Map(), arrived: [] };
     const price = h("span");
@@ -53,6 +54,9 @@ export function showTide(place, values, streams, signal, can) {
     });
 
     async function load() {
+      // A second click before the answer would read the same periods again.
+      if (loading) return;
+      loading = true;
       try {
         const { body } = await get(streamPath(stream.stream, "periods"), next ? { cursor: next } : { limit: 60 }, signal);
         periods.push(...body.periods);
@@ -60,6 +64,8 @@ export function showTide(place, values, streams, signal, can) {
         if (!signal.aborted) draw();
       } catch (error) {
         if (!signal.aborted) fill(content, showProblem(error, load));
+      } finally {
+        loading = false;
       }
     }
 

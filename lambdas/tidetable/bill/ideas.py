@@ -74,7 +74,8 @@ def _provision(workload: Workload) -> str:
     write, read = (
         max(1, ceil(units)) for units in (peak * workload.event_units, workload.reads_per_second * workload.read_units)
     )
-    own = {index.name: (max(1, ceil(peak * workload.count_units_in(index))), read) for index in stream.index}
+    owners = [index for index in stream.index if not index.local]
+    own = {index.name: (max(1, ceil(peak * workload.count_units_in(index))), read) for index in owners}
     old = max(1, ceil(workload.old_reads_per_second * workload.read_units / max(workload.kept_days, 1)))
     lines = [f"[streams.{stream.name}.capacity]", 'mode = "provisioned"']
     for age, units in (("0", (write, read)), ('"late"', (1, read)), ("1", (1, old))):

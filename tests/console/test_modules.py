@@ -1,0 +1,140 @@
+"""What the console makes of questions and answers, without a page: numbers, times, lines of a chart, a changed question."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.console.modules import evaluate
+
+QUESTION = {
+    "stream": "access", "ask": "aggregate", "series": "a", "where": ["path:eq:x"], "hide": ["x"], "sort": "time", "y": "ms",
+    "fields": "ms",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("0", "0"),
+        ("-1234567", "-1,234,567"),
+        # Microseconds since 1970.
+        ("1774952400123456", "1,774,952,400,123,456"),
+        ("-9007199254740991", "-9,007,199,254,740,991"),
+        ("9007199254740993n", "9,007,199,254,740,993"),
+        ("1.5e15", "1,500,000,000,000,000"),
+        ("1e300", "1.000e+300"),
+        ("0.00001", "1.000e-5"),
+    ],
+)
+def test_a_whole_number_is_shown_with_all_digits(number: str, text: str) -> None:
+    assert evaluate("format.js", f"m.showNumber({number})") == text
+
+
+@pytest.mark.parametrize(
+    ("instant", "text"),
+    [
+        ("2026-03-30T09:05:00Z", "Mar 30, 09:05"),
+        ("2025-12-31T23:59:00Z", "Dec 31, 2025, 23:59"),
+        ("2027-01-01T00:00:00Z", "Jan 1, 2027, 00:00"),
+    ],
+)
+def test_the_minute_of_another_year_is_shown_with_its_year(instant: str, text: str) -> None:
+    assert evaluate("times.js", f"m.showMinute('{instant}', new Date('2026-03-31T12:00:00Z'))") == text
+
+
+def change(question: dict[str, Any], **changes: str) -> dict[str, Any]:
+    asked = json.dumps(QUESTION | question)
+    changed: dict[str, Any] = evaluate("question.js", f"m.changeQuestion({asked}, {json.dumps(changes)})")
+    return changed
+
+
+def test_another_stream_is_asked_without_the_fields_of_the_former() -> None:
+    changed = change({"stat": "avg,p99", "field": "ms", "by": "path", "top": "10"}, stream="orders")
+    # The API refuses avg without a field, and top without by.
+    assert {name: changed[name] for name in ("stream", "stat", "field", "by", "top")} == {
+        "stream": "orders", "stat": "count", "field": "", "by": "", "top": "",
+    }  # fmt: skip
+    assert (changed["series"], changed["where"], changed["hide"], changed["fields"]) == ("", [], [], "")
+
+
+def test_a_statistic_follows_whether_there_is_a_field() -> None:
+    assert change({"stat": "count", "field": ""}, field="ms")["stat"] == "avg"
+    assert change({"stat": "p99", "field": "ms"}, field="size")["stat"] == "p99"
+    assert change({"stat": "avg,max", "field": "ms"}, field="")["stat"] == "count"
+
+
+def test_groups_of_different_kinds_have_lines_of_their_own() -> None:
+    groups = [1, "1", None, "(none)"]
+    start = "2026-03-31T00:00:00Z"
+    rows = [{"start": start, "group": {"code": group}, "count": at + 1} for at, group in enumerate(groups)]
+    points = evaluate("parts/points.js", f"m.linesOf({json.dumps(rows)}, ['count'], 60)")
+    assert points["lines"] == [
+        {"name": "1", "values": [1]},
+        {"name": "“1”", "values": [2]},
+        {"name": "(none)", "values": [3]},
+        {"name": "“(none)”", "values": [4]},
+    ]
+
+
+def test_events_of_the_same_time_are_all_drawn() -> None:
+    """Sensors measure at the same second; the eleventh and all later series share a line."""
+    times = ["2026-03-31T00:00:00.000000Z", "2026-03-31T00:01:00.000000Z"]
+    rows = [
+        {"row": {"time": time, "series": f"s{series:02}"}, "flat": {"x": series}} for time in times for series in range(13)
+    ]  # fmt: skip
+    points = evaluate("parts/points.js", f"m.pointsOf({json.dumps(rows)}, 'x')")
+    assert points["times"] == sorted(points["times"])
+    others = next(line for line in points["lines"] if line["name"] == "other series")
+    drawn = [(time, value) for time, value in zip(points["times"], others["values"], strict=True) if value is not None]
+    assert drawn == [
+        (1774915200, 10), (1774915200, 11), (1774915200, 12),
+        (1774915260, 10), (1774915260, 11), (1774915260, 12),
+    ]  # fmt: skip
+    first = next(line for line in points["lines"] if line["name"] == "s00")
+    assert [value for value in first["values"] if value is not None] == [0, 0]
+
+
+def test_a_heat_map_of_negative_numbers_has_their_scale() -> None:
+    lines = json.dumps([{"name": "a", "values": [-20, -5, None]}, {"name": "b", "values": [-10, -5, -20]}])
+    assert evaluate("parts/heatmap.js", f"m.scaleOf({lines})") == [-20, 0]
+    assert evaluate("parts/heatmap.js", "m.scaleOf([{name: 'a', values: [3, null, 8]}])") == [0, 8]
+    assert evaluate("parts/heatmap.js", "m.scaleOf([{name: 'a', values: [0, 0]}])") == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "change"),
+    [
+        ("1980-01-01T00:00:00Z", "1990-01-01T00:00:00Z", {"times": 4}),
+        ("1970-01-03T00:00:00Z", "1970-01-09T00:00:00Z", {"by": -0.5}),
+    ],
+)
+def test_a_range_does_not_begin_before_1970(first: str, last: str, change: dict[str, float]) -> None:
+    """The API refuses such times."""
+    question = json.dumps({"from": first, "to": last})
+    moved = evaluate("question.js", f"m.moveRange({question}, {json.dumps(change)})")
+    assert moved["from"] == "1970-01-01T00:00:00.000Z"
+
+
+def test_a_condition_on_a_name_with_a_colon_names_its_operator() -> None:
+    """The API takes the last part of where.xml:lang for an operator; where.xml:lang:eq has one."""
+    conditions = [
+        {"field": "xml:lang", "operator": "eq", "value": "de"},
+        {"field": "xml:size", "operator": "ge", "value": "5"},
+        {"field": "status", "operator": "eq", "value": "500"},
+    ]
+    assert evaluate("parts/conditions.js", f"m.conditionParameters({json.dumps(conditions)})") == {
+        "where.xml:lang:eq": ["de"],
+        "where.xml:size:ge": ["5"],
+        "where.status": ["500"],
+    }
+
+
+def test_large_numbers_are_sorted_by_all_their_digits() -> None:
+    rows = "[9007199254740995n, 9007199254740993n, 9007199254740994n, 12, 9007199254740992n]"
+    first = f"m.sortRows({rows}, (row) => row, false).map(String)"
+    ascending = ["12", "9007199254740992", "9007199254740993", "9007199254740994", "9007199254740995"]
+    assert evaluate("parts/table.js", first) == ascending
+    assert evaluate("parts/table.js", first.replace("false", "true")) == ascending[::-1]
