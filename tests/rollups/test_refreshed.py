@@ -24,7 +24,7 @@ from tidetable.errors import StoreUnavailable
 from tidetable.periods import Kind
 from tidetable.ports import Edge, Noting, RollupState
 from tidetable.ports.rollups import Mark
-from tidetable.rollups import refresh as refreshing
+from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import measure_lag
@@ -150,7 +150,7 @@ def test_a_mark_whose_bucket_could_not_be_computed_stands_for_the_rest_of_the_ru
             raise BucketBlocked("later")
         return True
 
-    monkeypatch.setattr(refreshing, "compute_bucket", compute)
+    monkeypatch.setattr(resealing, "compute_bucket", compute)
     report = world.refresh()
     assert report is not None
     # The newest bucket comes first; the mark of the other is still to be done then.
@@ -212,7 +212,7 @@ def test_every_mark_of_a_bucket_that_could_not_be_computed_stays(monkeypatch: py
     def refuse(*_: Any) -> None:
         raise BucketBlocked("later")
 
-    monkeypatch.setattr(refreshing, "compute_bucket", refuse)
+    monkeypatch.setattr(resealing, "compute_bucket", refuse)
     world.refresh()
     assert {mark.length for mark in world.rollups.read_state("s").marks} == {MINUTES.every, SECOND}
 
