@@ -79,8 +79,12 @@ class Account:
         return self._invoke("the lifecycle", self.lifecycle, payload)
 
     def archive(self, stream: str, period: str) -> dict[str, Any]:
-        """Invoke the archiver for one period."""
-        return self._invoke(f"archiving {stream} {period}", self.archiver, {"stream": stream, "period": period})
+        """Invoke the archiver for one period. AccountError says why the period cannot be archived now."""
+        task = f"archiving {stream} {period}"
+        answer = self._invoke(task, self.archiver, {"stream": stream, "period": period})
+        if answer["state"] == "busy":
+            raise AccountError(f"{task} has to wait: {answer['reason']}")
+        return answer
 
     def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for one run; ``start`` is the position at which the previous run ended."""

@@ -1,7 +1,8 @@
 """Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand.
 
 If one run cannot finish, another run continues: call again as long as the answer's state is "archiving". The best time
-is after ``wait`` seconds, because an earlier run may read less from the table.
+is after ``wait`` seconds, because an earlier run may read less from the table. The state "busy" says that nothing was
+done, and ``reason`` why: another run is at work, or the table is changing.
 """
 
 from __future__ import annotations
@@ -14,17 +15,24 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 import wiring_upkeep
 from handlers._observe import logger, make_countdown, metrics, observed
 from tidetable.archive import archive_period
+from tidetable.errors import ArchiveBusy
 
 _RESERVE_SECONDS = 10.0
 
 
 @observed
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
-    """Archive and verify. An error fails the function, so that the caller sees it and an alarm counts it."""
+    """Archive and verify. An error fails the function, so that the caller sees it and an alarm counts it.
+
+    A busy period is no error: an export that takes longer than the lifecycle's five minutes meets its next run.
+    """
     remaining = make_countdown(context, _RESERVE_SECONDS)
-    result = archive_period(
-        event["stream"], event["period"], wiring_upkeep.pipeline().exporter, context.aws_request_id, remaining
-    )
+    stream, period, exporter = event["stream"], event["period"], wiring_upkeep.pipeline().exporter
+    try:
+        result = archive_period(stream, period, exporter, context.aws_request_id, remaining)
+    except ArchiveBusy as error:
+        logger.info("archiving is busy", stream=stream, period=period, reason=str(error))
+        return {"stream": stream, "period": period, "state": "busy", "reason": str(error)}
     entry, facts = result.entry, result.entry.archive
     logger.info("archiving", stream=entry.stream, period=entry.period.label, state=entry.state, events=result.events)
     if result.done and facts is not None:

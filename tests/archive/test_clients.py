@@ -47,6 +47,11 @@ def test_an_archive_that_is_not_complete_is_for_a_later_run() -> None:
         LambdaArchiver(Lambda({"state": "archiving", "events": 7}), "f").archive("s", "p", within=60)
 
 
+def test_a_busy_period_is_for_a_later_run() -> None:
+    with pytest.raises(ArchiveBusy, match=r"^another run is at work$"):
+        LambdaArchiver(Lambda({"state": "busy", "reason": "another run is at work"}), "f").archive("s", "p", within=60)
+
+
 TIMEOUT = ReadTimeoutError(endpoint_url="lambda")
 LOST = EndpointConnectionError(endpoint_url="lambda")
 REFUSED = ClientError({"Error": {"Code": "TooManyRequestsException", "Message": "slow down"}}, "Invoke")

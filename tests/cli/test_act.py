@@ -351,3 +351,10 @@ def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Sc
         "could not be looked at: s 2026-03-15T09: throttled",
         "The time was up; run the command again to continue.",
     ]
+
+
+def test_a_period_that_another_run_archives_has_to_wait(scripted: Scripted) -> None:
+    reason = "period 2026-03-15T09 of s is being archived by another run"
+    scripted.answers = [{"stream": "s", "period": "2026-03-15T09", "state": "busy", "reason": reason}]
+    result = run("archive", "s", "2026-03-15T09")
+    assert (result.exit_code, f"archiving s 2026-03-15T09 has to wait: {reason}" in result.stderr) == (1, True)

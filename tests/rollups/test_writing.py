@@ -26,7 +26,7 @@ def test_cells_are_not_written_to_a_table_that_is_archived(state: State) -> None
     before = dict(world.store.tables["tidetable-t.s-m.2026-03-02"])
     report = world.refresh()
     assert report is not None
-    assert "backfill s-m" in report.blocked[0]
+    assert "restore it by bin/tidetable restore s-m 2026-03-02" in report.blocked[0]
     assert len(world.rollups.marks) == 1
     assert world.store.tables["tidetable-t.s-m.2026-03-02"] == before
 

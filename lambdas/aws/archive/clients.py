@@ -36,6 +36,8 @@ class LambdaArchiver(_Function):
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """Call the function. If it takes more than ``within`` seconds, it goes on, and a later run finds its result."""
         answer = self._call({"stream": stream, "period": label}, max(1, int(within)))
+        if answer["state"] == "busy":
+            raise ArchiveBusy(answer["reason"])
         if answer["state"] == State.ARCHIVING:
             raise ArchiveBusy(f"{answer['events']} events are archived and verified; a later run goes on")
 

@@ -70,7 +70,7 @@ class Row:
 
     @property
     def shown_age(self) -> str:
-        """The age of the ladder's step: whole periods since the table closed, or late."""
+        """The age of the ladder's step: 0 until the table closes, 1 from then on, 2 one period later; or late."""
         return "late" if self.late else str(self.age)
 
     @property

@@ -55,7 +55,7 @@ class Autoscaling(Group, frozen=True, kw_only=True):
 
 
 class Step(Group, frozen=True, kw_only=True):
-    """One step of the ladder. It holds from ``age`` whole periods after the table closed; age 0 holds from the start.
+    """One step of the ladder. Age 0 holds from the start, age 1 from the table's closing, age 2 one period later.
 
     The age "late" is that of a table whose period is over, but which still takes late events (``tidetable.late``).
     ``write`` and ``read`` are DynamoDB units per second (None on demand). ``index`` has the units of each index that

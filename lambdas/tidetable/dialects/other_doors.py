@@ -31,14 +31,13 @@ class CloudEventsDoor:
         if not outcome.rejections:
             return Answer(202 if outcome.queued else 204)
         refused, all_refused = len(outcome.rejections), len(outcome.rejections) == len(intake.reading.values)
-        detail = (
-            "every event was refused; nothing was written"
-            if all_refused
-            else f"{refused} events are refused; the others are stored"
-        )
         counts = {"accepted": outcome.accepted, "queued": outcome.queued, "rejected": refused}
         more = counts | {"errors": list_errors(outcome.rejections[:LISTED])}
-        return self.refuse(intake.request, Problem(422, "all_refused" if all_refused else "some_refused", detail, more))
+        if all_refused:
+            problem = Problem(422, "all_refused", "every event was refused; nothing was written", more)
+        else:
+            problem = Problem(422, "some_refused", f"{refused} events are refused; the others are stored", more)
+        return self.refuse(intake.request, problem)
 
     def refuse(self, _request: Request, problem: Problem) -> Answer:
         return Answer(problem.status, encode_json(problem.document()), CONTENT_TYPE, problem.headers)

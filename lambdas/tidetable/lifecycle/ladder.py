@@ -84,7 +84,7 @@ class Level:
 
 
 def compute_age(period: Period, stream: Stream, now: datetime) -> int:
-    """The age in whole periods since the table closed: 0 before it closes, 1 in the first period after."""
+    """The age for the ladder: 0 until the table closes, 1 from the closing on, 2 one period later."""
     if now <= closes_at(period, stream):
         return 0
     # A period has closed if its end lies before this instant. The period that holds the instant has not closed.

@@ -44,10 +44,14 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
     entries = services.catalog.entries(definition.stream, bucket, bucket, consistent=True)
     entry = find_entry_at(entries, bucket)
     if entry is None:
-        raise BucketBlocked(f"{definition.stream} has no table for {to_text(bucket)}: backfill {definition.stream}")
+        raise BucketBlocked(
+            f"{definition.stream} has no table for {to_text(bucket)}: backfill {definition.source}, or rebuild the rollup"
+        )
     if not entry.writable:
-        reason = f"period {entry.period.label} of {definition.stream} is {entry.state}: backfill {definition.stream}"
-        raise BucketBlocked(reason)
+        raise BucketBlocked(
+            f"period {entry.period.label} of {definition.stream} is {entry.state}: once it is archived, restore it"
+            f" by bin/tidetable restore {definition.stream} {entry.period.label}"
+        )
     return entry
 
 
