@@ -86,7 +86,7 @@ def test_a_rebuild_that_cannot_go_on_says_why() -> None:
     world.forget("s-m", START)
     progress = rebuilt(world, 0)
     assert progress.left == 1
-    assert "backfill s-m" in str(progress.problem)
+    assert "restore it by bin/tidetable restore s-m" in str(progress.problem)
 
 
 def test_a_rebuild_of_sealed_buckets_has_them_computed_anew() -> None:
