@@ -12,7 +12,7 @@ import pytest
 
 from local import Deployed, Emulator, deploy
 from local.emulator import REGION, ROOT, clean_environment, clock_can_move
-from local.http import Api
+from local.http import Api, invoke_lifecycle
 from local.stack import make_aws_client
 from tests.e2e.clock import OFFSET
 from tests.worlds.configs import uncomment
@@ -67,6 +67,11 @@ def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool]) -> _T:
         assert monotonic() < deadline, f"not within {PATIENCE_SECONDS} s; the last answer was {str(answer)[-3000:]}"
         sleep(0.3)
     return answer
+
+
+def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
+    """Run the lifecycle beside the runs of its schedule: while one of them has the lease, a run is skipped."""
+    return eventually(lambda: invoke_lifecycle(deployed, **payload), lambda report: report["skipped"] is None)
 
 
 @pytest.fixture

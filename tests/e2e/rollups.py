@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from local import Deployed, Emulator
-from local.http import Api, invoke_lifecycle, invoke_refresher
+from local.http import Api, invoke_refresher
 from tests.e2e.clock import NOW
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import eventually, run_lifecycle
 from tests.worlds.aggregates import tally
 
 HOUR = timedelta(hours=1)
@@ -41,7 +41,7 @@ class Hour:
 def move_to(emulator: Emulator, deployed: Deployed, instant: datetime) -> None:
     """Set the stage's clock, and make the tables of that time."""
     emulator.move_clock(instant - datetime.now(UTC))
-    eventually(lambda: invoke_lifecycle(deployed), lambda report: report["skipped"] is None)
+    run_lifecycle(deployed)
 
 
 def run_refresher(deployed: Deployed) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from local import Deployed
-from local.http import Api, invoke_lifecycle
+from local.http import Api
 from tests.e2e.clock import NOW
+from tests.e2e.conftest import run_lifecycle
 
 
 def iso(instant: datetime) -> str:
@@ -267,5 +268,5 @@ def test_every_answer_says_which_request_it_answers_and_what_it_is(api: Api) -> 
 
 def test_the_lifecycle_changes_nothing_when_nothing_is_to_change(deployed: Deployed) -> None:
     for payload in ({"dry_run": True}, {}, {}):
-        report = invoke_lifecycle(deployed, **payload)
+        report = run_lifecycle(deployed, **payload)
         assert (report["healthy"], report["actions"]) == (True, [])

@@ -3,9 +3,9 @@
 import json
 
 from local import Deployed
-from local.http import Api, invoke_lifecycle
+from local.http import Api
 from tests.e2e.clock import TODAY
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import eventually, run_lifecycle
 
 
 def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api: Api, deployed: Deployed) -> None:
@@ -30,7 +30,7 @@ def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api:
     read = api.query("quakes", start="-1h")
     assert read.status == 200, read.body
     assert "table missing" in [gap["reason"] for gap in read.body["gaps"]]
-    report = invoke_lifecycle(deployed)
+    report = run_lifecycle(deployed)
     assert [(action["action"], action["outcome"]) for action in report["actions"]] == [("lost", "lost")]
     assert not report["healthy"]
 

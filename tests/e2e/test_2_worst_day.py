@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from local import Deployed
-from local.http import Api, invoke_lifecycle
+from local.http import Api
 from strict import Fault, Kind, StrictDynamo, SystemClock, Timings
 from strict.engines import HttpEngine
 from strict.proxy import Proxy
 from tests.e2e.clock import TODAY
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import eventually, run_lifecycle
 
 VARIABLE = "AWS_ENDPOINT_URL_DYNAMODB"
 
@@ -113,10 +113,10 @@ def test_one_table_that_may_not_be_described_is_reported_and_the_rest_is_tended(
 ) -> None:
     today = f"tidetable-local.quakes.{TODAY}"
     strict.faults.add(Fault(Kind.ACCESS_DENIED, operation="DescribeTable", table=today))
-    report = invoke_lifecycle(deployed)
+    report = run_lifecycle(deployed)
     assert [(action["action"], action["table"], action["outcome"]) for action in report["actions"]] == [
         ("unseen", today, "failed")
     ]
     assert "AccessDenied" in report["actions"][0]["reason"]
     strict.faults.clear()
-    assert invoke_lifecycle(deployed)["healthy"]
+    assert run_lifecycle(deployed)["healthy"]

@@ -15,8 +15,9 @@ import pytest
 from examples.python.send import send_events
 from local import Deployed
 from local.emulator import ROOT, clean_environment
-from local.http import Api, invoke_lifecycle
+from local.http import Api
 from strict.units import measure_item
+from tests.e2e.conftest import run_lifecycle
 
 EVENTS = 1200
 STREAMS = {
@@ -220,7 +221,7 @@ def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are
     assert f"tidetable-local.access.{day}" in tables.list_tables()["TableNames"]
     later = start + timedelta(days=6, hours=12)
     for _ in range(3):
-        report = invoke_lifecycle(own, at=later.isoformat())
+        report = run_lifecycle(own, at=later.isoformat())
         assert report["healthy"], report
     after = tables.list_tables()["TableNames"]
     assert f"tidetable-local.access.{day}" not in after
