@@ -49,7 +49,8 @@ def _fill_page(
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
-        if isinstance(batch, LiveBatch) and batch.columns.are_text:
+        # The contents of a batch are either all text or all items, so the first one decides.
+        if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
             pks, sks, texts = batch.columns
             groups: Iterable[Rows] = [Rows(batch.scan.entry, query.projection, pks, sks, texts)]  # type: ignore[arg-type]
         else:
