@@ -8,6 +8,8 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import assertions
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 
 from infra import UsageError
@@ -251,18 +253,24 @@ def test_a_topic_that_is_there_already_needs_none_of_the_stack() -> None:
     }
 
 
-def _notify(*targets: str, region: str | None = None) -> None:
-    """Make the targets of an app that passes a topic of its own beside those of its configuration."""
+def _notify(*targets: str, region: str | None = None) -> list[Any]:
+    """The actions of an alarm in an app that passes a topic of its own beside those of its configuration."""
     env = cdk.Environment(account="123456789012", region=region) if region else None
     stack = cdk.Stack(cdk.App(), "Shop", env=env)
     config = parse(CONFIG.read_text().replace("notify = []", f"notify = {json.dumps(targets)}"))
-    Targets(stack, "Notify", Common("prod", config), topic=sns.Topic(stack, "Calls"))
+    metric = cloudwatch.Metric(namespace="n", metric_name="m")
+    alarm = cloudwatch.Alarm(stack, "Alarm", metric=metric, threshold=1, evaluation_periods=1)
+    Targets(stack, "Notify", Common("prod", config), topic=sns.Topic(stack, "Calls")).watch(alarm)
+    resources = assertions.Template.from_stack(stack).to_json()["Resources"]
+    (made,) = (resource for resource in resources.values() if resource["Type"] == "AWS::CloudWatch::Alarm")
+    actions: list[Any] = made["Properties"]["AlarmActions"]
+    return actions
 
 
 def test_the_topic_of_an_app_is_refused_if_alarms_have_their_five_topics_already() -> None:
     """CloudWatch takes five actions per state of an alarm: a deploy with six would fail."""
     four, fifth = [f"{PAGER}-{n}" for n in range(4)], PAGER
-    _notify(*four)
+    assert len(_notify(*four)) == 5
     with pytest.raises(UsageError, match=r"^alarm_topic: \[observability\] notify has 5 topics already"):
         _notify(*four, fifth)
     with pytest.raises(UsageError, match="notify has 5 topics already"):
@@ -270,7 +278,8 @@ def test_the_topic_of_an_app_is_refused_if_alarms_have_their_five_topics_already
 
 
 def test_topics_of_another_region_leave_room_for_the_topic_of_an_app() -> None:
-    _notify(*(f"{PAGER}-{n}" for n in range(5)), region="eu-west-1")
+    actions = _notify(*(f"{PAGER}-{n}" for n in range(5)), region="eu-west-1")
+    assert len(actions) == 1, "the topic of the app alone"
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:

@@ -79,7 +79,7 @@ class Completer(Protocol):
     """Completes the items of a page: fetches the data that the table keeps elsewhere."""
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """A page's items with all of their data; ``packed`` says how it was stored.
+        """A page's items with all of their data.
 
         ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
         """

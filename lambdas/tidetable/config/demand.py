@@ -35,9 +35,10 @@ class Demand:
 
 
 def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
-    """Count the kept periods, the present one, those that may get events ahead of the clock and those premade after them.
+    """Count the tables that a stream has at the same time.
 
-    One more is counted, which is deleted as the next begins.
+    These are the tables of the kept periods, of the present period, and of the periods that may get events ahead of the
+    clock. After them come the premade tables. One more table is counted: it is deleted when the next period begins.
     """
     length = SHORTEST[stream.period]
     beside = 2 if stream.layout.parts else 1

@@ -138,8 +138,9 @@ def _send_all(
 ) -> tuple[int, str] | None:
     """Send the changes of records to a target. Return the number of the first record that must come again, and why.
 
-    The first request is always made. Another is made only if it may take as long as the slowest one before: a call that is
-    ended by its time-out has no answer, so Lambda would send all records again, those that every target took, too.
+    The first request is always made. A further request is made only if the remaining time is enough for the slowest request
+    so far. A call that its time-out ends has no answer, so Lambda would send all its records again: also the records that
+    every target has taken.
     """
     memory, arn = feed.memory, target.arn
     taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0

@@ -83,9 +83,9 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
     """Record new policies.
 
     Call it before tables are made: they need the record if their stream leaves the configuration. So make no table of a
-    stream that is still ``unrecorded`` afterwards. If a rollup has left
-    the configuration, its state is forgotten before its removal is recorded. Nobody marks its buckets any more, so its
-    sealed buckets may become wrong, and must not be read if the rollup comes back.
+    stream that is still ``unrecorded`` afterwards. If a rollup has left the configuration, its state is forgotten before
+    its removal is recorded. Nobody marks its buckets any more, so its sealed buckets may become wrong, and must not be
+    read if the rollup comes back.
     """
     for record in known.news:
         try:
