@@ -233,4 +233,7 @@ def _make_faketime_variables(clock: Path) -> dict[str, str]:
         # Without a cache, every call for the time reads the file: this took half of all CPU time of the emulator.
         "FAKETIME_CACHE_DURATION": str(_CLOCK_SECONDS),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # As timers are not moved, waits for them must not be moved either. By its own decision (from glibc 2.30 on)
+        # libfaketime would end each at once: Python's threads then wait for one another in busy loops (40 ms per thread).
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }

@@ -110,7 +110,7 @@ def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
         }
         # The CDK compares the times of the stack's events with its own time. So if the emulator's clock was moved, the
         # CDK gets the same time.
-        | {name: value for name, value in emulator.time_environment.items() if name != "FAKETIME_NO_CACHE"}
+        | emulator.time_environment
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]

@@ -22,16 +22,17 @@ def of(data: str, **more: Any) -> bytes:
     return f'{head}, "data": {data}}}'.encode()
 
 
-def bomb() -> bytes:
-    packer = zlib.compressobj(9, wbits=31)
+def make_bomb() -> bytes:
+    packer = zlib.compressobj(1, wbits=31)
     return b"".join([*(packer.compress(b" " * 1_000_000) for _ in range(200)), packer.flush()])
 
 
+BOMB = make_bomb()
 BODIES: list[tuple[str, bytes, int]] = [
     ("empty", b"", 400),
     ("four megabytes of white space", b" " * 3_900_000, 400),
-    ("two hundred megabytes as a gzip bomb", bomb(), 413),
-    ("a bomb in a bomb", gzip.compress(bomb()), 400),
+    ("two hundred megabytes as a gzip bomb", BOMB, 413),
+    ("a bomb in a bomb", gzip.compress(BOMB), 400),
     ("ten thousand nested arrays", DEEP, 400),
     ("thirty-three levels", of('{"a":' * 33 + "1" + "}" * 33), 422),
     ("NaN", of('{"n": NaN}'), 400),

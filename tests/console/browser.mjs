@@ -21,8 +21,8 @@ const setMedia = (theme, motion) => page.emulateMediaFeatures(
   [{ name: "prefers-color-scheme", value: theme }, { name: "prefers-reduced-motion", value: motion ? "no-preference" : "reduce" }]);
 
 const commands = {
-  /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. */
-  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null, motion = false }) {
+  /** A page of its own session, whose clock says `now` (epoch milliseconds) and goes on from there. Its tab keeps the texts of `session`. */
+  async open({ url, width = 1280, height = 900, theme = "light", zone = "UTC", now = null, motion = false, session = {} }) {
     await context?.close();
     context = await browser.createBrowserContext();
     page = await context.newPage();
@@ -39,6 +39,11 @@ const commands = {
         static now() { return Real.now() + ahead; }
       };
     }`);
+    // Only once: what the page itself forgets stays forgotten when it is loaded again.
+    await page.evaluateOnNewDocument((texts) => {
+      if (location.protocol.startsWith("http") && sessionStorage.length === 0 && performance.getEntriesByType("navigation")[0]?.type !== "reload")
+        for (const [name, text] of Object.entries(texts)) sessionStorage.setItem(name, text);
+    }, session);
     // How much of the page jumped, by nobody's doing.
     await page.evaluateOnNewDocument(`globalThis.jumps = 0; new PerformanceObserver((list) => {
       for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) globalThis.jumps += value;
@@ -47,14 +52,19 @@ const commands = {
     page.on("console", (message) => message.type() === "error" && log.errors.push(message.text()));
     page.on("request", (request) => log.requests.push({ url: request.url(), key: request.headers()["x-api-key"] ?? null }));
     page.on("response", async (response) => (log.bytes += Number(response.headers()["content-length"] ?? 0)));
-    await page.goto(url, { waitUntil: "networkidle0" });
+    await page.goto(url);
+    await commands.settle();
   },
   /** The system's colours change while the page is open. */
   async theme({ theme }) { await setMedia(theme, false); },
-  async go({ url }) { await page.goto(url, { waitUntil: "networkidle0" }); },
+  async go({ url }) {
+    await page.goto(url);
+    await commands.settle();
+  },
   async evaluate({ expression }) { return page.evaluate(expression); },
   /** Until an expression is true. Puppeteer stops looking, and says nothing, once an expression fails: between two views there is no h1. */
   async wait({ expression }) { await page.waitForFunction(`(() => { try { return ${expression}; } catch { return false; } })()`); },
+  /** No request was under way for a third of a second. */
   async settle() { await page.waitForNetworkIdle({ idleTime: 300 }); },
   async click({ selector }) { await page.locator(selector).setTimeout(PATIENCE).click(); },
   async type({ selector, text }) { await page.locator(selector).setTimeout(PATIENCE).fill(text); },
@@ -98,7 +108,10 @@ const commands = {
       offline: false, latency, downloadThroughput: speed < 0 ? -1 : speed * 1000, uploadThroughput: speed < 0 ? -1 : speed * 1000,
     });
   },
-  async reload() { await page.reload({ waitUntil: "networkidle0" }); },
+  async reload() {
+    await page.reload();
+    await commands.settle();
+  },
   /** Show a page again without waiting for it. */
   async restart() { page.reload({ waitUntil: "domcontentloaded" }).catch(() => null); },
   async trace() {

@@ -71,14 +71,25 @@ def listening(application: Any) -> Iterator[str]:
 
 
 def visit(browser: Browser, console: Addressed, view: str, *, key: str = KEY, **options: Any) -> None:
-    """Open a view in a new session, enter the key, and wait until the answer is shown."""
-    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
+    """Open a view in a new session of a tab that has a key already, and wait until the answer is shown."""
+    open_console(browser, console, view, session={"tidetable.key": key}, **options)
+    browser.wait("!document.querySelector('.busy')")
+
+
+def enter_key(browser: Browser, console: Addressed, view: str, *, key: str = KEY) -> None:
+    """Open a view in a new session, enter the key where the page asks for it, and wait until the answer is shown."""
+    open_console(browser, console, view)
     browser("type", selector="dialog input", text=key)
     browser("click", selector="dialog .primary")
     # Of a wrong key the dialog asks again.
     browser.wait("!document.querySelector('dialog') || document.querySelector('dialog .remedy')")
     browser("settle")
     browser.wait("!document.querySelector('.busy')")
+
+
+def open_console(browser: Browser, console: Addressed, view: str, **options: Any) -> None:
+    """Open a view in a new session whose clock begins with ``NOW``."""
+    browser("open", url=f"{console.url}#{view}", now=int(NOW.timestamp() * 1000), **options)
 
 
 def find_axe_problems(browser: Browser) -> dict[str, list[Any]]:

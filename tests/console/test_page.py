@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from handlers import console
-from infra.console import collect_files
+from infra.console import collect_files, drop_comment_lines
 from tests.infra.synth import ROOT
 
 
@@ -110,3 +110,35 @@ def test_every_process_answers_the_same_bytes_and_a_cache_tells_compressed_from_
     # RFC 1952: the four bytes from the fifth on are the time of compression.
     assert b64decode(answer["body"])[4:8] == b"\0\0\0\0"
     assert answer["headers"]["Vary"] == ask()["headers"]["Vary"] == "Accept-Encoding"
+
+
+def test_a_module_is_served_without_its_comment_lines() -> None:
+    script = b"""// The first line.
+import { h } from "./dom.js"; // stays
+/** @param {string} text */
+/**
+ * Two lines.
+ */
+export const show = (text) => {
+  /** @type {any} */ (globalThis).shown = text;
+  // Why.
+  return h("a", { href: "https://example.com" }, `a
+ * b */`);
+};
+"""
+    assert (
+        drop_comment_lines(script).decode()
+        == """import { h } from "./dom.js"; // stays
+export const show = (text) => {
+  /** @type {any} */ (globalThis).shown = text;
+  return h("a", { href: "https://example.com" }, `a
+ * b */`);
+};
+"""
+    )
+
+
+def test_no_module_is_served_with_a_comment_line(folder: Path) -> None:
+    served = [line.strip() for path in (folder / "js").rglob("*.js") for line in path.read_text().splitlines()]
+    assert not [line for line in served if line.startswith("//") or (line.startswith("/**") and line.endswith("*/"))]
+    assert not (folder / "js" / "uplot.d.ts").exists()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -100,16 +101,8 @@ class Mortal:
         return call
 
     def get_paginator(self, name: str) -> Any:
-        pages = self._target.get_paginator(name)
-        mortal = self
-
-        class Pages:
-            def paginate(self, **kwargs: Any) -> Any:
-                for page in pages.paginate(**kwargs):
-                    mortal.count(name)
-                    yield page
-
-        return Pages()
+        """Return the target's paginator, whose pages are counted."""
+        return _CountedPages(self, name)
 
     def count(self, operation: str = "") -> None:
         """Count a call."""
@@ -118,6 +111,19 @@ class Mortal:
             self.changes.append(self.calls)
         if self.allowance is not None and self.calls >= self.allowance:
             raise Killed
+
+
+@dataclass
+class _CountedPages:
+    """The pages of a paginator; each counts as a call."""
+
+    mortal: Mortal
+    name: str
+
+    def paginate(self, **kwargs: Any) -> Any:
+        for page in self.mortal._target.get_paginator(self.name).paginate(**kwargs):
+            self.mortal.count(self.name)
+            yield page
 
 
 class Stage:

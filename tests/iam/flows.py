@@ -1,7 +1,6 @@
 """What users and the schedule have the stage do, each in the role of the function that does it."""
 
 import json
-import random
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,16 +9,12 @@ from local import Deployed
 from local.http import Api, invoke_lifecycle
 from tests.e2e.clock import NOW
 from tests.e2e.conftest import eventually
+from tests.fakes.noise import noise
 from tests.iam.conftest import CHANGES
 
 DAY = timedelta(days=1)
 # Of an event beyond DynamoDB's 400 KB and a message's 1 MiB, in characters that do not compress to less.
 _LARGE = 1_300_000
-
-
-def noise(length: int) -> str:
-    """Text that cannot be compressed much."""
-    return random.Random(length).randbytes(length // 2).hex()
 
 
 def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
