@@ -113,6 +113,7 @@ def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter
         ("lifecycle", "archiver"),
         ("deployment", "archiver"),
         ("refresher", "archive_reader"),
+        ("operations", "lifecycle"),
     ],
 )
 def test_a_function_may_call_one_other(dev: Template, name: str, called: str) -> None:
@@ -246,6 +247,15 @@ def test_only_who_scales_may_scale(dev: Template) -> None:
     assert [statement["Condition"] for statement in linked] == [
         {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
     ]
+    (role,) = resources(linked[0])
+    assert role.endswith(
+        ':role/aws-service-role/dynamodb.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_DynamoDBTable"]]}'
+    )
+    # A stage that no longer scales deregisters its tables.
+    assert _on(dev, "lifecycle", ":scalable-target/*") == {
+        f"application-autoscaling:{action}"
+        for action in ("RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy")
+    }
 
 
 def _allowed(template: Template) -> list[dict[str, object]]:
