@@ -18,6 +18,8 @@ HOME, AWAY = "us-east-1", "eu-west-1"
 COPIED = ("[streams.stations]", f'[streams.stations]\nreplicas = ["{AWAY}"]')
 # A topic of the stage's Region, and one of its reader's.
 TOPICS = ("notify = []", f'notify = ["ops@example.com", "{PAGER}", "{PAGER.replace(HOME, AWAY)}"]')
+# The doors of OpenTelemetry and of Firehose.
+OPEN = (DOORS[1], DOORS[3])
 EXPIRES = ('expire_after = "0s" ', 'expire_after = "365d" ')
 MOVED = ('storage_class = "standard" ', 'storage_class = "infrequent-access" ')
 
@@ -50,7 +52,7 @@ def make_shop() -> Shop:
         stack,
         "Events",
         stage="prod-eu",
-        config=change(BOTH, EXPIRES, MOVED, TOPICS, COPIED, *ROLLED_UP, *DOORS),
+        config=change(BOTH, EXPIRES, MOVED, TOPICS, COPIED, *ROLLED_UP, *OPEN),
         bucket=own,
         key=kms.Key(stack, "QueueKey"),
         alarm_topic=sns.Topic(stack, "Pager"),

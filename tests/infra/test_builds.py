@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from aws_cdk import aws_lambda as lambda_
 
 from infra.assets import Assets, _build_folder
 from tests.infra.synth import CONFIG, ROOT
@@ -78,9 +79,12 @@ def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
 
 def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetched: list[str]) -> None:
     assets = Assets(project, None, "dev")
-    for make in (assets.slim, assets.archive, assets.doors, assets.slim):
-        make()
+    made = [make() for make in (assets.slim, assets.archive, assets.doors, assets.slim)]
     assert fetched == ["requirements.txt", "requirements-archive.txt", "requirements-doors.txt"]
+    made.append(Assets(project, None, "local").slim())
+    paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
+    # The emulator gets a file that names the folder.
+    assert [path.endswith(".link.zip") for path in paths] == [False, False, False, False, True]
 
 
 def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra import Config, Tidetable, UsageError
+from infra.checks import check_alone
 from tests.infra import synth
 from tests.infra.shop import COPIED, change
 from tests.infra.synth import ALL_GOES, CONFIG, ENCRYPTED, NOTIFYING, ROOT, STORED_BY_KEY, EmptyAssets
@@ -47,6 +48,19 @@ def test_a_second_stage_of_the_name_or_with_the_bucket_is_refused(plain: tuple[c
         _add(cdk.Stack(app, "Second"), "dev", change())
     with pytest.raises(UsageError, match=r"^bucket: Tidetable-dev/Default uses this bucket already"):
         _add(cdk.Stack(app, "Third"), "other", change(), bucket=stage.bucket)
+
+
+def test_a_bucket_of_another_stack_is_known_by_its_name() -> None:
+    app = cdk.App()
+    stacks = [cdk.Stack(app, name) for name in ("One", "Two", "Three")]
+    buckets = [
+        s3.Bucket.from_bucket_name(stack, "Own", name)
+        for stack, name in zip(stacks, ("shared", "other", "shared"), strict=True)
+    ]
+    check_alone(stacks[0], "one", buckets[0])
+    check_alone(stacks[1], "two", buckets[1])
+    with pytest.raises(UsageError, match=r"^bucket: One uses this bucket already"):
+        check_alone(stacks[2], "three", buckets[2])
 
 
 PREFIX = r"arn:aws:\w+:us-east-1:000000000000:"

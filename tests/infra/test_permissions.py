@@ -282,3 +282,7 @@ def test_alarms_are_changed_by_what_scales_and_looked_at_by_the_operators_functi
         "deployment": scales,
         "operations": {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"},
     }
+    (looks,) = (one for one in dev.statements("operations") if "cloudwatch:DescribeAlarms" in actions(one))
+    (alarms,) = resources(looks)
+    assert ":cloudwatch:" in alarms
+    assert alarms.endswith(':alarm:*"]]}')
