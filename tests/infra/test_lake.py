@@ -66,6 +66,12 @@ def test_a_table_is_over_the_files_of_one_stream_in_the_stages_database(dev: Tem
     ]
 
 
+def test_a_table_of_a_stream_with_a_hyphen_has_a_name_that_athena_takes(rolled: Template) -> None:
+    (table,) = (one for id, one in rolled.all("AWS::Glue::Table").items() if id.startswith("LakeTablequakeshours"))
+    assert table["TableInput"]["Name"] == "quakes_hours"
+    assert table["TableInput"]["StorageDescriptor"]["Location"]["Fn::Join"][1][2] == "/stream=quakes-hours/"
+
+
 def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
     stream = parse(STREAM.format(period="day")).streams["a-b"]
     assert columns(stream) == {

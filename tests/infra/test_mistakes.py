@@ -9,10 +9,11 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra import Config, Tidetable, UsageError
+from infra import Config, Tidetable, UsageError, construct
 from infra.checks import check_alone
 from tests.infra import synth
 from tests.infra.shop import COPIED, change
@@ -113,9 +114,20 @@ def test_a_mistake_is_an_error_of_the_synth(
         _add(stack, stage, change(*changes), **given)
 
 
-def test_functions_without_their_code_are_an_error() -> None:
+def test_functions_without_their_code_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = change()
     with pytest.raises(UsageError, match="this is not an installed package"):
-        Tidetable(cdk.Stack(), "Events", stage="prod", config=change())
+        Tidetable(cdk.Stack(), "Events", stage="prod", config=config)
+    asked: list[tuple[object, ...]] = []
+
+    def find_code(content: bytes, stage: str, machine: lambda_.Architecture) -> None:
+        asked.append((content, stage, machine.name))
+        raise UsageError("no code")
+
+    monkeypatch.setattr(construct, "Bundles", find_code)
+    with pytest.raises(UsageError, match="no code"):
+        Tidetable(cdk.Stack(), "Events", stage="prod", config=config)
+    assert asked == [(CONFIG.read_bytes(), "prod", "arm64")]
 
 
 def test_a_configuration_keeps_the_text_that_the_functions_read(tmp_path: Path) -> None:

@@ -74,6 +74,16 @@ def test_every_role_and_function_is_as_the_app_says(shop: Shop) -> None:
     assert found == dict.fromkeys(flags, True)
 
 
+def test_the_apps_own_resources_are_not_of_the_stage(shop: Shop) -> None:
+    own = {id: one for id, one in shop.template.resources.items() if not id.startswith(("Events", "Scheduler"))}
+    # The bucket's policy is the stack's.
+    assert len(own) > 5
+    assert [id for id, one in own.items() if "Tags" in one.get("Properties", {})] == []
+    (standing,) = (one for id, one in shop.template.resources.items() if id.startswith("EventsStanding"))
+    assert len(standing["DependsOn"]) > 100
+    assert set(standing["DependsOn"]) & own.keys() == set()
+
+
 def test_every_alarm_notifies_the_apps_topic_beside_the_targets_of_the_configuration(shop: Shop) -> None:
     """CloudWatch refuses an alarm that notifies a topic of another Region."""
     (pager,) = (id for id in shop.template.all("AWS::SNS::Topic") if id.startswith("Pager"))

@@ -140,8 +140,11 @@ def test_a_function_may_write_to_its_own_log_group_only(dev: Template, name: str
 
 
 def test_no_two_functions_share_a_role(dev: Template) -> None:
-    roles = [json.dumps(function["Role"]) for function in dev.functions().values()]
+    roles = [function["Role"]["Fn::GetAtt"][0] for function in dev.functions().values()]
     assert len(set(roles)) == len(roles)
+    trusted = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+    for role in roles:
+        assert dev.resources[role]["Properties"]["AssumeRolePolicyDocument"]["Statement"] == [trusted]
 
 
 def test_no_action_is_a_wildcard(dev: Template) -> None:
