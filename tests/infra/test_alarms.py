@@ -221,6 +221,9 @@ def test_the_topic_of_an_app_is_refused_if_alarms_have_their_five_topics_already
 def test_topics_of_another_region_leave_room_for_the_topic_of_an_app() -> None:
     actions = _notify(*(f"{PAGER}-{n}" for n in range(5)), region="eu-west-1")
     assert len(actions) == 1, "the topic of the app alone"
+    # An alarm notifies those of one Region, whichever that is.
+    others = [f"{PAGER.replace('us-east-1', 'eu-west-1')}-{n}" for n in range(2)]
+    assert len(_notify(*(f"{PAGER}-{n}" for n in range(3)), *others)) == 6
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:

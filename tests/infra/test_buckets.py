@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import App, Stack, assertions
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
 
 from infra.function import retention
-from infra.storage import archive_rules
+from infra.storage import Storage, archive_rules
 from tests.infra.synth import ALL_GOES, NOTIFYING, Properties, Template, template
 from tidetable.config import parse
 
@@ -61,6 +62,14 @@ def test_each_storage_class_of_the_configuration_is_one_of_s3() -> None:
         "stream=b/": ["INTELLIGENT_TIERING"],
         "stream=c/": ["GLACIER_IR"],
     }
+
+
+def test_the_owner_of_an_imported_bucket_is_told_which_rules_it_needs() -> None:
+    stack = Stack(App(), "Shop")
+    config = parse(f"[streams.a]\n{STREAM}")
+    Storage(stack, "Storage", stage="prod", config=config, bucket=s3.Bucket.from_bucket_name(stack, "Own", "shop"))
+    told = assertions.Match.string_like_regexp("let objects under overflow/ expire after 60 days")
+    assert len(assertions.Annotations.from_stack(stack).find_info("*", told)) == 1
 
 
 def test_changes_that_no_target_took_are_kept_as_the_data_is_and_notes_of_failed_runs_are_not(dev: Template) -> None:

@@ -27,6 +27,7 @@ from tests.infra.synth import (
     PAGER,
     ROLLED_UP,
     ROOT,
+    SIGNED,
     STORAGE_KEY,
     STORED_BY_KEY,
     EmptyAssets,
@@ -294,6 +295,13 @@ def test_the_stage_and_its_reader_in_one_app() -> None:
             getattr(made, name)
     with pytest.raises(UsageError, match="grant_write: a reader has none"):
         made.grant_write(iam.User(away, "Sender"))
+
+
+def test_a_reader_for_signatures_alone_has_one_api_and_no_keys() -> None:
+    made = _read(new_stack(region=AWAY), configured(SIGNED))
+    assert made.signed_api is made.api
+    assert (made.key, made.usage_plan, set(made.alarms)) == (None, None, {"ApiFailing"})
+    assert set(made.functions) == {"query", "archive_reader"}
 
 
 def test_a_second_reader_of_the_same_stage_in_the_region_is_refused() -> None:
