@@ -151,8 +151,13 @@ def test_bytecode_is_made_by_a_python_of_the_functions_version(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: tuple[int, int], found: str | None, expected: str | None
 ) -> None:
     asked: list[str] = []
+
+    def find_command(name: str) -> str | None:
+        asked.append(name)
+        return found
+
     monkeypatch.setattr(sys, "version_info", version)
-    monkeypatch.setattr(shutil, "which", lambda name: (asked.append(name), found)[1])
+    monkeypatch.setattr(shutil, "which", find_command)
     assert Assets(tmp_path, None, "dev").interpreter == expected
     assert asked == (["python3.13"] if version == (3, 11) else [])
 

@@ -48,9 +48,9 @@ def test_each_resource_of_a_stage_is_an_attribute(shop: Shop) -> None:
     assert stage.url == stage.api.url
     assert stage.signed_api is not None
     assert stage.signed_url == stage.signed_api.url != stage.url
-    assert (stage.alarms.keys(), stage.functions.keys()) == (
+    assert (set(stage.alarms), set(stage.functions)) == (
         {re.sub(r"^EventsAlarms(\w+)[0-9A-F]{8}$", r"\1", id) for id in shop.template.all("AWS::CloudWatch::Alarm")},
-        shop.template.functions().keys(),
+        set(shop.template.functions()),
     )
     assert find_id(shop, stage.alarms["DeadLetters"]) == "EventsAlarmsDeadLetters"
     assert find_id(shop, stage.functions["archiver"]) == "EventsLifecycleArchiver"
