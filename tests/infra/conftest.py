@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.infra import synth
+from tests.infra.shop import Shop, make_shop
 from tests.infra.synth import DOORS, ROLLED_UP, SIGNED, TRACED, Template
 
 
@@ -30,3 +31,9 @@ def signed() -> Template:
 def rolled() -> Template:
     """The example configuration with its rollup and with every door open: it has every function."""
     return synth.template("dev", *ROLLED_UP, *DOORS)
+
+
+@pytest.fixture(scope="session")
+def shop() -> Shop:
+    """A stage in a stack of a user's app, with everything that the construct takes."""
+    return make_shop()

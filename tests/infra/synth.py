@@ -81,26 +81,26 @@ def temporary_folder(what: str) -> str:
 
 
 class EmptyAssets(Assets):
-    """Empty assets, for tests that check only the template."""
+    """Assets for tests that check only the template: each has one empty file, named by the kind of code."""
 
     @staticmethod
     @cache
-    def _empty() -> str:
+    def _empty(kind: str) -> str:
         folder = temporary_folder("asset")
-        Path(folder, "empty.py").touch()
+        Path(folder, f"{kind}.py").touch()
         return folder
 
     def slim(self) -> lambda_.Code:
         """Nothing."""
-        return lambda_.Code.from_asset(self._empty())
+        return lambda_.Code.from_asset(self._empty("slim"))
 
     def archive(self) -> lambda_.Code:
         """Nothing."""
-        return lambda_.Code.from_asset(self._empty())
+        return lambda_.Code.from_asset(self._empty("archive"))
 
     def doors(self) -> lambda_.Code:
         """Nothing."""
-        return lambda_.Code.from_asset(self._empty())
+        return lambda_.Code.from_asset(self._empty("doors"))
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ class Template:
     """A synthesised template, with access by type of resource."""
 
     document: dict[str, Any]
+    # Where the synth wrote the template and its assets.
+    folder: Path | None = None
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -144,7 +146,7 @@ class Template:
         return [
             statement
             for policy in policies
-            if {"Ref": role} in policy["Roles"]
+            if {"Ref": role} in policy.get("Roles", ())
             for statement in policy["PolicyDocument"]["Statement"]
         ]
 
@@ -178,7 +180,7 @@ def located(region: str = "eu-west-1", *changes: tuple[str, str]) -> Template:
 
 
 def _synthesised(made: cdk.App, stack: TidetableStack) -> Template:
-    return Template(made.synth().get_stack_by_name(stack.stack_name).template)
+    return Template(made.synth().get_stack_by_name(stack.stack_name).template, Path(made.outdir))
 
 
 def checked(made: cdk.App) -> cdk.App:

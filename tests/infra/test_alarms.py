@@ -131,68 +131,9 @@ def test_an_alarm_on_the_lag_of_rollups_is_made_when_runs_are_due(rolled: Templa
     assert schedule in alarm["DependsOn"]
 
 
-def test_the_dashboard_shows_rollups_where_there_are_any(dev: Template, rolled: Template) -> None:
-    shown = [json.dumps(next(iter(made.all("AWS::CloudWatch::Dashboard").values()))) for made in (dev, rolled)]
-    metrics = ["Lag", "BucketsSealed", "BucketsResealed", "BucketsBlocked", "Marks", "GroupsExceeded"]
-    assert [sum(f"Rollup{name}" in text for name in metrics) for text in shown] == [0, 6]
-
-
-OWN_GRAPHS = {
-    "Events": ("Sum", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten"),
-    "Write units and throttled writes": ("Sum", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
-    "Lag of the newest event, s": ("Average", "NewestEventLag"),
-    "Events read": ("Sum", "EventsRead"),
-    "Read units": ("Sum", "ReadUnits"),
-    "Period tables": ("Maximum", "PeriodTables"),
-    "Lifecycle": ("Sum", *(f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost"))),
-    "To worry about": ("Maximum", "StreamsWithoutNextTable", "ArchivesOverdue"),
-    "Changes delivered": ("Sum", "ChangesDelivered"),
-    "Rollups: lag, s": ("Maximum", "RollupLag"),
-    "Rollups: buckets": ("Sum", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
-    "Rollups: marks, and steps with too many groups": ("Maximum", "RollupMarks", "RollupGroupsExceeded"),
-}
-OTHER_GRAPHS = {
-    "API requests and errors": ["Count SampleCount", "4XXError Sum"],
-    "Errors": ["5XXError Sum", "Errors Sum"],
-    "API latency": ["Latency p50", "Latency p99"],
-    "Query duration": ["Duration p50", "Duration p99"],
-    "Overflow": ["ApproximateNumberOfMessagesVisible Maximum"],
-    "Overflow's oldest message, s": ["OldestMessage Maximum", "ApproximateAgeOfOldestMessage Maximum"],
-    "Dead letters": ["ApproximateNumberOfMessagesVisible Maximum"],
-    "Feed's oldest record, ms": ["IteratorAge Maximum"],
-    "Feed's dead letters": ["ApproximateNumberOfMessagesVisible Maximum"],
-}
-
-
-def test_the_dashboard_shows_these_graphs_of_the_last_six_hours(rolled: Template) -> None:
-    (board,) = rolled.all("AWS::CloudWatch::Dashboard").values()
-    body = json.loads("".join(part if isinstance(part, str) else "-" for part in board["DashboardBody"]["Fn::Join"][1]))
-    assert body["start"] == "-PT6H"
-    shown: dict[str, list[str]] = {}
-    for widget in body["widgets"]:
-        # Three graphs fill a row of 24 columns.
-        assert widget["width"] == 8
-        # AWS: the average is what a graph shows without a statistic.
-        shown[widget["properties"]["title"]] = [
-            f"{metric[1]} {metric[-1].get('stat', 'Average')}" for metric in widget["properties"]["metrics"]
-        ]
-    own = {title: [f"{name} {statistic}" for name in names] for title, (statistic, *names) in OWN_GRAPHS.items()}
-    assert shown == own | OTHER_GRAPHS
-
-
 def test_alarms_are_simple_ones_that_the_emulator_takes(dev: Template) -> None:
     assert not dev.all("AWS::CloudWatch::CompositeAlarm")
     assert not [alarm for alarm in dev.all("AWS::CloudWatch::Alarm").values() if "Metrics" in alarm]
-
-
-def test_the_dashboard_shows_the_gateways_free_metrics_only(dev: Template) -> None:
-    """Metrics per API and stage. Metrics per route and method are off and would have no data."""
-    (board,) = dev.all("AWS::CloudWatch::Dashboard").values()
-    parts = board["DashboardBody"]["Fn::Join"][1]
-    text = "".join(part if isinstance(part, str) else "reference" for part in parts)
-    shown = re.findall(r'\["AWS/ApiGateway","(\w+)",((?:"[^"]*",?)+)', text)
-    assert {name for name, _ in shown} == {"Count", "4XXError", "5XXError", "Latency"}
-    assert {dimensions.rstrip(",") for _, dimensions in shown} == {'"ApiName","tidetable-dev","Stage","reference"'}
 
 
 def test_an_alarm_on_runs_is_made_when_runs_are_due_and_goes_before_they_end(dev: Template) -> None:
@@ -280,6 +221,9 @@ def test_the_topic_of_an_app_is_refused_if_alarms_have_their_five_topics_already
 def test_topics_of_another_region_leave_room_for_the_topic_of_an_app() -> None:
     actions = _notify(*(f"{PAGER}-{n}" for n in range(5)), region="eu-west-1")
     assert len(actions) == 1, "the topic of the app alone"
+    # An alarm notifies those of one Region, whichever that is.
+    others = [f"{PAGER.replace('us-east-1', 'eu-west-1')}-{n}" for n in range(2)]
+    assert len(_notify(*(f"{PAGER}-{n}" for n in range(3)), *others)) == 6
 
 
 def _notes(stage: str, *changes: tuple[str, str]) -> list[str]:

@@ -84,12 +84,13 @@ def test_the_first_key_is_known_before_the_stage_asks_for_it(dev: Template) -> N
 
 def test_a_deployment_reads_the_text_of_the_first_key_alone(dev: Template) -> None:
     found = {
-        name: (policy["Roles"], statement["Resource"])
+        name: (policy["Roles"], statement["Action"], statement["Resource"])
         for name, policy in dev.all("AWS::IAM::Policy").items()
         for statement in policy["PolicyDocument"]["Statement"]
         if "apigateway" in json.dumps(statement["Action"])
     }
-    ((name, (roles, resource)),) = found.items()
+    ((name, (roles, action, resource)),) = found.items()
+    assert action == "apigateway:GET"
     assert resource["Fn::Join"][1][-1] == {"Ref": KEY}
     assert resource["Fn::Join"][1][-2].endswith("::/apikeys/")
     assert roles == [{"Ref": dev.functions()["deployment"]["Role"]["Fn::GetAtt"][0]}]

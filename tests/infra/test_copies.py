@@ -72,7 +72,8 @@ def test_the_first_copy_of_an_account_may_make_the_role_of_the_replication(copie
         if any('"StorageCatalog' in text for text in resources(statement))
         for action in actions(statement)
     }
-    assert {"dynamodb:DescribeTable", "dynamodb:UpdateTable"} <= catalog
+    entries = {f"dynamodb:{action}" for action in ("Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem")}
+    assert catalog == entries | {"dynamodb:DescribeTable", "dynamodb:UpdateTable"}
 
 
 def test_no_other_function_has_rights_in_other_regions(copied: Template) -> None:

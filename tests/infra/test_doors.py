@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.infra.routes import OPEN, make_settings, methods_of, open_routes
+from tests.infra.shop import Shop
 from tests.infra.synth import DOORS, ROOT, SIGNED, TRACED, Template, template
 
 DOOR_ROUTES = {
@@ -54,6 +55,15 @@ def test_a_door_that_is_closed_has_no_route(dev: Template) -> None:
     influx, *_ = DOORS
     made = methods_of(template("dev", influx)).keys() - methods_of(dev).keys()
     assert {path for _, path in made} == {"/write", "/api/v2/write", "/api/v3/write_lp", "/ping", "/health"}
+
+
+def test_an_open_route_belongs_to_its_door(shop: Shop) -> None:
+    """Only clients of InfluxDB and webhooks ask without a key."""
+    methods = methods_of(shop.template)
+    assert open_routes(methods) == set(OPEN)
+    found = {route for route in DOOR_ROUTES if route in methods}
+    otlp = ("/v1/metrics", "/v1/logs", "/v1/streams/{stream}/otlp/v1/metrics", "/v1/streams/{stream}/otlp/v1/logs")
+    assert found == {("POST", path) for path in (*otlp, "/v1/streams/{stream}/firehose")}
 
 
 @pytest.mark.parametrize("changes", [(), (SIGNED, TRACED)], ids=["key", "signature"])

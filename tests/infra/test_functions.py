@@ -25,6 +25,7 @@ BUCKET = {"TIDETABLE_ARCHIVE_BUCKET": "-> StorageArchive"}
 TIME = {"TIDETABLE_ALLOW_TIME_TRAVEL": "off"}
 STATE = {"TIDETABLE_ROLLUPS_TABLE": "-> StorageRollups"}
 CONTROL = {"TIDETABLE_ARCHIVER_FUNCTION": "-> archiver", "TIDETABLE_FEED_FUNCTION": "-> feed", **TIME, **STATE}
+LOGGED = (("log_retention_days = 30", "log_retention_days = 7"), ('log_level = "INFO"', 'log_level = "DEBUG"'))
 READER = {"TIDETABLE_ARCHIVE_READER_FUNCTION": "-> archive_reader"}
 MORE = {
     "ingest": {"TIDETABLE_OVERFLOW_QUEUE_URL": "-> IngestOverflow", **BUCKET, **STATE, **ALLOCATOR},
@@ -58,6 +59,28 @@ def _value(template: Template, value: object) -> object:
         return value
     handlers = {template.id_of(name): name for name in template.functions()}
     return f"-> {handlers.get(value['Ref'], re.sub(r'[0-9A-F]{8}$', '', value['Ref']))}"
+
+
+# The functions by the kind of their code.
+CODE = {
+    "slim": {
+        *("ingest", "drain", "query", "authorizer", "operations", "feed", "lifecycle", "deployment", "sweeper"),
+        "refresher",
+    },
+    "archive": {"archive_reader", "archiver", "restorer"},
+    "doors": {"doors"},
+}
+
+
+def test_a_function_runs_the_code_with_the_packages_that_it_imports(rolled: Template) -> None:
+    """Without pyarrow the archive's functions could not start; with it, the others would start slowly."""
+    assert rolled.folder is not None
+    found: dict[str, set[str]] = {}
+    for name, function in rolled.functions().items():
+        asset = rolled.folder / f"asset.{function['Code']['S3Key'].removesuffix('.zip')}"
+        (kind,) = (path.stem for path in asset.iterdir()) if name != "console" else ("console",)
+        found.setdefault(kind, set()).add(name)
+    assert found == CODE | {"console": {"console"}}
 
 
 def test_every_handler_is_a_function_and_no_other(rolled: Template) -> None:
@@ -127,9 +150,16 @@ def test_every_function_has_a_log_group_that_forgets(dev: Template) -> None:
 
 def test_every_log_is_kept_as_long_as_the_configuration_says() -> None:
     """The access log, too: it has the addresses of callers."""
-    made = template("dev", ("log_retention_days = 30", "log_retention_days = 7"))
+    made = template("dev", *LOGGED)
     kept = {id: group["RetentionInDays"] for id, group in made.all("AWS::Logs::LogGroup").items()}
     assert {id: days for id, days in kept.items() if days != 7} == {}
+
+
+def test_functions_log_at_the_level_of_the_configuration() -> None:
+    levels = {
+        one["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"] for one in template("dev", *LOGGED).functions().values()
+    }
+    assert levels == {"DEBUG"}
 
 
 def test_tracing_is_switched_by_the_configuration(dev: Template, signed: Template) -> None:
@@ -157,6 +187,8 @@ def test_functions_behind_the_api_start_from_a_snapshot_if_the_configuration_say
         assert made.functions()[name]["SnapStart"] == {"ApplyOn": "PublishedVersions"}
         assert "SnapStart" not in dev.functions()[name]
     aliases = made.all("AWS::Lambda::Alias")
+    (authorizer,) = made.all("AWS::ApiGateway::Authorizer").values()
+    assert any(id in json.dumps(authorizer["AuthorizerUri"]) for id in aliases)
     assert {alias["Name"] for alias in aliases.values()} == {"live"}
     methods = [method for method in made.all("AWS::ApiGateway::Method").values() if method["HttpMethod"] != "OPTIONS"]
     uris = [json.dumps(method["Integration"]["Uri"]) for method in methods]

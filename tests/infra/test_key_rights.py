@@ -121,14 +121,16 @@ def test_every_function_uses_keys_through_a_service_only() -> None:
     "name, prefixes",
     [
         ("query", ["large/*"]),
+        ("feed", ["large/*"]),
+        ("refresher", ["large/*"]),
         ("drain", ["overflow/*"]),
         ("archiver", ["stream=*", "large/*"]),
         ("restorer", ["stream=*", "large/*"]),
         ("sweeper", ["stream=*", "large/*"]),
     ],
 )
-def test_the_bucket_is_listed_under_a_functions_own_prefixes(dev: Template, name: str, prefixes: list[str]) -> None:
-    listing = [statement for statement in dev.statements(name) if "s3:ListBucket" in actions(statement)]
+def test_the_bucket_is_listed_under_a_functions_own_prefixes(rolled: Template, name: str, prefixes: list[str]) -> None:
+    listing = [statement for statement in rolled.statements(name) if "s3:ListBucket" in actions(statement)]
     # CloudFormation takes a list of one as its element.
     expected = {"StringLike": {"s3:prefix": prefixes if len(prefixes) > 1 else prefixes[0]}}
     assert [_unlisted(statement["Condition"]) for statement in listing] == [expected]

@@ -40,6 +40,38 @@ def test_every_stream_has_a_table_over_its_own_files(dev: Template) -> None:
         assert (made["Parameters"]["classification"], made["Parameters"]["projection.enabled"]) == ("parquet", "true")
 
 
+def test_a_table_is_over_the_files_of_one_stream_in_the_stages_database(dev: Template) -> None:
+    (database,) = dev.all("AWS::Glue::Database")
+    (bucket,) = (id for id in dev.all("AWS::S3::Bucket") if id.startswith("StorageArchive"))
+    account = {"Ref": "AWS::AccountId"}
+    found = dev.resources[database]["Properties"]
+    assert (found["CatalogId"], found["DatabaseInput"]["Name"]) == (account, "tidetable_dev")
+    (table,) = (one for id, one in dev.resources.items() if id.startswith("LakeTablequakes"))
+    assert database in table["DependsOn"]
+    made = table["Properties"]
+    assert (made["CatalogId"], made["DatabaseName"]) == (account, "tidetable_dev")
+    stored = made["TableInput"]["StorageDescriptor"]
+    assert stored["Location"] == {"Fn::Join": ["", ["s3://", {"Ref": bucket}, "/stream=quakes/"]]}
+    assert made["TableInput"]["Parameters"]["storage.location.template"] == {
+        "Fn::Join": ["", ["s3://", {"Ref": bucket}, "/stream=quakes/period=${period}/"]]
+    }
+    parquet = "org.apache.hadoop.hive.ql.io.parquet"
+    assert stored["InputFormat"] == f"{parquet}.MapredParquetInputFormat"
+    assert stored["OutputFormat"] == f"{parquet}.MapredParquetOutputFormat"
+    assert stored["SerdeInfo"] == {"SerializationLibrary": f"{parquet}.serde.ParquetHiveSerDe"}
+    columns = [f"{column['Name']} {column['Type']}" for column in stored["Columns"]]
+    assert columns == [
+        *("time timestamp", "series string", "id string", "id_hex binary", "shard smallint", "accepted_at timestamp"),
+        *("mag double", "place string", "data string", "attributes string"),
+    ]
+
+
+def test_a_table_of_a_stream_with_a_hyphen_has_a_name_that_athena_takes(rolled: Template) -> None:
+    (table,) = (one for id, one in rolled.all("AWS::Glue::Table").items() if id.startswith("LakeTablequakeshours"))
+    assert table["TableInput"]["Name"] == "quakes_hours"
+    assert table["TableInput"]["StorageDescriptor"]["Location"]["Fn::Join"][1][2] == "/stream=quakes-hours/"
+
+
 def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
     stream = parse(STREAM.format(period="day")).streams["a-b"]
     assert columns(stream) == {
@@ -59,11 +91,28 @@ def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
     }
 
 
+def test_a_stream_that_keeps_versions_has_a_column_for_them() -> None:
+    stream = parse(STREAM.format(period="day").replace('late = "1h"', 'late = "1h"\nversions = "keep"')).streams["a-b"]
+    names = list(columns(stream))
+    assert columns(stream)["version"] == "int"
+    assert names[5:] == ["accepted_at", "version", "pk_status", "pk_top", "price", "n", "ok", "data", "attributes"]
+
+
+# Athena has no format for weeks: a query names its week.
+PROJECTIONS = {
+    Kind.HOUR: {"type": "date", "range": "2026-01-01T00,NOW", "format": "yyyy-MM-dd'T'HH", "unit": "HOURS"},
+    Kind.DAY: {"type": "date", "range": "2026-01-01,NOW", "format": "yyyy-MM-dd", "unit": "DAYS"},
+    Kind.WEEK: {"type": "injected"},
+    Kind.MONTH: {"type": "date", "range": "2026-01,NOW", "format": "yyyy-MM", "unit": "MONTHS"},
+}
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_partitions_are_projected_for_every_kind_of_period(kind: Kind) -> None:
-    found = make_projection(kind)
-    assert found["projection.period.type"] == ("injected" if kind is Kind.WEEK else "date")
-    assert kind is Kind.WEEK or found["projection.period.range"].endswith(",NOW")
+    expected = {f"projection.period.{name}": value for name, value in PROJECTIONS[kind].items() if name != "unit"}
+    if "unit" in PROJECTIONS[kind]:
+        expected |= {"projection.period.interval": "1", "projection.period.interval.unit": PROJECTIONS[kind]["unit"]}
+    assert make_projection(kind) == expected
 
 
 def test_the_documented_types_are_those_that_the_configuration_takes() -> None:

@@ -22,6 +22,8 @@ def test_large_values_are_swept_daily(dev: Template) -> None:
     schedule = _schedule(dev, "LifecycleSweeps")
     assert schedule["ScheduleExpression"] == "rate(1 day)"
     assert schedule["Target"]["Arn"] == {"Fn::GetAtt": [dev.id_of("sweeper"), "Arn"]}
+    assert schedule["State"] == "ENABLED"
+    assert json.loads(schedule["Target"]["Input"]) == {"source": "schedule"}
 
 
 def test_the_schedule_calls_the_lifecycle_every_five_minutes(dev: Template) -> None:
@@ -49,9 +51,9 @@ def test_the_schedule_goes_before_the_tables_do(dev: Template) -> None:
 def test_tables_are_made_when_the_functions_may_make_them(dev: Template) -> None:
     (resource,) = (resource for resource in dev.resources.values() if resource["Type"] == "Custom::TidetableTables")
     depends = set(resource["DependsOn"])
-    assert {dev.id_of("deployment"), dev.id_of("archiver")} <= depends
+    assert {dev.id_of("deployment"), dev.id_of("archiver"), dev.id_of("feed")} <= depends
     assert set(dev.all("AWS::DynamoDB::Table")) <= depends
-    for name in ("deployment", "archiver"):
+    for name in ("deployment", "archiver", "feed"):
         function = dev.resources[dev.id_of(name)]
         assert any("DefaultPolicy" in id for id in function["DependsOn"])
 

@@ -116,6 +116,12 @@ def test_a_scheduled_call_that_is_not_delivered_is_tried_twice_more_and_leaves_a
     assert "LifecycleDeadLetters" in json.dumps(schedule["Target"]["DeadLetterConfig"])
 
 
+def test_cloudformation_waits_longer_than_the_fifteen_minutes_of_the_provider(dev: Template) -> None:
+    for kind in ("Tables", "FirstKey", "Standing"):
+        (resource,) = dev.all(f"Custom::Tidetable{kind}").values()
+        assert resource["ServiceTimeout"] == "960"
+
+
 def _rules(made: Template, part: str) -> list[Properties]:
     bucket = next(one for id, one in made.all("AWS::S3::Bucket").items() if part in id)
     return list(bucket["LifecycleConfiguration"]["Rules"])

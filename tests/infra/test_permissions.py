@@ -113,6 +113,7 @@ def test_the_drain_alone_takes_from_the_overflow_queue_and_fills_the_dead_letter
         ("lifecycle", "archiver"),
         ("deployment", "archiver"),
         ("refresher", "archive_reader"),
+        ("operations", "lifecycle"),
     ],
 )
 def test_a_function_may_call_one_other(dev: Template, name: str, called: str) -> None:
@@ -139,8 +140,11 @@ def test_a_function_may_write_to_its_own_log_group_only(dev: Template, name: str
 
 
 def test_no_two_functions_share_a_role(dev: Template) -> None:
-    roles = [json.dumps(function["Role"]) for function in dev.functions().values()]
+    roles = [function["Role"]["Fn::GetAtt"][0] for function in dev.functions().values()]
     assert len(set(roles)) == len(roles)
+    trusted = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda.amazonaws.com"}}
+    for role in roles:
+        assert dev.resources[role]["Properties"]["AssumeRolePolicyDocument"]["Statement"] == [trusted]
 
 
 def test_no_action_is_a_wildcard(dev: Template) -> None:
@@ -246,6 +250,15 @@ def test_only_who_scales_may_scale(dev: Template) -> None:
     assert [statement["Condition"] for statement in linked] == [
         {"StringLike": {"iam:AWSServiceName": "dynamodb.application-autoscaling.amazonaws.com"}}
     ]
+    (role,) = resources(linked[0])
+    assert role.endswith(
+        ':role/aws-service-role/dynamodb.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_DynamoDBTable"]]}'
+    )
+    # A stage that no longer scales deregisters its tables.
+    assert _on(dev, "lifecycle", ":scalable-target/*") == {
+        f"application-autoscaling:{action}"
+        for action in ("RegisterScalableTarget", "DeregisterScalableTarget", "PutScalingPolicy")
+    }
 
 
 def _allowed(template: Template) -> list[dict[str, object]]:
@@ -272,3 +285,7 @@ def test_alarms_are_changed_by_what_scales_and_looked_at_by_the_operators_functi
         "deployment": scales,
         "operations": {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"},
     }
+    (looks,) = (one for one in dev.statements("operations") if "cloudwatch:DescribeAlarms" in actions(one))
+    (alarms,) = resources(looks)
+    assert ":cloudwatch:" in alarms
+    assert alarms.endswith(':alarm:*"]]}')

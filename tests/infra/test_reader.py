@@ -10,7 +10,9 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 
 from app import name_stack
 from infra import Config, Tidetable, UsageError
@@ -21,9 +23,11 @@ from tests.infra.synth import (
     BOTH,
     CONFIG,
     DOORS,
+    ENCRYPTED,
     PAGER,
     ROLLED_UP,
     ROOT,
+    SIGNED,
     STORAGE_KEY,
     STORED_BY_KEY,
     EmptyAssets,
@@ -31,9 +35,9 @@ from tests.infra.synth import (
     actions,
     checked,
     resources,
+    template,
     temporary_folder,
 )
-from tests.infra.synth import app as stage_app
 from tidetable.config import parse
 
 HOME, AWAY = "us-east-1", "eu-west-1"
@@ -154,7 +158,8 @@ def test_the_rights_of_a_reader_are_to_read_in_its_own_region_and_from_the_origi
 
 
 def test_the_keys_of_the_bucket_are_used_through_the_origins_s3() -> None:
-    made = reader(STORED_BY_KEY)
+    """A customer's key of a stream's tables is of the stage's Region: it does not encrypt the copies."""
+    made = reader(STORED_BY_KEY, ENCRYPTED)
     for handler in ("query", "archive_reader"):
         uses = [statement for statement in made.statements(handler) if "kms:" in json.dumps(statement["Action"])]
         assert [statement["Resource"] for statement in uses] == [STORAGE_KEY]
@@ -192,6 +197,7 @@ def test_keys_of_the_stage_are_checked_and_none_is_counted_by_the_gateway() -> N
 
 
 def test_the_outputs_of_a_reader() -> None:
+    assert str(reader().document["Description"]).endswith("; a reader of the copies of us-east-1")
     assert {"ApiUrl", "Origin", "QueryLogs"} <= set(reader().document["Outputs"])
     assert reader().document["Outputs"]["Origin"]["Value"] == HOME
     assert not {"CatalogTable", "LifecycleFunction", "OverflowQueueUrl", "ApiKeyId"} & set(reader().document["Outputs"])
@@ -203,18 +209,13 @@ def test_cdk_nag_has_nothing_against_a_reader() -> None:
 
 
 def test_alarms_notify_topics_of_their_own_region() -> None:
+    """test_own_app.py has the alarms of a stage with the same topics."""
     away = PAGER.replace(HOME, AWAY)
     topics = ("notify = []", f'notify = ["ops@example.com", "{PAGER}", "{away}"]')
     (subscription,) = reader(topics).all("AWS::SNS::Subscription").values()
     assert subscription["Endpoint"] == "ops@example.com"
     for alarm in reader(topics).all("AWS::CloudWatch::Alarm").values():
         assert [action for action in alarm["AlarmActions"] if isinstance(action, str)] == [away]
-    stack = new_stack(region=HOME)
-    Tidetable(
-        stack, "Events", stage="prod", config=Config.text(configured(topics)), code=EmptyAssets(ROOT, CONFIG, "prod")
-    )
-    for alarm in synthesise(stack).all("AWS::CloudWatch::Alarm").values():
-        assert [action for action in alarm["AlarmActions"] if isinstance(action, str)] == [PAGER]
 
 
 def test_of_topics_in_several_regions_cloudformation_takes_those_of_a_region_that_the_synth_does_not_know() -> None:
@@ -277,14 +278,30 @@ def test_the_stage_and_its_reader_in_one_app() -> None:
     home, away = new_stack(app, "Home", HOME), new_stack(app, "Away", AWAY)
     bucket = s3.Bucket(home, "Own", bucket_name="shop-events")
     add(home, "Events", "prod", COPIED, bucket=bucket)
-    made = _read(away, bucket=s3.Bucket.from_bucket_name(away, "Own", "shop-events"))
+    keys = [kms.Key.from_key_arn(away, f"Key{n}", f"arn:aws:kms:{HOME}:{ACCOUNT}:key/{n}") for n in range(2)]
+    topic = sns.Topic.from_topic_arn(away, "Pager", f"arn:aws:sns:{AWAY}:{ACCOUNT}:pager")
+    taken = s3.Bucket.from_bucket_attributes(away, "Own", bucket_name="shop-events", encryption_key=keys[1])
+    made = _read(away, bucket=taken, key=keys[0], alarm_topic=topic)
     assert (made.role, made.origin, made.bucket.bucket_name) == ("reader", HOME, "shop-events")
-    assert "shop-events/stream=*" in json.dumps(synthesise(away).statements("archive_reader"))
+    assert made.encryption_key is keys[0]
+    found = synthesise(away)
+    reading = found.statements("archive_reader")
+    assert "shop-events/stream=*" in json.dumps(reading)
+    assert [one["Resource"] for one in reading if actions(one) == {"kms:Decrypt"}] == [[key.key_arn for key in keys]]
+    alarms = found.all("AWS::CloudWatch::Alarm").values()
+    assert [alarm["AlarmActions"] for alarm in alarms] == [[topic.topic_arn]] * 2
     for name in ("overflow", "dead_letters", "dashboard", "database", "rollups_table", "lifecycle_dead_letters"):
         with pytest.raises(UsageError, match=f"{name}: a reader has none; that of the stage is in us-east-1"):
             getattr(made, name)
     with pytest.raises(UsageError, match="grant_write: a reader has none"):
         made.grant_write(iam.User(away, "Sender"))
+
+
+def test_a_reader_for_signatures_alone_has_one_api_and_no_keys() -> None:
+    made = _read(new_stack(region=AWAY), configured(SIGNED))
+    assert made.signed_api is made.api
+    assert (made.key, made.usage_plan, set(made.alarms)) == (None, None, {"ApiFailing"})
+    assert set(made.functions) == {"query", "archive_reader"}
 
 
 def test_a_second_reader_of_the_same_stage_in_the_region_is_refused() -> None:
@@ -303,6 +320,4 @@ def test_a_second_reader_of_the_same_stage_in_the_region_is_refused() -> None:
 
 
 def test_the_stage_itself_is_as_without_a_reader() -> None:
-    made, stack = stage_app("dev")
-    variables = Template(made.synth().get_stack_by_name(stack.stack_name).template).functions()["query"]["Environment"]
-    assert "TIDETABLE_ORIGIN" not in variables["Variables"]
+    assert "TIDETABLE_ORIGIN" not in template().functions()["query"]["Environment"]["Variables"]

@@ -21,6 +21,7 @@ from tests.infra.synth import (
     FORMER,
     NOTIFYING,
     PAGES,
+    ROLLED_UP,
     SCALED,
     SIGNED,
     STORED_BY_KEY,
@@ -64,8 +65,12 @@ def _rules(report: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize(
     "changes",
-    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, STORED_BY_KEY, FORMER, PAGES, NOTIFYING, *DOORS), ALL_GOES],
-    ids=["as shipped", "traced, signed, scaled, encrypted, called from pages and notifying", "to be deleted"],
+    [(), (TRACED, SIGNED, SCALED, ENCRYPTED, STORED_BY_KEY, FORMER, PAGES, NOTIFYING, *DOORS, *ROLLED_UP), ALL_GOES],
+    ids=[
+        "as shipped",
+        "traced, signed, scaled, encrypted, called from pages, notifying and rolled up",
+        "to be deleted",
+    ],
 )
 def test_the_stack_passes(changes: tuple[tuple[str, str], ...]) -> None:
     made, _ = app("dev", *changes)
@@ -94,8 +99,13 @@ def test_a_bucket_without_tls_and_a_wildcard_are_noticed() -> None:
     sqs.Queue(stack, "Plain")
     role = iam.Role(stack, "Mighty", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     role.add_to_policy(iam.PolicyStatement(actions=["dynamodb:DeleteTable"], resources=["*"]))
+    # Without tracing no role of the stage may have the wildcard, so no reason accepts it there.
+    inner = iam.Role(stack.tidetable, "Wide", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    inner.add_to_policy(iam.PolicyStatement(actions=["dynamodb:Scan"], resources=["*"]))
     passed, report = _report(made)
     assert report["conclusion"] == "failure"
+    found = [one for one in report["violations"] if one["ruleName"] == "AwsSolutions-IAM5[Resource::*]"]
+    assert [holder in json.dumps(found) for holder in ("Wide", "Mighty")] == [True, True]
     assert _rules(report) >= {
         "AwsSolutions-S1",
         "AwsSolutions-S10",

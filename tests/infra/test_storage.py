@@ -216,6 +216,7 @@ WRITE, READ = {"kms:GenerateDataKey", "kms:Decrypt"}, {"kms:Decrypt"}
         ("archiver", WRITE, set()),
         ("restorer", WRITE, set()),
         ("sweeper", WRITE, set()),
+        ("feed", READ, WRITE),
         ("lifecycle", set(), set()),
     ],
 )

@@ -1,0 +1,192 @@
+"""How an asset is built: what pip fetches, which files stay, when an asset is built anew, and the console's asset."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aws_cdk import aws_lambda as lambda_
+
+from infra.assets import Assets, _build_folder
+from tests.infra.synth import CONFIG, ROOT
+
+# The packages that pip fetches, as paths. The functions need the first files, and not the others.
+NEEDED = {
+    *("pyarrow/lib.cpython-313-aarch64-linux-gnu.so", "pyarrow/libarrow.so.2100", "pyarrow/libarrow_python.so.2100"),
+    *("pyarrow/parquet/core.py", "pyarrow/libparquet.so.2100", "zstandard/backend_c.cpython-313-aarch64-linux-gnu.so"),
+}
+CLUTTER = {
+    *("bin/f2py", "numpy/tests/test_a.py", "pyarrow/include/api.h", "six/__pycache__/six.pyc"),
+    *("pyarrow/libarrow_flight.so.2100", "pyarrow/libarrow_python_flight.so.2100", "pyarrow/_flight.cpython-313.so"),
+    *("pyarrow/libarrow_s3.so.2100", "pyarrow/_s3fs.cpython-313.so"),
+    *("pyarrow/libarrow_python.so", "pyarrow/libarrow_python.so.2100.0.0", "zstandard/_cffi.cpython-313.so"),
+}
+# A compiler that says how it was called, in a file named by the kind of folder that it compiles, and then fails.
+COMPILER = """#!/bin/sh
+for folder; do :; done
+kind=$(basename "$(dirname "$folder")")
+echo "$*" > "$folder/compiled-${kind%%-*}"
+exit 1
+"""
+
+
+def write(folder: Path, *names: str) -> None:
+    """Write files whose content is their name."""
+    for name in names:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+
+
+def list_files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requirements that were fetched: a copy of a folder takes the place of pip."""
+    names: list[str] = []
+
+    def copy(self: Assets, requirements: str, target: Path) -> list[str]:
+        names.append(requirements)
+        return ["cp", "-r", f"{self._root}/fetched/.", str(target)]
+
+    monkeypatch.setattr(Assets, "make_pip_command", copy)
+    monkeypatch.setattr(Assets, "interpreter", None)
+    return names
+
+
+@pytest.fixture
+def project(tmp_path: Path, fetched: list[str]) -> Path:
+    assert not fetched
+    write(tmp_path / "fetched", *NEEDED, *CLUTTER)
+    write(tmp_path / "lambdas", "settings.py", "__pycache__/settings.pyc")
+    for kind in ("", "-archive", "-doors"):
+        (tmp_path / "lambdas" / f"requirements{kind}.lock").write_text("a==1")
+    return tmp_path
+
+
+def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
+    built = Assets(project, None, "dev").build("requirements-archive.txt")
+    assert list_files(built) == NEEDED | {"settings.py"}
+    # Nothing of an unfinished build stays.
+    assert {path.name.partition("-")[0] for path in (project / ".build").iterdir()} == {"asset", "code", "packages"}
+    assert len(list((project / ".build").iterdir())) == 3
+
+
+def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetched: list[str]) -> None:
+    assets = Assets(project, None, "dev")
+    made = [make() for make in (assets.slim, assets.archive, assets.doors, assets.slim)]
+    assert fetched == ["requirements.txt", "requirements-archive.txt", "requirements-doors.txt"]
+    made.append(Assets(project, None, "local").slim())
+    paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
+    # The emulator gets a file that names the folder.
+    assert [path.endswith(".link.zip") for path in paths] == [False, False, False, False, True]
+
+
+def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(requirements: str = "requirements.txt", architecture: str = "arm64") -> Path:
+        return Assets(project, None, "dev", architecture).build(requirements)
+
+    built = [build(), build("requirements-doors.txt"), build(architecture="x86_64")]
+    (project / "lambdas" / "requirements.lock").write_text("a==2")
+    built.append(build())
+    (project / "lambdas" / "settings.py").rename(project / "lambdas" / "other.py")
+    built.append(build())
+    compiler = project / "compiler"
+    compiler.write_text(COMPILER)
+    compiler.chmod(0o755)
+    monkeypatch.setattr(Assets, "interpreter", str(compiler))
+    built.append(build())
+    assert len({folder.name for folder in built}) == 6
+    # A module that does not compile, such as one for another version of Python, ends no build.
+    assert list_files(built[-1]) - list_files(built[-2]) == {"compiled-packages", "compiled-code"}
+    for kind in ("packages", "code"):
+        options, folder, again = (built[-1] / f"compiled-{kind}").read_text().rsplit(maxsplit=2)
+        assert options == "-m compileall -q -j 0 --invalidation-mode unchecked-hash -s"
+        assert folder == again
+
+
+def test_packages_that_pip_could_not_fetch_make_no_asset(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Assets, "make_pip_command", lambda *_: ["false"])
+    with pytest.raises(subprocess.CalledProcessError):
+        Assets(project, None, "dev").build("requirements.txt")
+    assert list((project / ".build").iterdir()) == []
+
+
+def test_of_two_builds_at_once_one_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / ".build" / "asset-1"
+    with _build_folder(folder) as partial:
+        write(partial, "second")
+        write(folder, "first")
+    assert list_files(tmp_path / ".build") == {"asset-1/first"}
+    with pytest.raises(FileNotFoundError), _build_folder(tmp_path / ".build" / "asset-2") as partial:
+        partial.rmdir()
+
+
+def test_pip_fetches_the_locked_wheels_of_the_functions_platform(tmp_path: Path) -> None:
+    command = Assets(ROOT, CONFIG, "dev").make_pip_command("requirements-doors.txt", tmp_path)
+    assert command == [
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--quiet", "--no-compile"),
+        *("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_28_aarch64"),
+        *("--implementation", "cp", "--python-version", "3.13", "--only-binary=:all:"),
+        *("--target", str(tmp_path), "--require-hashes", "--no-deps"),
+        *("-r", str(ROOT / "lambdas" / "requirements-doors.lock")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "found", "expected"),
+    [
+        ((3, 11), "/bin/true", "/bin/true"),
+        # A version manager has a command for each version, which fails if the version is not installed.
+        ((3, 11), "/bin/false", None),
+        ((3, 13), None, sys.executable),
+    ],
+)
+def test_bytecode_is_made_by_a_python_of_the_functions_version(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: tuple[int, int], found: str | None, expected: str | None
+) -> None:
+    asked: list[str] = []
+
+    def find_command(name: str) -> str | None:
+        asked.append(name)
+        return found
+
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.setattr(shutil, "which", find_command)
+    assert Assets(tmp_path, None, "dev").interpreter == expected
+    assert asked == (["python3.13"] if version == (3, 11) else [])
+
+
+SITE = {
+    "site/index.html": "console/index.html",
+    "site/icon.svg": "console/icon.svg",
+    "site/style.css": "console/style.css",
+    "site/js/app.js": "console/js/app.js",
+    "site/runbook.md": "docs/operate/runbook.md",
+    "site/uplot.js": "node_modules/uplot/dist/uPlot.iife.min.js",
+    "site/uplot.css": "node_modules/uplot/dist/uPlot.min.css",
+    "site/uplot-license.txt": "node_modules/uplot/LICENSE",
+    "handlers/__init__.py": "lambdas/handlers/__init__.py",
+    "handlers/console.py": "lambdas/handlers/console.py",
+}
+
+
+def test_the_consoles_asset_has_the_page_its_library_and_its_handler(tmp_path: Path) -> None:
+    others = ("console/js/types.d.ts", "console/package.json", "lambdas/handlers/query.py", "lambdas/settings.py")
+    write(tmp_path, *SITE.values(), *others)
+    (tmp_path / "console" / "index.html").chmod(0o600)
+    built = Assets(tmp_path, None, "dev").build_console()
+    assert {name: (built / name).read_text() for name in list_files(built)} == SITE
+    assert (built / "site" / "index.html").stat().st_mode & 0o777 == 0o644
+    assert Assets(tmp_path, None, "dev").build_console() == built
+    (tmp_path / "console" / "style.css").rename(tmp_path / "console" / "js" / "style.css")
+    write(tmp_path, "console/style.css")
+    assert Assets(tmp_path, None, "dev").build_console() != built
+    shutil.rmtree(tmp_path / "node_modules")
+    with pytest.raises(FileNotFoundError, match="uplot is missing: run `make setup`"):
+        Assets(tmp_path, None, "dev").build_console()
