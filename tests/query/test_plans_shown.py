@@ -151,3 +151,17 @@ def test_a_plan_of_a_ranking_shows_the_ranking_and_no_gap_of_the_future() -> Non
         assert top.document()["gaps"] == [before]
     # Two ranges that are read consistently take a unit each at the least.
     assert units == [{"read_units": 2.0, "requests": 2}] * 2
+
+
+def test_an_index_that_came_after_the_range_is_named_with_the_period_since_which_tables_have_it() -> None:
+    """Also in the plan of a ranking: the day of the range was made without the index, and the next day with it."""
+    days = Days()
+    days.add_table(from_label("2026-03-04"), Layout("series", 2, "id"), [])
+    days.add_table(from_label("2026-03-05"), RANKED.layout, [])
+    span = {"from": ["2026-03-04T00:00:00Z"], "to": ["2026-03-04T12:00:00Z"]}
+    tables: Any = NoTables()
+    query = parse_query(RANKED, span | {"series": ["a"]}, NOON, SEAL)
+    ranking = parse_ranking(RANKED, span | {"value": ["a"]}, NOON, SEAL)
+    since = {"near": "2026-03-05T00:00:00.000000Z"}
+    assert explain_query(query, RANKED, days.reader, tables, NOON)["indexes_since"] == since
+    assert explain_top(ranking, RANKED, days.reader, tables, NOON)["indexes_since"] == since
