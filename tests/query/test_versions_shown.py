@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from aws.zstd import Zstd
+from tests.fakes import SEAL
 from tests.worlds.days import Days
 from tidetable.catalog import Entry, State
+from tidetable.config import parse
 from tidetable.events import Item
 from tidetable.keys import Key, Layout
 from tidetable.periods import from_label
-from tidetable.query import hydrate
+from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
 from tidetable.query.hydrate import make_rows_with_versions, take_earlier
 from tidetable.query.model import EVERYTHING, Cost, Projection
@@ -123,3 +126,24 @@ def test_an_event_without_earlier_versions_fetches_nothing() -> None:
     item = item_of("1", 1, newest=True)
     (found,) = make_rows_with_versions([item], KEPT, SHOWN, store, days.reader.unpacker, Cost())
     assert (found.earlier, store.fetched) == ((), [])
+
+
+def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
+    """Its newest version has another value of the field. Each is in the table of chunks."""
+    stream = parse(
+        '[streams.s]\nperiod = "day"\nlate = "1d"\nretention = 9\nversions = "keep"\ncold = ["raw"]\n'
+        'key = { partition_by = "series" }'
+    ).streams["s"]
+    days, items = Days(), []
+    table = days.store.tables[f"{KEPT.table}.parts"] = {}
+    for number, newest, text in ((2, True, b'{"raw":"new"}'), (1, False, b'{"raw":"old"}')):
+        mark = f"{number}" * 24
+        items.append(item_of("1", number, newest=newest) | {"cold": {"v": mark, "n": 1, "b": len(text)}})
+        key = Key(f"a#0#2026-03-05T12:00:00.000000Z#1#{mark}#0", "")
+        table[key] = {"pk": key.pk, "b": Zstd().compress(text)}
+    days.add_table(DAY, KEPT.layout, items)
+    span = {"from": ["2026-03-05T00:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "series": ["a"]}
+    query = parse_query(stream, span | {"versions": ["all"], "fields": ["raw,n"]}, NOON, SEAL)
+    answer = run_query(query, stream, days.reader, NOON, lambda: 100.0)
+    assert [event["data"] for event in answer.document()["events"]] == [{"raw": "new", "n": 2}, {"raw": "old", "n": 1}]
+    assert answer.losses == []

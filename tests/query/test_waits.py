@@ -106,6 +106,10 @@ def test_a_request_goes_on_while_three_seconds_are_left(
     query = parse_query(TIMELY, SECOND | {"limit": ["1000"]}, NOW, SEAL)
     answer = run_query(query, TIMELY, base.reader, NOW, lambda: left)
     assert (answer.count < 480, answer.next is not None) == (ends, ends)
+    # Within a bucket, too: its suffixes are read a quarter of a page at a time, and a little more.
+    query = parse_query(TIMELY, SECOND | {"limit": ["100"]}, NOW, SEAL)
+    answer = run_query(query, TIMELY, base.reader, NOW, lambda: left)
+    assert (0 < answer.count < 100, answer.next is not None) == (ends, True)
     monkeypatch.setattr(run, "AT_ONCE", 200)
     span = {name: value for name, value in SECOND.items() if name != "order"} | {"step": ["1h"]}
     rows = find_aggregate(parse_aggregation(TIMELY, span, NOW, SEAL), TIMELY, base.reader, NOW, lambda: left)
