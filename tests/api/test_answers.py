@@ -199,3 +199,21 @@ def test_a_trace_is_made_where_tracing_is_on_and_never_holds_an_answer(
     assert made == ([False] if traced else [])
     monkeypatch.undo()
     settings.settings.cache_clear()
+
+
+@pytest.mark.usefixtures("app")
+def test_what_one_request_adds_to_the_log_is_not_in_the_lines_of_the_next() -> None:
+    """A process answers many requests, one after another."""
+    from handlers import _observe
+
+    seen: list[Any] = []
+
+    def note(event: str, _: Any) -> None:
+        seen.append(_observe.logger.get_current_keys().get("added"))
+        _observe.logger.append_keys(added=event)
+
+    context: Any = Context()
+    entry = _observe.observed(note)
+    entry("first", context)
+    entry("second", context)
+    assert seen == [None, None]

@@ -11,6 +11,7 @@ from tests.query.stored_events import BY_SERIES, BY_TIME, DAYS, NOW, START, Stor
 from tidetable.config import Stream
 from tidetable.events import Event
 from tidetable.keys import Key
+from tidetable.problems import ProblemError
 from tidetable.query.rankings import Top, find_top, parse_ranking
 from tidetable.times import to_text
 
@@ -179,3 +180,14 @@ def test_a_local_ranking_is_read_as_consistently_as_the_query_wants(
     assert ids(ask(policy, base, value="a", consistent=consistent)) == ["1-2", "1-1", "1-0"]
     assert len(asked) >= 3
     assert set(asked) == {consistent == "true"}
+
+
+def test_a_ranking_whose_cursors_no_request_has_room_for_is_refused() -> None:
+    """A cursor holds the index with its kinds, beside the value, the fields and the conditions of the ranking."""
+    kinds = ", ".join(f'k{"x" * 40}{number:02d} = "f{"x" * 40}{number:02d}"' for number in range(30))
+    policy = stream(BY_TIME, KINDS.replace('order = "customer", refund = "order"', kinds))
+    kind = f"k{'x' * 40}00"
+    parameters = {"kind": [kind], "value": ["v" * 1_000], "fields": ["f" * 1_000]}
+    parse_ranking(policy, parameters, NOW, SEAL)
+    with pytest.raises(ProblemError, match=r"400 bad_parameter: .*bytes too long for one query"):
+        parse_ranking(policy, parameters | {"where.a": ["x" * 1_000], "where.b": ["x" * 1_000]}, NOW, SEAL)

@@ -20,7 +20,8 @@ from tidetable.periods import from_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
 from tidetable.query import noted
-from tidetable.query.aggregates import parse_aggregation
+from tidetable.query.aggregates import parse_aggregation, run, unordered
+from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit, join_numbers
 from tidetable.query.aggregates.stats import Cell
 from tidetable.query.batches import LiveBatch, TimeUp
@@ -240,3 +241,26 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     scanner = NotedScanner(query, days.reader, lambda: 100.0, forgiving=True)
     list(scanner.read(Stretch(entry, query.start, query.end), NotedSeries(series=["a", "b"], units=0.0)))
     assert scanner.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+
+
+def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:
+    """With a sketch of percentiles each group takes some KB; a cell of events in no order waits for the others."""
+    assert (run.MAX_CELLS, run.MAX_SKETCHES) == (20_000, 5_000)
+    assert (unordered.MAX_CELLS, unordered.MAX_SKETCHES) == (100_000, 10_000)
+
+
+def test_the_events_and_the_cells_of_one_period_are_two_sources() -> None:
+    aggregation = parse_aggregation(STREAM, SPAN, NOON, SEAL)
+    scans: list[Any] = [
+        SimpleNamespace(
+            entry=SimpleNamespace(stream=name, period=from_label("2026-03-05")), source="table", index_name=i
+        )
+        for name, i in (("s", "all"), ("s-hourly", None), ("s", "all"))
+    ]
+    reader: Any = SimpleNamespace(sketches=DDSketches())
+    cost: Any = None
+    answer = Aggregate(next=None, gaps=(), cost=cost, sources=scans, rows=[], aggregation=aggregation, reader=reader)
+    assert answer.describe_rest()["sources"] == [
+        {"period": "2026-03-05", "from": "table", "index": "all"},
+        {"period": "2026-03-05", "from": "table", "rollup": "s-hourly"},
+    ]

@@ -1,5 +1,6 @@
 """How much of an event's versions is fetched and shown, and the room that rows take in an answer."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -147,3 +148,10 @@ def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
     answer = run_query(query, stream, days.reader, NOON, lambda: 100.0)
     assert [event["data"] for event in answer.document()["events"]] == [{"raw": "new", "n": 2}, {"raw": "old", "n": 1}]
     assert answer.losses == []
+
+
+@pytest.mark.parametrize("series", ['a"b', "a\\b", "a\nb", "é"])
+def test_a_name_that_json_escapes_is_escaped_although_it_is_in_the_partition_key_alone(series: str) -> None:
+    rows = Rows(PLAIN, EVERYTHING, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
+    event = json.loads(rows.texts.joined)
+    assert (event["series"], event["id"], event["time"]) == (series, "1", "2026-03-05T12:00:00.000000Z")
