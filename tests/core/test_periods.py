@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tidetable.errors import InvalidName, InvalidTime
 from tidetable.names import name_table, parse_table_name
-from tidetable.periods import Kind, find_containing, from_label, list_covering
+from tidetable.periods import LONGEST, Kind, find_containing, from_label, list_covering
 from tidetable.times import from_text, parse_instant, parse_point, parse_stamp, to_text
 
 instants = st.datetimes(datetime(1971, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds
@@ -166,3 +166,22 @@ def test_a_time_in_the_usual_form_is_refused_like_any_other(text: str) -> None:
         parse_stamp(text)
     instant, stamp = parse_stamp("9998-12-30T23:59:59.999999+00:00")
     assert (to_text(instant), stamp) == ("9998-12-30T23:59:59.999999Z", "9998-12-30T23:59:59.999999Z")
+
+
+@pytest.mark.parametrize(
+    ("other", "overlap"),
+    [("2026-03-04", False), ("2026-03-05", True), ("2026-03-06", False), ("2026-03-05T23", True), ("2026-03", True)],
+)
+def test_periods_that_only_touch_do_not_overlap(other: str, overlap: bool) -> None:
+    day = from_label("2026-03-05")
+    assert (day.overlaps(from_label(other)), from_label(other).overlaps(day)) == (overlap, overlap)
+
+
+def test_no_period_is_longer_than_its_kind() -> None:
+    """The period that holds an instant begins at most this time before the instant."""
+    hours = {"2026-03-05T01": 1, "2026-03-05": 24, "2026-W10": 168, "2026-01": 744, "2026-02": 672}
+    for label, length in hours.items():
+        period = from_label(label)
+        assert period.end - period.start == timedelta(hours=length)
+        longest = timedelta(hours=744) if label == "2026-02" else timedelta(hours=length)
+        assert LONGEST[period.kind] == longest

@@ -12,7 +12,7 @@ from tidetable.errors import (
     TidetableError,
     ValueMissing,
 )
-from tidetable.problems import Problem, make_problem, refuse
+from tidetable.problems import Problem, make_problem, refuse, refuse_unknown_stream
 
 DETAILS = [
     (
@@ -81,3 +81,20 @@ def test_the_refusal_of_a_table_belongs_to_the_projects_family_of_errors() -> No
     refused = TableRefused("LimitExceededException: too many", transient=True, crowded=True)
     assert isinstance(refused, TidetableError)
     assert (str(refused), refused.transient, refused.crowded) == ("LimitExceededException: too many", True, True)
+
+
+def test_a_problem_is_written_as_rfc_9457_says() -> None:
+    assert Problem(404, "unknown_event", "it is not there", {"limit": 7}, {"Retry-After": "2"}).document() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "code": "unknown_event",
+        "detail": "it is not there",
+        "limit": 7,
+    }
+
+
+def test_a_stream_that_is_not_there_is_named_up_to_64_characters_beside_those_that_are() -> None:
+    problem = refuse_unknown_stream("x" * 65, {"a": 1, "b": 2}).problem
+    assert (problem.status, problem.code) == (404, "unknown_stream")
+    assert problem.detail == f"there is no stream '{'x' * 64}'; there are: a, b"

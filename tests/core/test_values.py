@@ -84,6 +84,11 @@ SIZES = [
     ({"data": {}}, 4 + 3),
     ({"data": {"a": "bc"}}, 4 + 3 + 1 + 1 + 2),
     ({"data": {"l": ["x", None]}}, 4 + 3 + 1 + 1 + 3 + 1 + 1 + 1 + 1),
+    # A number takes a byte for every two digits, one for its exponent and one for its sign, rounded up.
+    ({"n": 7}, 1 + 3),
+    ({"n": Decimal("-1.25")}, 1 + 4),
+    ({"n": 10**37 + 1}, 1 + 22),
+    ({"n": Decimal("5E+120")}, 1 + 3),
 ]
 
 

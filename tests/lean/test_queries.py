@@ -1,10 +1,11 @@
 """The members of Query: pages of an index, and filters by the types of values."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from aws.queries import query_request
+from aws.queries import find_last_key, query_request
 from tidetable.conditions import Condition
 from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
@@ -116,3 +117,97 @@ def test_an_event_whose_data_no_filter_can_see_is_answered_whatever_the_conditio
     assert body["ExpressionAttributeNames"] == {f"#n{number}": name for number, name in enumerate(names)}
     values = [{"S": "p#0"}, {"S": "2026-03-01"}, {"S": "2026-03-02"}, {"S": "5"}, {"N": "5"}, {"S": "x"}]
     assert list(body["ExpressionAttributeValues"].values()) == values
+
+
+BEST = Index("best", partition_by="*", sort_by="mag")
+PLACES = Index("places", "*", levels=("state",))
+
+
+@pytest.mark.parametrize(
+    ("range", "condition", "values"),
+    [
+        ({}, "", []),
+        ({"low": "a"}, " AND #n1 >= :v1", [{"S": "a"}]),
+        ({"high": "z"}, " AND #n1 <= :v1", [{"S": "z"}]),
+        ({"low": "a", "high": "z"}, " AND #n1 BETWEEN :v1 AND :v2", [{"S": "a"}, {"S": "z"}]),
+        ({"low": Decimal(2), "index": BEST}, " AND #n1 >= :v1", [{"N": "2"}]),
+        (
+            {"low": Decimal("-1.5"), "high": Decimal(7), "index": BEST},
+            " AND #n1 BETWEEN :v1 AND :v2",
+            [{"N": "-1.5"}, {"N": "7"}],
+        ),
+        ({"prefix": "CA\x01", "index": PLACES}, " AND begins_with(#n1, :v1)", [{"S": "CA\x01"}]),
+    ],
+)
+def test_a_range_is_a_condition_on_the_sort_key(range: dict[str, Any], condition: str, values: list[Any]) -> None:
+    """Both ends belong to the range; a ranking is in the order of numbers."""
+    body = request(**range)
+    index = range.get("index")
+    assert body["KeyConditionExpression"] == f"#n0 = :v0{condition}"
+    assert list(body["ExpressionAttributeValues"].values()) == [{"S": "p#0"}, *values]
+    names = ["pk", "sk"] if index is None else [f"pk_{index.name}", f"sk_{index.name}"]
+    assert list(body["ExpressionAttributeNames"].values()) == names[: 1 + bool(condition)]
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_request_has_its_table_its_direction_and_its_limit_and_asks_for_its_price(ascending: bool) -> None:
+    body = request(7, ascending=ascending)
+    assert {name: body[name] for name in ("TableName", "ScanIndexForward", "Limit", "ReturnConsumedCapacity")} == {
+        "TableName": "t",
+        "ScanIndexForward": ascending,
+        "Limit": 7,
+        "ReturnConsumedCapacity": "TOTAL",
+    }
+
+
+def test_a_page_begins_behind_a_whole_key_where_there_is_one() -> None:
+    """Sort keys of a ranking are not unique. The replica of a table has the table's own keys."""
+    start = {"pk": "p#0", "sk": "s", "pk_best": "*#0", "sk_best": Decimal("4.5")}
+    body = request(5, index=BEST, start=start)
+    assert body["ExclusiveStartKey"] == {
+        "pk": {"S": "p#0"},
+        "sk": {"S": "s"},
+        "pk_best": {"S": "*#0"},
+        "sk_best": {"N": "4.5"},
+    }
+    assert body["Limit"] == 5
+    replica = request(5, low="a", high="z", after="m", index=REPLICA)
+    assert (replica["Limit"], replica["ExclusiveStartKey"]) == (5, {"pk": {"S": "p#0"}, "sk": {"S": "m"}})
+    assert find_last_key({"pk": {"S": "p#0"}, "sk_best": {"N": "4.5"}}) == {"pk": "p#0", "sk_best": Decimal("4.5")}
+    assert find_last_key(None) is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "expression", "values"),
+    [
+        (("v", "lt", ("5",)), "#n1.#n2 < :v1 OR #n1.#n2 < :v2", [{"S": "5"}, {"N": "5"}]),
+        (("v", "le", ("x",)), "#n1.#n2 <= :v1", [{"S": "x"}]),
+        (("v", "gt", ("x",)), "#n1.#n2 > :v1", [{"S": "x"}]),
+        (("v", "ge", ("x",)), "#n1.#n2 >= :v1", [{"S": "x"}]),
+        (("v", "eq", ("5",)), "#n1.#n2 IN (:v1, :v2)", [{"S": "5"}, {"N": "5"}]),
+        (
+            ("v", "in", ("x", "true", "false")),
+            "#n1.#n2 IN (:v1, :v2, :v3, :v4, :v5)",
+            [{"S": "x"}, {"S": "true"}, {"BOOL": True}, {"S": "false"}, {"BOOL": False}],
+        ),
+        (
+            ("v", "ne", ("x",)),
+            (
+                "(attribute_type(#n1.#n2, :v2) OR attribute_type(#n1.#n2, :v3) OR attribute_type(#n1.#n2, :v4))"
+                " AND NOT #n1.#n2 IN (:v1)"
+            ),
+            [{"S": "x"}, {"S": "S"}, {"S": "N"}, {"S": "BOOL"}],
+        ),
+        (("v", "prefix", ("x",)), "begins_with(#n1.#n2, :v1)", [{"S": "x"}]),
+    ],
+    ids=str,
+)
+def test_each_operator_has_its_expression(condition: Any, expression: str, values: list[Any]) -> None:
+    """An item whose data is compressed or elsewhere is answered, too."""
+    body = request(conditions=(Condition(*condition),))
+    assert body["FilterExpression"] == f"{expression} OR attribute_exists(#n3) OR attribute_exists(#n4)"
+    assert list(body["ExpressionAttributeValues"].values()) == [{"S": "p#0"}, *values]
+    # An index with some fields has them in an attribute of its own, and has no other data.
+    own = request(conditions=(Condition(*condition),), index=Index("some", "kind", project=("v",)))
+    assert own["FilterExpression"] == expression
+    assert list(own["ExpressionAttributeNames"].values())[1:3] == ["in_some", "v"]

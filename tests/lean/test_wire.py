@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import Binary
 
+from aws import wire
+from aws.codec import to_wire
 from aws.wire import (
+    Named,
     decode_item,
     decode_value,
     encode_batch,
@@ -169,3 +172,20 @@ def test_batches_take_tables_and_partitions_in_turn() -> None:
     # AWS: a batch has 25 puts.
     sizes = [(batch[0][0], len(batch)) for batch in batched(("t", "a", 51), ("u", "a", 26))]
     assert sizes == [("t", 25), ("u", 25), ("t", 25), ("u", 1), ("t", 1)]
+
+
+def test_names_are_cached_until_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of a map by user are data: such names must not fill the memory of a function that lives for hours."""
+    monkeypatch.setattr(wire, "_MOST_NAMES", 2)
+    named = Named()
+    texts = []
+    for name in ("a", 'b"', "c", "a"):
+        texts.append(named[name])
+        assert len(named) <= 2
+    assert texts == ['"a":', '"b\\"":', '"c":', '"a":']
+
+
+def test_a_number_that_dynamodb_wrote_with_its_zeros_is_written_as_it_is() -> None:
+    """boto3 refuses numbers of more than 38 digits, and zeros at the end are not counted by DynamoDB."""
+    zeros = "7" + "0" * 40
+    assert to_wire({"n": Decimal(zeros), "i": 5, "t": "x"}) == {"n": {"N": zeros}, "i": {"N": "5"}, "t": {"S": "x"}}

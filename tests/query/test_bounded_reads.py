@@ -8,10 +8,16 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, StoredEvents, stream
+from tests.worlds.days import Days
+from tidetable.catalog import Entry, State
 from tidetable.events import Event
-from tidetable.keys import Key
+from tidetable.keys import Index, Key, Layout
+from tidetable.periods import Kind, find_containing
+from tidetable.ports import KeyRange
 from tidetable.query import parse_query, run_query
 from tidetable.query.aggregates import find_aggregate, parse_aggregation
+from tidetable.query.gather import Nearest, make_first_gather_reads
+from tidetable.query.scans import GatherScan
 from tidetable.times import to_text
 
 SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}
@@ -77,3 +83,57 @@ def test_an_archive_is_asked_for_a_page_of_events_or_for_many_events_of_few_fiel
     else:
         run_query(parse_query(policy, parameters, NOW, SEAL), policy, base.reader, NOW, lambda: 100.0)
     assert set(asked) == {limit}
+
+
+def test_one_table_is_begun_then_two_then_four_and_never_more_than_eight_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A long empty range takes few steps, and a full page of the first table reads no other."""
+    days, layout = Days(), Layout("time", 1, "id", 3_600)
+    for hour in range(30):
+        days.add_table(find_containing(START + timedelta(hours=hour), Kind.HOUR), layout, ())
+    begun: list[int] = []
+    query_many = days.store.query_many
+
+    def count_ranges(reads: Sequence[Any], **options: Any) -> Any:
+        begun.append(len(reads))
+        return query_many(reads, **options)
+
+    monkeypatch.setattr(days.store, "query_many", count_ranges)
+    policy = stream(BY_TIME, "")
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(hours=30))]}
+    answer = run_query(parse_query(policy, span, NOW, SEAL), policy, days.reader, NOW, lambda: 100.0)
+    assert (answer.count, begun) == (0, [1, 2, 4, 8, 8, 7])
+
+
+def test_a_gathered_range_is_read_in_whole_pages_and_kept_up_to_16_mb() -> None:
+    """AWS: a page ends at 1 MB, whatever its limit. As objects of Python, items take several times their bytes."""
+    keys = KeyRange("t", "", None, None)
+    own = Index("near", local=True, levels=("state",))
+    entry = Entry("s", find_containing(START, Kind.DAY), "t", Layout("time", 2, "id", 86_400), State.OPEN, START)
+    scan = GatherScan(
+        entry=entry,
+        start=START,
+        end=START + timedelta(days=1),
+        keys=keys,
+        partitions=["p"],
+        suffixes=[0, 1],
+        index=own,
+        heads=["CA\x01"],
+        first="",
+        last="~",
+        after=None,
+    )
+    assert [(read.keys.pk, read.keys.prefix, read.limit) for read in make_first_gather_reads(scan)] == [
+        ("p#0", "CA\x01", 10_000),
+        ("p#1", "CA\x01", 10_000),
+    ]
+    text = "x" * 1024 * 1024
+    for count, kept in ((15, 15), (16, 15), (40, 15)):
+        nearest = Nearest(ascending=True)
+        for number in range(count):
+            nearest.add((f"{number:02d}", "p", f"{number:02d}", {"data": {"x": text}}))
+        assert ([place for place, *_ in nearest.entries()], nearest.cut) == (
+            [f"{number:02d}" for number in range(kept)],
+            kept < count,
+        )

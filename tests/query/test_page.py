@@ -100,6 +100,10 @@ def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after
     assert cut is not None
     assert (ids(list(cut.rows)), cut.next) == (["1"], "after 1")
     assert whole.first(0) is None
+    # An event and its two earlier versions are three events, also of the next batch's share.
+    both = whole.first(4)
+    assert both is not None
+    assert (ids(list(both.rows)), both.next) == (["1", "2"], "after 2")
 
 
 def test_many_gaps_leave_room_for_fewer_events() -> None:

@@ -1,0 +1,266 @@
+"""Which rollups fit a query, how their numbers are joined, and what a plan and a refusal say of them."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aws.sketches import DDSketches
+from tests.fakes import SEAL
+from tests.worlds.days import Days
+from tidetable.catalog import Entry, State
+from tidetable.conditions import ANY
+from tidetable.config import parse
+from tidetable.copies import Copies
+from tidetable.events import Event
+from tidetable.keys import Layout
+from tidetable.periods import from_label
+from tidetable.ports import NotedSeries
+from tidetable.problems import ProblemError
+from tidetable.query import noted
+from tidetable.query.aggregates import parse_aggregation, run, unordered
+from tidetable.query.aggregates.find import Aggregate
+from tidetable.query.aggregates.rolled import find_misfit, join_numbers
+from tidetable.query.aggregates.stats import Cell
+from tidetable.query.batches import LiveBatch, TimeUp
+from tidetable.query.listings import parse_series
+from tidetable.query.listings.names import Names, Seen
+from tidetable.query.listings.parse import Place, needs_rollup
+from tidetable.query.model import Position, Query
+from tidetable.query.noted import NotedScanner, Stretch
+from tidetable.query.scans import Gap
+from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
+from tidetable.rollups.cells import Numbers
+from tidetable.rollups.definition import Definition
+
+START = datetime(2026, 3, 5, tzinfo=UTC)
+NOON = START + timedelta(hours=12)
+STREAM = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "1d"
+    retention = 9
+    key = { partition_by = "series", shards = 3 }
+    [[streams.s.rollup]]
+    name = "hourly"
+    every = "1h"
+    by = ["series", "kind"]
+    fields = ["mag"]
+    stats = ["sum", "min"]
+    retention = "30d"
+    """
+).streams["s"]
+HOURLY = Definition("hourly", timedelta(hours=1), ("series", "kind"), ("mag",), ("sum", "min"), 100, "s", "s-hourly")
+SPAN = {"from": ["2026-03-05T00:00:00Z"], "to": ["2026-03-06T00:00:00Z"]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "misfit"),
+    [
+        ({}, None),
+        ({"step": "1h"}, None),
+        ({"step": "3h", "by": "kind,series", "series": "a", "where.kind": "x"}, None),
+        ({"step": "90m"}, "step is not a multiple of its every"),
+        ({"step": "30m"}, "step is not a multiple of its every"),
+        ({"id": "1"}, "it does not hold ids"),
+        ({"id:prefix": "1"}, "it does not hold ids"),
+        ({"where.series": "a"}, "it does not hold the field series of data"),
+        ({"by": "state,kind,city"}, "its by lacks city, state"),
+        ({"where.state": "CA"}, "its by lacks state"),
+        ({"field": "depth", "stat": "sum"}, "its fields lack depth"),
+        ({"field": "mag", "stat": "sum,min,count,avg"}, None),
+        ({"field": "mag", "stat": "max,first,p50"}, "its stats lack first, max, percentiles"),
+    ],
+    ids=str,
+)
+def test_a_rollup_fits_or_says_why_not(parameters: dict[str, str], misfit: str | None) -> None:
+    query_string = SPAN | {name: [value] for name, value in parameters.items()}
+    assert find_misfit(HOURLY, parse_aggregation(STREAM, query_string, NOON, SEAL)) == misfit
+
+
+@pytest.mark.parametrize("name", ["series", "series:prefix"])
+def test_a_rollup_without_series_answers_no_query_of_a_series(name: str) -> None:
+    aggregation = parse_aggregation(STREAM, SPAN | {name: ["a"]}, NOON, SEAL)
+    whole = Definition("all", timedelta(hours=1), ("kind",), (), ("sum",), 100, "s", "s-all")
+    assert find_misfit(whole, aggregation) == "its by lacks series"
+
+
+def numbers(number: int, place: str) -> Numbers:
+    found, sketch = Numbers(), DDSketches().new()
+    found.add(number, place)
+    sketch.add(float(number))
+    found.sketch = sketch
+    return found
+
+
+def test_numbers_of_a_bucket_are_joined_in_any_order() -> None:
+    """The places say which number was the first and which the last; of one place the later one counts."""
+    cell, sketches = Cell(), DDSketches()
+    for number, place in ((5, "2"), (9, "1"), (1, "3"), (7, "3"), (3, "1")):
+        join_numbers(cell, numbers(number, place), sketches)
+    join_numbers(cell, Numbers(), sketches)
+    stats = ("count", "sum", "min", "max", "first", "last")
+    assert [cell.stat(name) for name in stats] == [5, Decimal(25), 1, 9, 9, 7]
+    assert cell.stat("p50") == pytest.approx(5.0, rel=0.01)
+
+
+def entry_of(day: int, layout: Layout) -> Entry:
+    return Entry("s", from_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
+
+
+def choose(since: datetime | None) -> Choice:
+    """The sections of an aggregate of two days: the first has no index over all series, the second none either."""
+    span = {"from": ["2026-03-04T12:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "consistent": ["true"]}
+    query = parse_aggregation(STREAM, span, NOON, SEAL).query
+    layout = Layout("series", 3, "id")
+    return read_events_alone(query, [entry_of(4, layout), entry_of(5, layout)], {"s-hourly": "why", "s-b": None}, since)
+
+
+def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
+    choice = choose(START)
+    assert [(section.start, section.query.end, section.stretch is not None) for section in choice.sections] == [
+        (START - timedelta(hours=12), START, False),
+        (START, START + timedelta(days=1), True),
+    ]
+    assert [(gap.start, gap.reason) for gap in choice.gaps] == [(START - timedelta(hours=12), "no index")]
+    asked: list[bool] = []
+
+    def read_notes(stream: str, label: str, *, consistent: bool) -> NotedSeries:
+        asked.append(consistent)
+        return NotedSeries(series=["a", "b"], units=1.0)
+
+    reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=SimpleNamespace(read_notes=read_notes)))
+    assert choice.document(reader) == {
+        "rollups": [
+            {"rollup": "s-hourly", "used": False, "reason": "why"},
+            {"rollup": "s-b", "used": True, "reason": None},
+        ],
+        # Two series of three suffixes are six requests of a unit each, as they are read consistently.
+        "noted": [
+            {
+                "period": "2026-03-05",
+                "from": "2026-03-05T00:00:00.000000Z",
+                "to": "2026-03-06T00:00:00.000000Z",
+                "series": 2,
+                "requests": 6,
+                "least_units": 6.0,
+            }
+        ],
+    }
+    assert asked == [True]
+
+
+@pytest.mark.parametrize(("since", "noted"), [(START, "from 2026-03-05T00:00:00.000000Z on"), (None, "not yet")])
+def test_events_of_unknown_series_are_refused_with_the_time_from_which_series_are_noted(
+    since: datetime | None, noted: str
+) -> None:
+    with pytest.raises(ProblemError, match="400 needs_series: s is partitioned by series") as caught:
+        refuse_unnoted(STREAM, choose(since), since)
+    assert "set from after the period that holds 2026-03-04T12:00:00.000000Z" in caught.value.problem.detail
+    assert caught.value.problem.detail.endswith(f"are noted {noted}, and an archived period can be read")
+    with pytest.raises(ProblemError, match=r"400 needs_series: .*add series=, or ask us-east-1"):
+        refuse_unordered(STREAM, choose(since), Copies("eu-west-1", "us-east-1"))
+    refuse_unnoted(STREAM, Choice((), {}), None)
+    refuse_unordered(STREAM, Choice((), {}), Copies("eu-west-1", "us-east-1"))
+
+
+def seen(first: int, last: int, within: str) -> Seen:
+    return Seen(f"{first}", f"{last}", within, (within,))
+
+
+def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
+    names = Names(2, Place("text", "a"))
+    for head, sighting in (
+        ("a", seen(1, 9, "1h")),
+        ("b", seen(5, 6, "1h")),
+        ("b", seen(3, 6, "2h")),
+        ("b", seen(3, 7, "0s")),
+        ("c", seen(1, 1, "1h")),
+    ):
+        names.add(Place("text", head), head, sighting)
+    (_, b), (_, c) = names.sorted()
+    assert (b.value, b.first, b.first_within, b.last, b.last_within) == ("b", "3", "2h", "7", "0s")
+    assert (sorted(b.types), c.value) == (["0s", "1h", "2h"], "c")
+    assert [names.holds(Place("text", head)) for head in "abc"] == [False, True, True]
+
+
+def test_of_many_names_those_of_the_page_and_one_more_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that was dropped cannot come back, as its first sightings are forgotten."""
+    monkeypatch.setattr("tidetable.query.listings.names._SLACK", 2)
+    names = Names(2, None)
+    for head in "fedcba" + "df":
+        names.add(Place("text", head), head, seen(1, 1, "1h"))
+    assert [place.head for place, _ in names.sorted()] == ["a", "b", "c"]
+
+
+def test_a_listing_that_no_rollup_answers_names_the_rollup_to_add() -> None:
+    listing = parse_series(STREAM, {}, NOON, SEAL)
+    problem = needs_rollup(listing, STREAM).problem
+    assert (problem.status, problem.code) == (400, "needs_rollup")
+    assert 'add [[streams.s.rollup]] with name = "series", every = "1h", by = ["series"]' in problem.detail
+    assert listing.find_misfit(HOURLY) is None
+    without = Definition("all", timedelta(hours=1), ("kind",), (), ("sum",), 100, "s", "s-all")
+    assert listing.find_misfit(without) == "its by lacks series"
+
+
+@pytest.mark.parametrize(("left", "batches", "ends"), [(3.0, 3, False), (2.99, 1, True)])
+def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
+    left: float, batches: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five series of two suffixes, four ranges at a time. What was read of a stretch cannot be continued by time."""
+    monkeypatch.setattr(noted, "_RANGES", 4)
+    days, layout, paced = Days(), Layout("series", 2, "id"), list[tuple[str, float]]()
+    events = [Event(name, NOON, "1", {"n": 1}) for name in "edcba"]
+    days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
+    (entry,) = days.catalog.entries("s")
+    query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
+    scanner = NotedScanner(
+        query, days.reader, lambda: left, pace=lambda entry, units: paced.append((entry.table, units))
+    )
+    stretch = Stretch(entry, query.start, query.end)
+    found = list(scanner.read(stretch, NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)))
+    names = [sorted(pk[0] for pk in batch.columns.pks) for batch in found if isinstance(batch, LiveBatch)]
+    assert names == [["a", "b"], ["c", "d"], ["e"]][:batches]
+    assert (found[-1] == TimeUp(Position(START))) is ends
+    # A range takes half a unit, and the notes took 7.5.
+    ranges = [4, 4, 2][:batches]
+    assert paced == [("tidetable-t.s.2026-03-05", count * 0.5) for count in ranges]
+    assert (scanner.cost.units, scanner.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
+    assert (scanner.cost.read, scanner.gaps, len(scanner.sources)) == (sum(map(len, names)), [], 1)
+
+
+def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
+    days, layout = Days(), Layout("series", 200, "id")
+    days.add_table(from_label("2026-03-05"), layout, [])
+    (entry,) = days.catalog.entries("s")
+    days.store.tables.clear()
+    query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
+    scanner = NotedScanner(query, days.reader, lambda: 100.0, forgiving=True)
+    list(scanner.read(Stretch(entry, query.start, query.end), NotedSeries(series=["a", "b"], units=0.0)))
+    assert scanner.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+
+
+def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:
+    """With a sketch of percentiles each group takes some KB; a cell of events in no order waits for the others."""
+    assert (run.MAX_CELLS, run.MAX_SKETCHES) == (20_000, 5_000)
+    assert (unordered.MAX_CELLS, unordered.MAX_SKETCHES) == (100_000, 10_000)
+
+
+def test_the_events_and_the_cells_of_one_period_are_two_sources() -> None:
+    aggregation = parse_aggregation(STREAM, SPAN, NOON, SEAL)
+    scans: list[Any] = [
+        SimpleNamespace(
+            entry=SimpleNamespace(stream=name, period=from_label("2026-03-05")), source="table", index_name=i
+        )
+        for name, i in (("s", "all"), ("s-hourly", None), ("s", "all"))
+    ]
+    reader: Any = SimpleNamespace(sketches=DDSketches())
+    cost: Any = None
+    answer = Aggregate(next=None, gaps=(), cost=cost, sources=scans, rows=[], aggregation=aggregation, reader=reader)
+    assert answer.describe_rest()["sources"] == [
+        {"period": "2026-03-05", "from": "table", "index": "all"},
+        {"period": "2026-03-05", "from": "table", "rollup": "s-hourly"},
+    ]

@@ -1,0 +1,144 @@
+"""How long a request waits for archives, and that no read which was begun ahead is waited for at its end."""
+
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.fakes import SEAL
+from tests.fakes.serial import Serial, Silent
+from tests.query.stored_events import BY_TIME, DAYS, NOW, START, TIMELY, StoredEvents, stream
+from tidetable.errors import ArchiveBusy
+from tidetable.events import Event
+from tidetable.problems import ProblemError
+from tidetable.query import gather, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation, run
+from tidetable.query.rankings import find_top, parse_ranking
+from tidetable.times import to_text
+
+SPAN = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=DAYS))]}
+
+
+class Watched(Serial):
+    """A pool that notes how long each wait may take, and how it was shut down."""
+
+    waits: list[float | None]
+    ends: list[tuple[bool, bool]]
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.ends.append((wait, cancel_futures))
+
+    def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
+        done, waits = super().submit(*args, **kwargs), self.waits
+
+        class Noted(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                waits.append(timeout)
+                return done.result()
+
+        return Noted()
+
+
+def watch() -> type[Watched]:
+    return type("Noting", (Watched,), {"waits": [], "ends": []})
+
+
+def stored() -> StoredEvents:
+    """Five days, of which the first and the third are archived, with an event each."""
+    events = [Event("a", START + timedelta(days=day), str(day), {"mag": day}) for day in range(DAYS)]
+    return StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
+
+
+@pytest.mark.parametrize(("left", "wait"), [(10.0, 7.0), (3.05, 0.1)])
+def test_an_archive_is_waited_for_up_to_three_seconds_before_the_end_of_the_request(left: float, wait: float) -> None:
+    """These seconds are for merging and encoding. A wait has at least a tenth of a second."""
+    base, pools = stored(), watch()
+    base.reader.pools = pools
+    query = parse_query(TIMELY, SPAN, NOW, SEAL)
+    assert run_query(query, TIMELY, base.reader, NOW, lambda: left).count == DAYS
+    assert pools.waits == pytest.approx([wait, wait])
+    pools.waits.clear()
+    ranking = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"]}, NOW, SEAL)
+    assert len(find_top(ranking, TIMELY, base.reader, NOW, lambda: left).rows) == DAYS
+    assert pools.waits == pytest.approx([wait, wait])
+
+
+def test_reads_that_were_begun_ahead_are_cancelled_and_not_waited_for() -> None:
+    """A page of one event ends before the archive that was begun with its table."""
+    base, pools = stored(), watch()
+    base.reader.pools = pools
+    query = parse_query(TIMELY, SPAN | {"limit": ["1"]}, NOW, SEAL)
+    assert run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).count == 1
+    assert pools.ends == [(False, True)]
+    pools.ends.clear()
+    ranking = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"]}, NOW, SEAL)
+    find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
+    assert pools.ends == [(False, True)]
+
+
+def test_a_ranking_of_archives_that_do_not_answer_is_refused_with_what_to_change() -> None:
+    base = stored()
+    base.reader.pools = Silent
+    ranking = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"]}, NOW, SEAL)
+    with pytest.raises(ProblemError, match="422 too_much: ranking the range's 2 archived periods takes longer"):
+        find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
+
+
+def hours(count: int) -> StoredEvents:
+    """The second day, whose table has four suffixes per bucket, and an event in each minute of its first hours."""
+    events = [
+        Event("a", START + timedelta(days=1, minutes=n), str(n), {"mag": n, "place": {"state": "CA"}})
+        for n in range(60 * count)
+    ]
+    return StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
+
+
+SECOND = {"from": [to_text(START + timedelta(days=1))], "to": [to_text(START + timedelta(days=2))], "order": ["asc"]}
+
+
+@pytest.mark.parametrize(("left", "ends"), [(3.0, False), (2.99, True)])
+def test_a_request_goes_on_while_three_seconds_are_left(
+    left: float, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After that a page ends with a cursor, as soon as it holds something."""
+    base = hours(8)
+    query = parse_query(TIMELY, SECOND | {"limit": ["1000"]}, NOW, SEAL)
+    answer = run_query(query, TIMELY, base.reader, NOW, lambda: left)
+    assert (answer.count < 480, answer.next is not None) == (ends, ends)
+    # Within a bucket, too: its suffixes are read a quarter of a page at a time, and a little more.
+    query = parse_query(TIMELY, SECOND | {"limit": ["100"]}, NOW, SEAL)
+    answer = run_query(query, TIMELY, base.reader, NOW, lambda: left)
+    assert (0 < answer.count < 100, answer.next is not None) == (ends, True)
+    monkeypatch.setattr(run, "AT_ONCE", 200)
+    span = {name: value for name, value in SECOND.items() if name != "order"} | {"step": ["1h"]}
+    rows = find_aggregate(parse_aggregation(TIMELY, span, NOW, SEAL), TIMELY, base.reader, NOW, lambda: left)
+    assert (len(rows.rows) < 8, rows.next is not None) == (ends, ends)
+
+
+@pytest.mark.parametrize(("left", "refused"), [(3.0, False), (2.99, True)])
+def test_a_range_is_gathered_while_three_seconds_are_left(
+    left: float, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "PAGE_ITEMS", 10)
+    policy = stream(BY_TIME, '\n[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = ["place.state", "x"]\n')
+    base = StoredEvents(policy, hours(2).events, [policy.layout] * DAYS)
+    query = parse_query(policy, SECOND | {"where.place.state": ["CA"], "limit": ["1000"]}, NOW, SEAL)
+    if refused:
+        with pytest.raises(ProblemError, match="422 too_much: the index near holds more events of this value"):
+            run_query(query, policy, base.reader, NOW, lambda: left)
+    else:
+        assert run_query(query, policy, base.reader, NOW, lambda: left).count == 120
+
+
+def test_an_aggregate_whose_first_archive_does_not_answer_is_to_be_asked_again() -> None:
+    """If it is not the first, the page ends before it."""
+    base = stored()
+    base.reader.pools = Silent
+    busy = parse_aggregation(TIMELY, SPAN | {"step": ["1d"]}, NOW, SEAL)
+    with pytest.raises(ArchiveBusy, match="the archive of 2026-03-01 is slow"):
+        find_aggregate(busy, TIMELY, base.reader, NOW, lambda: 100.0)
+    later = parse_aggregation(TIMELY, {**SPAN, "from": SECOND["from"], "step": ["1d"]}, NOW, SEAL)
+    answer = find_aggregate(later, TIMELY, base.reader, NOW, lambda: 100.0)
+    assert [row["start"][:10] for row in answer.rows] == ["2026-03-02"]
+    assert answer.next is not None
