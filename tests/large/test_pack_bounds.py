@@ -162,6 +162,26 @@ def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group(
     assert sorted(wholes.missing) == [0, 1, 2]
 
 
+def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
+    """Of each chunk that is there, its key and its bytes: "pk", the key, "b" and the body."""
+    store = FakeStore(FakeCatalog())
+    store.tables[f"{TABLE}.parts"] = {Key("a#0#1#v#1", ""): {"pk": "a#0#1#v#1", "b": b"12345"}}
+    item: Item = {"pk": "a#0", "sk": "1", "out": {"v": "v", "n": 2, "b": 9}}
+    wholes = unpacker(store, FakeValues()).whole([item], TABLE, cold=False)
+    assert (wholes.missing.keys(), wholes.chunks) == ({0}, [0, 17])
+
+
+def test_compressed_data_with_one_changed_byte_is_refused() -> None:
+    """Text that does not become smaller is in the frame as it is: only the checksum shows the change."""
+    body = Zstd().compress(noise(20_000).encode())
+    middle = len(body) // 2
+    with pytest.raises(ValueError, match="checksum"):
+        Zstd().expand(bytes([*body[:middle], body[middle] ^ 1, *body[middle + 1 :]]))
+    for damaged in (b"", b"no frame", body[:-1]):
+        with pytest.raises(ValueError, match=r"."):
+            Zstd().expand(damaged)
+
+
 def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks() -> None:
     packer = Packer(None, "refuse", (), Zstd(), lambda: "1")
     for layout, form in ((PLAIN, "s3"), (Layout("time", 4, "id", 21_600, parts=True), "chunks")):
