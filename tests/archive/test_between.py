@@ -91,6 +91,15 @@ def test_row_groups_that_a_range_touches_are_fetched_and_no_others(
         assert [event.time.second for event, _ in events] == (seconds if ascending else seconds[::-1])
 
 
+@pytest.mark.usefixtures("fetched")
+def test_a_range_without_edges_has_the_events_of_every_year() -> None:
+    """History may be imported: of the year 1026, and of 3026."""
+    millennium = 365_242_500 * 86_400 * 1_000
+    years = [make_item(LAYOUT, "a", sign * millennium + n, "i", {}, {}) for sign in (-1, 1) for n in range(2)]
+    events = read_between(BytesIO(write_part(LAYOUT, years)), ArchiveRange("m", "", "~"), LAYOUT)
+    assert [event.time.year for event, _ in events] == [1026, 1026, 3026, 3026]
+
+
 def test_a_row_group_is_fetched_only_when_the_events_before_it_were_used(fetched: list[Any]) -> None:
     events = read_between(BytesIO(measured()), ArchiveRange("m", "", "~"), LAYOUT)
     for _ in range(3):
@@ -227,15 +236,16 @@ def test_without_earlier_versions_a_condition_holds_for_the_newest_alone() -> No
 def test_versions_have_their_numbers_and_times_although_few_fields_are_read() -> None:
     items = [
         make_item(KEPT, "a", 1, "id", {"kind": {"S": kind}, "n": {"N": "1"}}, {"at": {"N": at}}, version)
-        for kind, at, version in (("new", "1772366400250", 0), ("old", "1772366400000", 1))
+        for kind, at, version in (("new", "1772366400250", 0), ("old", "1772366400000", 3))
     ]
-    items[0]["version"] = {"N": "2"}
+    items[0]["version"] = {"N": "4"}
+    del items[1]["version"]  # its key says it, too
     keys = ArchiveRange("m", "", "~", fields=("kind",), versions=True)
     page = read_archive(keys, _Part(KEPT, write_part(KEPT, items)), limit=9, ascending=True)
     assert [event.data for event in page.events] == [{"kind": "new"}, {"kind": "old"}]
     assert page.versions == [
-        Version(2, 1_772_366_400_250, newest=True),
-        Version(1, 1_772_366_400_000, newest=False),
+        Version(4, 1_772_366_400_250, newest=True),
+        Version(3, 1_772_366_400_000, newest=False),
     ]
 
 

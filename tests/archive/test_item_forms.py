@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from aws.archive.parquet import Parquet
+from aws.archive.render import escape_json
 from tests.worlds.parts import RANKED, make_item, round_trip
 from tidetable.errors import ArchiveFailed
 from tidetable.keys import Index, Layout
@@ -77,6 +79,22 @@ def test_every_character_that_json_escapes_comes_back() -> None:
         for number, text in enumerate(texts)
     ]
     assert read_part(round_trip(BY_SERIES, items, {}, pages=99)).column("x").to_pylist() == texts
+
+
+def test_each_character_is_escaped_in_a_page_without_others() -> None:
+    """A page is searched as a whole for what must be escaped."""
+    short = {8: r"\b", 9: r"\t", 10: r"\n", 12: r"\f", 13: r"\r", 34: r"\"", 92: "\\\\"}
+    for code in range(128):
+        expected = short.get(code, f"\\u{code:04x}" if code < 32 else chr(code))
+        assert escape_json(pa.array([chr(code), ""])).to_pylist() == [expected, ""]
+
+
+def test_the_digest_of_a_set_does_not_depend_on_its_order() -> None:
+    pages = []
+    for tags in (["a", "b", "c"], ["c", "a", "b"]):
+        data = {"x": {"SS": tags}, "y": {"M": {"z": {"SS": tags}}}, "l": {"L": [{"SS": tags}]}}
+        pages.append(json.dumps([make_item(BY_SERIES, "a", 1, "i", data, {})]).encode())
+    assert Parquet().page_facts(pages[0]).hex == Parquet().page_facts(pages[1]).hex
 
 
 def test_a_part_says_when_events_were_accepted_and_that_its_rows_are_in_order() -> None:
