@@ -14,7 +14,7 @@ from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
-from tidetable.large.forms import make_blob_prefix, make_chunk_key
+from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.pack import Packer, Place
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes
@@ -160,6 +160,25 @@ def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group(
     items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"o": str(n), "b": 10_000_000}} for n in range(3)]
     wholes = unpacker(FakeStore(FakeCatalog()), FakeValues()).whole(items, TABLE, cold=False)
     assert sorted(wholes.missing) == [0, 1, 2]
+
+
+def test_a_chunk_has_390_000_bytes() -> None:
+    """AWS: an item has 400 KB at the most, and each chunk is a request."""
+    assert [len(chunk) for chunk in split_payload(b"x" * 780_001)] == [390_000, 390_000, 1]
+
+
+@pytest.mark.parametrize(("beyond", "chunks"), [("s3", 1), ("chunks", 3)])
+def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, chunks: int) -> None:
+    layout = Layout("series", 2, "id", parts=True)
+    item = item_of(layout, {"raw": noise(500), "text": noise(900_000)})
+    put = Packer(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, Place("s", "2026-03-01", TABLE, layout))
+    assert put is not None
+    assert choose_form(put) == beyond
+    assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
+    keys = [part.item["pk"] for part in put.parts]
+    assert f"{item['pk']}#{item['sk']}#{put.item['cold']['v']}#0" in keys
+    assert len(keys) == chunks
+    assert {part.table for part in put.parts} == {f"{TABLE}.parts"}
 
 
 def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
