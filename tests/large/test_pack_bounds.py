@@ -16,6 +16,7 @@ from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.pack import Packer, Place
+from tidetable.large.whole import is_partial
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes
 
@@ -188,6 +189,29 @@ def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
     item: Item = {"pk": "a#0", "sk": "1", "out": {"v": "v", "n": 2, "b": 9}}
     wholes = unpacker(store, FakeValues()).whole([item], TABLE, cold=False)
     assert (wholes.missing.keys(), wholes.chunks) == ({0}, [0, 17])
+
+
+@pytest.mark.parametrize(
+    ("form", "lacks", "lacks_all"),
+    [("data", False, False), ("z", True, True), ("out", True, True), ("cold", False, True)],
+)
+def test_an_item_lacks_data_by_its_form_and_a_cold_field_only_if_it_is_asked_for(
+    form: str, lacks: bool, lacks_all: bool
+) -> None:
+    item: Item = {"pk": "a#0", "sk": "1", form: {}}
+    assert (is_partial(item, cold=False), is_partial(item, cold=True)) == (lacks, lacks_all)
+
+
+def test_an_item_with_damaged_data_is_kept_until_it_is_completed() -> None:
+    whole = unpacker(FakeStore(FakeCatalog()), FakeValues())
+    item: Item = {"pk": "a#0", "sk": "1", "at": 7, "z": Zstd().compress(b'{"n":1}')}
+    assert whole.inflate_or_keep(item) == {"pk": "a#0", "sk": "1", "at": 7, "data": {"n": 1}}
+    for damaged in (b"no frame", Zstd().compress(b"no JSON")):
+        item = {**item, "z": damaged}
+        assert whole.inflate_or_keep(item) == item
+        wholes = whole.whole([item], TABLE, cold=False)
+        assert wholes.missing == {0: "the data of a#0, 1 is damaged"}
+        assert wholes.items[0]["data"] == {}
 
 
 def test_compressed_data_with_one_changed_byte_is_refused() -> None:
