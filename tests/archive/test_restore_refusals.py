@@ -238,15 +238,16 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "rollups"), [(Layout("time", 1, "id", 86_400), ["hourly"]), (Layout("series", 1, "id"), [])]
+    ("layout", "rollups"),
+    [(Layout("time", 1, "id", 86_400), ["hourly"]), (Layout("series", 1, "id"), []), (Layout("series", 1, "id"), None)],
+    ids=["by time", "no rollup", "no such stream"],
 )
-def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str]) -> None:
+def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str] | None) -> None:
     """A note that cannot be written would end the restore."""
     key = "a" if layout.partition_by == "series" else f"{LABEL}T00:00:00.000000Z"
     items = [{"pk": f"{key}#0", "sk": f"{LABEL}T00:00:00.000000Z#a#1", "data": {}}]
-    archive: Any = SimpleNamespace(
-        config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=rollups)}), clock=SimpleNamespace(now=lambda: None)
-    )
+    streams = {} if rollups is None else {"s": SimpleNamespace(rollup=rollups)}
+    archive: Any = SimpleNamespace(config=SimpleNamespace(streams=streams), clock=SimpleNamespace(now=lambda: None))
     notes = SimpleNamespace(note=lambda *_: False)
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)

@@ -222,17 +222,6 @@ def test_an_object_is_kept_that_an_item_of_this_very_moment_refers_to() -> None:
     assert (swept.seen, swept.orphans, len(stage.values.blobs)) == (3, 0, 3)
 
 
-def test_objects_of_a_period_that_was_archived_this_very_moment_are_kept() -> None:
-    """The table may be deleted at any time from now on. Its items can no longer show which objects are needed."""
-    stage = built()
-    stage.values.put(orphan(stage, "stored", 1))
-    stage.clock.sleep(2 * 86_400)
-    entry = read_entry(stage)
-    stage.catalog.move(entry, State.ARCHIVED, expected=(entry.state,))
-    swept = stage.sweep()
-    assert (swept.orphans, len(stage.values.blobs)) == (0, 1)
-
-
 def test_a_hundred_objects_are_looked_at_and_deleted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS: BatchGetItem takes a hundred keys."""
     stage = built()
