@@ -40,7 +40,9 @@ def test_index_attributes_that_do_not_follow_from_the_data_come_back(more: dict[
     for number, (name, value) in enumerate(changes):
         item = make_item(RANKED, "s", number, f"id{number}", {"n": {"N": "5"}, "status": {"S": "new"}, **more}, {})
         item.pop(name, None)
-        items.append(item | ({name: value} if value is not None else {}))
+        if value is not None:
+            item[name] = value
+        items.append(item)
     table = read_part(round_trip(RANKED, items, {}, pages=9))
     kept = [json.loads(text).keys() if text else set() for text in table.column("attributes").to_pylist()]
     assert not kept[0], "what follows from the data is not kept"
@@ -49,7 +51,7 @@ def test_index_attributes_that_do_not_follow_from_the_data_come_back(more: dict[
 
 @pytest.mark.parametrize("more", [{}, {"tags": A_SET}], ids=["as a page", "item by item"])
 def test_a_ranking_by_a_field_in_a_map_is_derived(more: dict[str, Any]) -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"place": {"M": {"depth": {"N": "1.50"}}}, "kind": {"S": "a"}},
         {"place": {"M": {"depth": {"S": "no number"}}}},
         {"place": {"S": "no map"}, "kind": {"S": "b"}},

@@ -161,9 +161,11 @@ def test_a_comparison_that_is_throttled_goes_on_a_second_later(monkeypatch: pyte
 def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> None:
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
-    stage.catalog.acquire(LEASE, "lifecycle", stage.clock.now(), timedelta(hours=1))
+    begun = stage.clock.now()
+    stage.catalog.acquire(LEASE, "lifecycle", begun, timedelta(hours=1))
     with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
-        stage.restore("s", LABEL)
+        stage.restore("s", LABEL, within=800)
+    assert timedelta(seconds=797) < stage.clock.now() - begun <= timedelta(seconds=800), "it looks every second"
     assert entry(stage).state is State.RESTORING
     stage.catalog.release(LEASE, "lifecycle")
     stage.clock.sleep(900)
