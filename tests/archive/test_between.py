@@ -15,7 +15,7 @@ from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
 from tidetable.conditions import Condition
 from tidetable.keys import Layout
-from tidetable.ports import ArchiveRange
+from tidetable.ports import ArchiveRange, Version
 
 LAYOUT = Layout("series", 2, "id")
 KEPT = Layout("series", 2, "id", versioned=True)
@@ -91,6 +91,15 @@ def test_row_groups_that_a_range_touches_are_fetched_and_no_others(
         assert [event.time.second for event, _ in events] == (seconds if ascending else seconds[::-1])
 
 
+@pytest.mark.usefixtures("fetched")
+def test_a_range_without_edges_has_the_events_of_every_year() -> None:
+    """History may be imported: of the year 1026, and of 3026."""
+    millennium = 365_242_500 * 86_400 * 1_000
+    years = [make_item(LAYOUT, "a", sign * millennium + n, "i", {}, {}) for sign in (-1, 1) for n in range(2)]
+    events = read_between(BytesIO(write_part(LAYOUT, years)), ArchiveRange("m", "", "~"), LAYOUT)
+    assert [event.time.year for event, _ in events] == [1026, 1026, 3026, 3026]
+
+
 def test_a_row_group_is_fetched_only_when_the_events_before_it_were_used(fetched: list[Any]) -> None:
     events = read_between(BytesIO(measured()), ArchiveRange("m", "", "~"), LAYOUT)
     for _ in range(3):
@@ -130,8 +139,9 @@ def test_row_groups_whose_statistics_exclude_a_condition_are_not_fetched(
     fetched: list[Any], field: str, operator: Any, values: tuple[str, ...], groups: list[int]
 ) -> None:
     keys = ArchiveRange("m", "", "~", conditions=(Condition(field, operator, values),))
-    list(read_between(BytesIO(measured()), keys, LAYOUT))
+    events = [event for event, _ in read_between(BytesIO(measured()), keys, LAYOUT)]
     assert [group for group, _ in fetched] == groups
+    assert all(event.data.keys() == COLUMNS.keys() for event in events), "whole, although only one field is compared"
 
 
 def test_all_conditions_exclude_together_and_a_field_that_no_row_has_excludes_its_group(fetched: list[Any]) -> None:
@@ -139,6 +149,13 @@ def test_all_conditions_exclude_together_and_a_field_that_no_row_has_excludes_it
     conditions = (Condition("kind", "ne", ("y",)), Condition("n", "le", ("3",)))
     list(read_between(BytesIO(body), ArchiveRange("m", "", "~", conditions=conditions), LAYOUT))
     assert [group for group, _ in fetched] == [1]
+
+
+def test_a_row_group_of_which_one_event_lacks_a_field_is_fetched(fetched: list[Any]) -> None:
+    body = write_rows({}, {"n": {"N": "1"}}, {"n": {"N": "2"}}, {}, {}, {})
+    keys = ArchiveRange("m", "", "~", conditions=(Condition("n", "ge", ("1",)),))
+    list(read_between(BytesIO(body), keys, LAYOUT))
+    assert [group for group, _ in fetched] == [0, 1]
 
 
 def test_a_row_group_with_values_beside_its_columns_is_fetched_whatever_its_statistics_say(fetched: list[Any]) -> None:
@@ -213,6 +230,23 @@ def test_without_earlier_versions_a_condition_holds_for_the_newest_alone() -> No
     for kind, count in (("new", 4), ("old", 0)):
         keys = ArchiveRange("m", "", "~", conditions=(Condition("kind", "eq", (kind,)),))
         assert len(read_archive(keys, corrected(), limit=9, ascending=True).events) == count
+
+
+@pytest.mark.usefixtures("fetched")
+def test_versions_have_their_numbers_and_times_although_few_fields_are_read() -> None:
+    items = [
+        make_item(KEPT, "a", 1, "id", {"kind": {"S": kind}, "n": {"N": "1"}}, {"at": {"N": at}}, version)
+        for kind, at, version in (("new", "1772366400250", 0), ("old", "1772366400000", 3))
+    ]
+    items[0]["version"] = {"N": "4"}
+    del items[1]["version"]  # its key says it, too
+    keys = ArchiveRange("m", "", "~", fields=("kind",), versions=True)
+    page = read_archive(keys, _Part(KEPT, write_part(KEPT, items)), limit=9, ascending=True)
+    assert [event.data for event in page.events] == [{"kind": "new"}, {"kind": "old"}]
+    assert page.versions == [
+        Version(4, 1_772_366_400_250, newest=True),
+        Version(3, 1_772_366_400_000, newest=False),
+    ]
 
 
 @pytest.mark.parametrize("sign", ["v0#", "v12#", ""])

@@ -82,6 +82,12 @@ def test_an_object_that_is_shorter_than_an_end_comes_with_one_request() -> None:
     assert bucket.requests == [(0, 10)]
 
 
+def test_a_quarter_of_a_mebibyte_comes_with_the_first_request() -> None:
+    """The footer and, of a small part, everything: a request costs more than these bytes."""
+    assert ranged(bytes(262_144))[1].requests == [(0, 262_144)]
+    assert ranged(bytes(262_145))[1].requests == [(1, 262_145)]
+
+
 @pytest.mark.usefixtures("short_tail")
 def test_a_position_is_from_the_start_from_here_or_from_the_end() -> None:
     file, _ = ranged(bytes(range(100)))

@@ -32,6 +32,13 @@ class Lambda:
         return {"Payload": BytesIO(json.dumps(self._body).encode())} | self._more
 
 
+class Broken:
+    """The body of an answer whose connection ends before the body has come."""
+
+    def read(self) -> bytes:
+        raise ReadTimeoutError(endpoint_url="lambda")
+
+
 @pytest.mark.parametrize(("within", "seconds"), [(600.9, 600), (1.5, 1), (0.2, 1), (-3.0, 1)])
 def test_an_archive_is_waited_for_as_long_as_the_caller_has_and_a_second_at_the_least(
     within: float, seconds: int
@@ -74,8 +81,10 @@ REFUSED = ClientError({"Error": {"Code": "TooManyRequestsException", "Message": 
             "the archive function f failed: no$",
         ),
         (Lambda(None, FunctionError="Unhandled"), ArchiveFailed, "the archive function f failed: no message"),
+        (Lambda(Payload=BytesIO(), FunctionError="Unhandled"), ArchiveFailed, "f failed: no message"),
+        (Lambda(Payload=Broken()), ArchiveBusy, "the archive function f is still at work"),
     ],
-    ids=["time-out", "no connection", "refusal", "busy", "failed", "no document"],
+    ids=["time-out", "no connection", "refusal", "busy", "failed", "no document", "no body", "time-out of the body"],
 )
 def test_a_call_that_fails_is_told_by_its_kind(client: Lambda, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as caught:

@@ -68,6 +68,7 @@ def test_an_integer_column_holds_every_integer_of_64_bits_however_it_is_written(
         ("decimal(12,2)", "1E+2", "100"),
         ("decimal(12,2)", "1.500", "1.5"),
         ("decimal(12,2)", "1.50", "1.50"),
+        ("decimal(12, 2)", "1.5", "1.5"),
         ("decimal(12,2)", "15E-1", "1.5"),
         ("decimal(12,2)", "9999999999.99", "9999999999.99"),
         ("decimal(12,2)", "99999999990E-1", "9999999999"),

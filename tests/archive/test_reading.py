@@ -12,7 +12,7 @@ from tests.worlds.places import stored_place
 from tidetable.archive import reading
 from tidetable.archive.manifest import Part
 from tidetable.archive.reading import ArchivedEvent, read_archive
-from tidetable.conditions import Condition
+from tidetable.conditions import Condition, Names
 from tidetable.events import Event
 from tidetable.keys import Layout
 from tidetable.ports import ArchiveRange, Rank, Version
@@ -166,3 +166,52 @@ def test_an_event_is_found_by_its_newest_version_alone() -> None:
         keys = ArchiveRange("m", "", "~", "a", conditions=(Condition("status", "eq", (status,)),), versions=True)
         page: Any = read_archive(keys, archive, limit=9, ascending=True)
         assert [version.number for version in page.versions or ()] == numbers
+
+
+class _ById(FakeArchive):
+    """A part of a stream by series, as it lies in its file: the events of a time by id, whatever their series."""
+
+    def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
+        names = [(0, "b", "1"), (0, "a", "2"), (0, "b", "3"), (1, "c", "0"), (1, "a", "1")]
+        for second, series, id in names if ascending else names[::-1]:
+            if part.key == "m 0":
+                yield Event(series, _START + timedelta(seconds=second), id, {}), None
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_events_of_several_series_come_by_time_then_series_then_id(ascending: bool) -> None:
+    archive = _ById()
+    archive.keep("m", _LAYOUT, [])
+    page = read_archive(ArchiveRange("m", "", "~"), archive, limit=99, ascending=ascending)
+    names = [(event.time.second, event.series, event.id) for event in page.events]
+    expected = [(0, "a", "2"), (0, "b", "1"), (0, "b", "3"), (1, "a", "1"), (1, "c", "0")]
+    assert names == (expected if ascending else expected[::-1])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ({"conditions": (Condition("n", "ge", ("30",)),)}, "a31 a32 a!31 a!32 b31 b32"),
+        ({"names": Names(series=("b",))}, "b1 b2 b11 b12 b21 b22 b31 b32"),
+        ({"names": Names(ids=("2",)), "series": "a"}, "a2 a12 a22 a32"),
+        ({"names": Names(series_prefix="a!", id_prefix="1")}, "a!1 a!11 a!21 a!31"),
+        ({"conditions": (Condition("n", "lt", ("20",)),), "names": Names(("b",), ("1",))}, "b1 b11"),
+    ],
+    ids=["condition", "series", "ids", "prefixes", "both"],
+)
+@pytest.mark.parametrize("rank", [None, Rank("n")], ids=["in order", "ranked"])
+def test_a_page_has_the_events_that_meet_its_conditions_and_counts_all_that_it_read(
+    chosen: dict[str, Any], found: str, rank: Rank | None
+) -> None:
+    archive = FakeArchive()
+    archive.keep("m", _LAYOUT, EVENTS)
+    page = read_archive(ArchiveRange("m", "", "~", rank=rank, **chosen), archive, limit=99, ascending=True)
+    assert sorted(f"{event.series}{event.data['n']}" for event in page.events) == sorted(found.split())
+    assert (page.more, page.read) == (False, 24)
+
+
+def test_a_page_that_ends_at_its_limit_does_not_count_the_event_that_begins_the_next() -> None:
+    archive = FakeArchive()
+    archive.keep("m", _LAYOUT, EVENTS)
+    page = read_archive(ArchiveRange("m", "", "~"), archive, limit=5, ascending=True)
+    assert (len(page.events), page.more, page.read) == (5, True, 5)

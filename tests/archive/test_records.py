@@ -1,5 +1,6 @@
 """An archive's records: what the manifest and the catalog say of it, and what becomes of them if a run is disturbed."""
 
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.worlds import archives
 from tests.worlds.archives import LAYOUT, START, World, some, throttle_second_segment
 from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config.record import render_policy
-from tidetable.errors import ArchiveMismatch, StaleEntry
+from tidetable.errors import ArchiveBusy, ArchiveMismatch, StaleEntry
 
 
 def test_the_manifest_has_the_size_the_partitions_and_the_declared_columns_of_its_parts() -> None:
@@ -137,3 +138,17 @@ def test_a_removed_stream_is_archived_as_its_last_policy_says(monkeypatch: pytes
     facts = world.archive().archive
     assert facts is not None
     assert world.manifest(facts.manifest).columns == {"n": "integer"}
+
+
+def test_a_stream_of_which_no_policy_is_recorded_is_archived_by_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows how late its events may come, so only the fifteen minutes after the period's end are waited for."""
+    world = World(some(10))
+    world.read = None
+    monkeypatch.setattr(archives, "configuration", lambda **_: msgspec.structs.replace(configuration(), streams={}))
+    world.clock.time = datetime(2026, 3, 2, 0, 15, tzinfo=UTC)
+    with pytest.raises(ArchiveBusy, match=r"archive it after 2026-03-02T00:15:00\.000000Z"):
+        world.archive()
+    world.clock.time += timedelta(seconds=1)
+    facts = world.archive().archive
+    assert facts is not None
+    assert (facts.events, world.manifest(facts.manifest).columns) == (10, {})

@@ -23,8 +23,9 @@ COUNT = sum(str(event["time"]) >= LABEL for event in EVENTS)
 def test_a_restored_period_is_read_from_its_table_and_tended_again() -> None:
     stage = delete_first_tables()
     before = entry(stage)
+    parts = sum(LABEL in key and "/part-" in key for key in stage.bucket.objects)
     done = stage.restore("s", LABEL)
-    assert (done.next, done.entry.state) == (None, State.CLOSED)
+    assert (done.next, done.entry.state, done.parts) == (None, State.CLOSED, parts)
     assert entry(stage).layout == before.layout
     assert len(items(stage)) == COUNT
     # The table answers, so the archive can be deleted.
@@ -73,7 +74,7 @@ def test_a_restore_goes_on_where_its_time_was_up() -> None:
     stage = delete_first_tables()
     first = stage.restore("s", LABEL, within=62)
     assert first.next is not None
-    assert first.entry.state is State.RESTORING
+    assert (first.entry.state, first.parts > first.next.part) == (State.RESTORING, True)
     assert ids(stage) == IDS, "it is read from the archive meanwhile"
     done = stage.restore("s", LABEL, start=first.next)
     assert done.next is None

@@ -161,9 +161,11 @@ def test_a_comparison_that_is_throttled_goes_on_a_second_later(monkeypatch: pyte
 def test_a_restored_table_is_opened_only_between_two_runs_of_the_lifecycle() -> None:
     """The catalog notes nothing of the table's units: it is on demand until the lifecycle has seen it."""
     stage = delete_first_tables()
-    stage.catalog.acquire(LEASE, "lifecycle", stage.clock.now(), timedelta(hours=1))
+    begun = stage.clock.now()
+    stage.catalog.acquire(LEASE, "lifecycle", begun, timedelta(hours=1))
     with pytest.raises(ArchiveBusy, match=r"^a run of the lifecycle is under way; restore again$"):
-        stage.restore("s", LABEL)
+        stage.restore("s", LABEL, within=800)
+    assert timedelta(seconds=797) < stage.clock.now() - begun <= timedelta(seconds=800), "it looks every second"
     assert entry(stage).state is State.RESTORING
     stage.catalog.release(LEASE, "lifecycle")
     stage.clock.sleep(900)
@@ -238,15 +240,16 @@ def test_series_are_noted_for_rollups_before_their_events_are_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "rollups"), [(Layout("time", 1, "id", 86_400), ["hourly"]), (Layout("series", 1, "id"), [])]
+    ("layout", "rollups"),
+    [(Layout("time", 1, "id", 86_400), ["hourly"]), (Layout("series", 1, "id"), []), (Layout("series", 1, "id"), None)],
+    ids=["by time", "no rollup", "no such stream"],
 )
-def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str]) -> None:
+def test_series_that_no_rollup_reads_a_period_by_are_not_noted(layout: Layout, rollups: list[str] | None) -> None:
     """A note that cannot be written would end the restore."""
     key = "a" if layout.partition_by == "series" else f"{LABEL}T00:00:00.000000Z"
     items = [{"pk": f"{key}#0", "sk": f"{LABEL}T00:00:00.000000Z#a#1", "data": {}}]
-    archive: Any = SimpleNamespace(
-        config=SimpleNamespace(streams={"s": SimpleNamespace(rollup=rollups)}), clock=SimpleNamespace(now=lambda: None)
-    )
+    streams = {} if rollups is None else {"s": SimpleNamespace(rollup=rollups)}
+    archive: Any = SimpleNamespace(config=SimpleNamespace(streams=streams), clock=SimpleNamespace(now=lambda: None))
     notes = SimpleNamespace(note=lambda *_: False)
     period: Any = SimpleNamespace(stream="s", period=SimpleNamespace(label=LABEL), layout=layout)
     restorer: Any = SimpleNamespace(archive=archive, notes=notes)

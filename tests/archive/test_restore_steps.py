@@ -1,9 +1,11 @@
 """What a restore does once however many runs it takes, what it leaves as it was, and with whose settings it works."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from aws.archive.whole import PageCompleter
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
@@ -11,7 +13,7 @@ from tidetable.archive import restore as restoring
 from tidetable.archive.restore import Position
 from tidetable.catalog import State
 from tidetable.config import parse
-from tidetable.errors import ArchiveBusy, ArchiveFailed
+from tidetable.errors import ArchiveBusy, ArchiveFailed, TableThrottled
 from tidetable.ingest.writing import retry_writes
 from tidetable.lifecycle.reconcile import LEASE
 from tidetable.periods import from_label
@@ -79,6 +81,23 @@ def test_a_restore_does_not_hide_an_earlier_period_from_the_lifecycle() -> None:
     stage.clock.sleep(300)
     report = stage.run_lifecycle()
     assert report.tables == len(set(stage.dynamo.account.tables) - {CATALOG})
+
+
+def test_a_comparison_waits_for_a_table_of_chunks_that_throttles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is read again, and counted once."""
+    stage = delete_first_tables()
+    whole, throttled = PageCompleter.whole, list[Any]()
+
+    def throttle_twice(completer: PageCompleter, items: bytes, table: str) -> bytes:
+        if len(throttled) < 2:
+            throttled.append(stage.clock.now())
+            raise TableThrottled(f"{table}.parts")
+        return whole(completer, items, table)
+
+    monkeypatch.setattr(PageCompleter, "whole", throttle_twice)
+    assert stage.restore("s", LABEL).next is None
+    assert throttled[1] - throttled[0] == timedelta(seconds=1)
+    assert ids(stage) == IDS
 
 
 def test_a_table_whose_deletion_has_begun_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:

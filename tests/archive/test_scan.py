@@ -33,7 +33,7 @@ class Wire:
 
     def __init__(self, body: bytes = PAGE, status: int = 200, crc: int | None = None) -> None:
         self.requests: list[Any] = []
-        self._answer = body, status, crc32(body) if crc is None else crc
+        self.answer(body, status, crc)
         client = boto3.client(
             "dynamodb",
             region_name="us-east-1",
@@ -46,6 +46,10 @@ class Wire:
             events.register(f"before-send.dynamodb.{operation}", self._send)
         self.client = client
         self.scan = RawScan(client)
+
+    def answer(self, body: bytes, status: int = 200, crc: int | None = None) -> None:
+        """Answer the next requests in this way."""
+        self._answer = body, status, crc32(body) if crc is None else crc
 
     def _send(self, request: Any, **_: Any) -> AWSResponse:
         self.requests.append(json.loads(request.body))
@@ -98,6 +102,12 @@ def test_a_page_ends_before_the_data_beside_its_items_is_too_much_for_the_memory
     assert (json.loads(page.items), page.after) == (items[:6], None)
 
 
+@pytest.mark.parametrize(("size", "count"), [(8_000_000, 2), (8_000_001, 1)])
+def test_a_page_has_16_megabytes_beside_its_items_at_the_most(size: int, count: int) -> None:
+    items = [{"pk": {"S": "a#0"}, "sk": {"S": n}, "out": {"M": {"b": {"N": str(size)}}}} for n in "123"]
+    assert Wire(json.dumps({"Items": items, "Count": 3}).encode()).page().count == count
+
+
 def test_an_event_with_too_much_data_beside_it_is_a_page() -> None:
     items = [{"pk": {"S": "a#0"}, "sk": {"S": n}, "out": {"M": {"b": {"N": "99000000"}}}} for n in ("1", "2")]
     page = Wire(json.dumps({"Items": items, "Count": 2}).encode()).page()
@@ -136,6 +146,14 @@ def test_other_requests_of_the_same_client_are_parsed_as_ever() -> None:
     for _ in range(2):
         assert wire.client.scan(TableName="t")["Items"] == [{"pk": {"S": "a#0"}}]
         assert wire.page().items == b'[{"pk": {"S": "a#0"}}]'
+
+
+def test_other_requests_are_parsed_as_ever_after_a_page_that_was_refused() -> None:
+    wire = Wire(json.dumps({"__type": "x#ProvisionedThroughputExceededException"}).encode(), 400)
+    with pytest.raises(TableThrottled):
+        wire.page()
+    wire.answer(PAGE)
+    assert wire.client.scan(TableName="t")["Items"] == [{"pk": {"S": "a#0"}}]
 
 
 def test_a_page_that_was_damaged_on_its_way_is_refused() -> None:

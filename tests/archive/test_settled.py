@@ -22,6 +22,14 @@ LAYOUT = Layout("series", 2, "id", pack=Packing(60, 65_536))
 COUNT = 60
 
 
+def make_events(seconds: int) -> list[Event]:
+    """Events of three series, one in so many seconds."""
+    return [
+        Event(f"s{number % 3}", NOON + timedelta(seconds=seconds * number), f"i{number}", {"n": number})
+        for number in range(COUNT)
+    ]
+
+
 @dataclass
 class Table:
     """A table of packs of three series in memory. Each read takes a unit for each item, and one more."""
@@ -34,12 +42,10 @@ class Table:
     refused: frozenset[int] = frozenset()
     # How many items a read has at the most.
     most: int = 50
+    seconds: int = 20
 
     def __post_init__(self) -> None:
-        events = [
-            Event(f"s{number % 3}", NOON + timedelta(seconds=20 * number), f"i{number}", {"n": number})
-            for number in range(COUNT)
-        ]
+        events = make_events(self.seconds)
         for at in range(0, COUNT, 6):
             packs = make_packs([LAYOUT.make_item(event, at=at) for event in events[at : at + 6]], LAYOUT, Zstd()).packs
             self.items += [(pack.item["pk"], pack.item["sk"], encode_item(pack.item)) for pack in packs]
@@ -110,6 +116,22 @@ def test_every_event_is_read_once_and_all_that_was_read_is_counted() -> None:
     assert table.count <= 3 * len(table.items)
 
 
+@pytest.mark.parametrize("size", [300, 1_000, 1_000_000])
+def test_each_pack_is_counted_once_and_each_event_has_the_key_of_a_plain_item(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event is looked up by the suffix of its own id, though its pack has the suffix of the pack."""
+    monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", size)
+    table = Table(seconds=5)
+    assert len(table.items) < COUNT, "some packs have several events"
+    pages = list(read_on(table.settled(LAYOUT), None))
+    assert sum(page.packs for page in pages) == len(table.items)
+    held = {item["sk"]["S"]: item["pk"]["S"] for page in pages for item in msgspec.json.decode(page.items)}
+    plain = [LAYOUT.make_item(event) for event in make_events(5)]
+    assert held == {item["sk"]: item["pk"] for item in plain}
+    assert {pk.rpartition("#")[2] for pk in held.values()} == {"0", "1"}
+
+
 @pytest.mark.parametrize("limit", [None, 1, 2])
 def test_a_later_run_goes_on_after_any_page_whatever_the_limit_of_its_reads(limit: int | None) -> None:
     pages = list(read_on(Table().settled(LAYOUT), None))
@@ -174,7 +196,8 @@ def test_the_limit_of_a_page_holds_for_the_reads_of_that_page() -> None:
 
 
 def test_data_beside_an_event_counts_for_the_size_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aws.archive.settled._PAGE_BYTES", 1_000_000)
+    """A page ends above a megabyte. Two of these events have 800,000 bytes, and three have more than that."""
+    monkeypatch.undo()
     table = Table()
     table.items = []
     for number in range(6):

@@ -44,3 +44,5 @@ def test_a_reader_of_before_says_nothing_of_cuts() -> None:
     """During a deploy the query function may be newer than the archive reader."""
     page = decode_page({"events": [], "more": True})
     assert (page.cut, page.reached, page.versions, page.more, page.read) == (False, None, None, True, 0)
+    rows = [["a", "2026-03-01T12:00:00.250000Z", str(number), "{}"] for number in range(3)]
+    assert decode_page({"events": rows, "more": False}).read == 3

@@ -62,6 +62,10 @@ class S3:
         self._take(request)
         return {"Metadata": self.metadata.get(request["Key"], {})}
 
+    def delete_object(self, **request: Any) -> None:
+        self._take(request)
+        del self.objects[request["Key"]]
+
     def delete_objects(self, **request: Any) -> dict[str, Any]:
         self._take(request)
         keys = [object_["Key"] for object_ in request["Delete"]["Objects"]]
@@ -117,10 +121,13 @@ def test_a_value_that_s3_did_not_take_is_not_said_to_be_stored(error: Exception)
     assert values(S3(error=error)).put(BLOB) is False
 
 
-@pytest.mark.parametrize("error", [refused("SlowDown"), refused("AccessDenied"), UNREACHABLE])
-def test_a_value_that_s3_does_not_answer_is_not_said_to_be_missing(error: Exception) -> None:
-    with pytest.raises(StoreUnavailable):
+@pytest.mark.parametrize(
+    ("error", "code"), [(refused("SlowDown"), "SlowDown"), (refused("403"), "403"), (UNREACHABLE, "no answer")]
+)
+def test_a_value_that_s3_does_not_answer_is_not_said_to_be_missing(error: Exception, code: str) -> None:
+    with pytest.raises(StoreUnavailable) as unavailable:
         values(S3(error=error)).get("key")
+    assert unavailable.value.code == code
     assert values(S3()).get("key") is None
 
 
@@ -128,7 +135,17 @@ def test_an_object_that_does_not_say_its_owner_has_none() -> None:
     s3 = S3("one", "two")
     s3.metadata["two"] = {"owner": urlsafe_b64encode(b"no line feed").decode()}
     assert [values(s3).owner(key) for key in ("one", "two")] == [None, None]
-    assert values(S3(error=refused("404"))).owner("gone") is None
+    for code in ("404", "NoSuchKey"):
+        assert values(S3(error=refused(code))).owner("gone") is None
+
+
+def test_an_owner_is_read_with_or_without_the_signs_that_fill_its_base64() -> None:
+    s3 = S3("key")
+    for owner in ("YSMwCnNr", "YSMwCnNrMQ==", "YSMwCnNrMQ", "YSMwCnNrMTI"):
+        s3.metadata["key"] = {"owner": owner}
+        key = values(s3).owner("key")
+        assert key is not None
+        assert (key.pk, key.sk[:2]) == ("a#0", "sk")
 
 
 @pytest.mark.parametrize("owner", ["%", "a", "_w==", "é"])
@@ -193,6 +210,26 @@ def test_an_object_is_put_with_a_checksum_and_sizes_are_those_of_all_pages() -> 
     objects(s3).put("a/4", b"four")
     assert s3.sent[0] == {"Bucket": "bucket", "Key": "a/4", "Body": b"four", "ChecksumAlgorithm": "SHA256"}
     assert objects(s3).sizes("a/") == {"a/1": 10, "a/2": 10, "a/3": 10, "a/4": 4}
+
+
+def test_the_objects_of_a_prefix_are_deleted_and_no_others() -> None:
+    s3 = S3("a/1", "a/2", "a/3", "b/1")
+    objects(s3).clear("a/")
+    assert list(s3.objects) == ["b/1"]
+
+
+def test_a_client_is_made_for_the_first_value_and_only_once() -> None:
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(S3("key"))
+        return made[-1]
+
+    bucket = S3Values(make, "bucket")
+    assert made == []
+    bucket.get("key")
+    bucket.delete(["key"])
+    assert len(made) == 1
 
 
 def test_an_owner_that_s3_does_not_answer_for_is_unknown_and_not_nobody() -> None:

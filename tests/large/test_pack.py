@@ -265,3 +265,13 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
     monkeypatch.setattr(world.store, "get_parts", refuse)
     with pytest.raises(error):
         PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)
+
+
+def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_not_complete() -> None:
+    world = World(WITH_PARTS)
+    put = world.packer(None, "chunks").put(world.item({"text": noise(900_000)}), world.place)
+    assert put is not None
+    world.write(put)
+    del world.store.tables[name_parts_table(TABLE)]
+    with pytest.raises(ArchiveFailed, match=f"^{TABLE} is not complete: "):
+        PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)

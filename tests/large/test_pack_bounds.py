@@ -14,8 +14,9 @@ from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
-from tidetable.large.forms import make_blob_prefix, make_chunk_key
+from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
 from tidetable.large.pack import Packer, Place
+from tidetable.large.whole import is_partial
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes
 
@@ -160,6 +161,68 @@ def test_data_that_is_missing_is_named_by_the_number_of_its_item_in_every_group(
     items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"o": str(n), "b": 10_000_000}} for n in range(3)]
     wholes = unpacker(FakeStore(FakeCatalog()), FakeValues()).whole(items, TABLE, cold=False)
     assert sorted(wholes.missing) == [0, 1, 2]
+
+
+def test_a_chunk_has_390_000_bytes() -> None:
+    """AWS: an item has 400 KB at the most, and each chunk is a request."""
+    assert [len(chunk) for chunk in split_payload(b"x" * 780_001)] == [390_000, 390_000, 1]
+
+
+@pytest.mark.parametrize(("beyond", "chunks"), [("s3", 1), ("chunks", 3)])
+def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, chunks: int) -> None:
+    layout = Layout("series", 2, "id", parts=True)
+    item = item_of(layout, {"raw": noise(500), "text": noise(900_000)})
+    put = Packer(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, Place("s", "2026-03-01", TABLE, layout))
+    assert put is not None
+    assert choose_form(put) == beyond
+    assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
+    keys = [part.item["pk"] for part in put.parts]
+    assert f"{item['pk']}#{item['sk']}#{put.item['cold']['v']}#0" in keys
+    assert len(keys) == chunks
+    assert {part.table for part in put.parts} == {f"{TABLE}.parts"}
+
+
+def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:
+    """Of each chunk that is there, its key and its bytes: "pk", the key, "b" and the body."""
+    store = FakeStore(FakeCatalog())
+    store.tables[f"{TABLE}.parts"] = {Key("a#0#1#v#1", ""): {"pk": "a#0#1#v#1", "b": b"12345"}}
+    item: Item = {"pk": "a#0", "sk": "1", "out": {"v": "v", "n": 2, "b": 9}}
+    wholes = unpacker(store, FakeValues()).whole([item], TABLE, cold=False)
+    assert (list(wholes.missing), list(wholes.chunks)) == ([0], [0, 17])
+
+
+@pytest.mark.parametrize(
+    ("form", "lacks", "lacks_all"),
+    [("data", False, False), ("z", True, True), ("out", True, True), ("cold", False, True)],
+)
+def test_an_item_lacks_data_by_its_form_and_a_cold_field_only_if_it_is_asked_for(
+    form: str, lacks: bool, lacks_all: bool
+) -> None:
+    item: Item = {"pk": "a#0", "sk": "1", form: {}}
+    assert (is_partial(item, cold=False), is_partial(item, cold=True)) == (lacks, lacks_all)
+
+
+def test_an_item_with_damaged_data_is_kept_until_it_is_completed() -> None:
+    whole = unpacker(FakeStore(FakeCatalog()), FakeValues())
+    item: Item = {"pk": "a#0", "sk": "1", "at": 7, "z": Zstd().compress(b'{"n":1}')}
+    assert whole.inflate_or_keep(item) == {"pk": "a#0", "sk": "1", "at": 7, "data": {"n": 1}}
+    for damaged in (b"no frame", Zstd().compress(b"no JSON")):
+        item = {**item, "z": damaged}
+        assert whole.inflate_or_keep(item) == item
+        wholes = whole.whole([item], TABLE, cold=False)
+        assert wholes.missing == {0: "the data of a#0, 1 is damaged"}
+        assert wholes.items[0]["data"] == {}
+
+
+def test_compressed_data_with_one_changed_byte_is_refused() -> None:
+    """Text that does not become smaller is in the frame as it is: only the checksum shows the change."""
+    body = Zstd().compress(noise(20_000).encode())
+    middle = len(body) // 2
+    with pytest.raises(ValueError, match="checksum"):
+        Zstd().expand(bytes([*body[:middle], body[middle] ^ 1, *body[middle + 1 :]]))
+    for damaged in (b"", b"no frame", body[:-1]):
+        with pytest.raises(ValueError, match=r"."):
+            Zstd().expand(damaged)
 
 
 def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks() -> None:

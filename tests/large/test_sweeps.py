@@ -1,6 +1,7 @@
 """The sweep of objects in S3: it removes only objects to which no item refers."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -208,3 +209,26 @@ def test_objects_of_a_stream_that_left_the_configuration_are_swept_too() -> None
     swept = stage.sweep()
     assert (swept.orphans, swept.failures) == (1, [])
     assert len(stage.values.blobs) == 1, "what the newest version refers to stays"
+
+
+def test_an_object_is_kept_that_an_item_of_this_very_moment_refers_to() -> None:
+    """A clock may be wrong, and an eventually consistent read does not see the item yet."""
+    stage = built()
+    send(stage, "stored", SENT[2])
+    send(stage, "kept", SENT[2])
+    send(stage, "kept", event(2, {"text": noise(900_000, 9)}))
+    stage.values.written = dict.fromkeys(stage.values.written, stage.clock.now() - timedelta(days=2))
+    swept = stage.sweep()
+    assert (swept.seen, swept.orphans, len(stage.values.blobs)) == (3, 0, 3)
+
+
+def test_a_hundred_objects_are_looked_at_and_deleted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS: BatchGetItem takes a hundred keys."""
+    stage = built()
+    for number in range(101):
+        stage.values.put(orphan(stage, "stored", number))
+    stage.clock.sleep(2 * 86_400)
+    deleted: list[int] = []
+    monkeypatch.setattr(stage.values, "delete", lambda keys: deleted.append(len(keys)))
+    assert stage.sweep().orphans == 101
+    assert deleted == [100, 1]

@@ -142,3 +142,19 @@ def test_nulls_and_every_type_are_written_as_pyarrow_reads_them() -> None:
         from_text("9998-12-31T23:59:59.999999Z"),
     ]
     assert table["money"].to_pylist() == [Decimal("-1E+35"), None, Decimal("9" * 36 + ".99")]
+
+
+def test_a_table_without_rows_is_its_schema_and_a_table_without_columns_is_empty() -> None:
+    reader = pa.ipc.open_stream(encode_stream([TypedColumn("n", "integer", []), TypedColumn("d", "decimal(5,1)", [])]))
+    assert reader.schema.equals(pa.schema([("n", pa.int64()), ("d", pa.decimal128(5, 1))]))
+    assert list(reader) == []
+    assert pa.ipc.open_stream(encode_stream([])).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("rows", [7, 8, 9, 17])
+def test_decimals_with_and_without_nulls_have_a_bit_for_each_row(rows: int) -> None:
+    whole = [TypedColumn("d", "decimal(5,1)", list(range(rows))), TypedColumn("n", "decimal(5,1)", [None] * rows)]
+    table = pa.ipc.open_stream(encode_stream(whole)).read_all()
+    table.validate(full=True)
+    assert table["d"].to_pylist() == [Decimal(number) / 10 for number in range(rows)]
+    assert table["n"].null_count == rows

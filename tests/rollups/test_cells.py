@@ -204,6 +204,14 @@ def test_a_sketch_of_another_accuracy_is_refused() -> None:
         SKETCHES.load(b"\x94\xcb?\x94z\xe1G\xae\x14{\x00\x90\x90")
 
 
+def test_a_sketch_of_half_a_bin_is_refused() -> None:
+    """Of each bin a sketch has the step to its key, and its count."""
+    assert SKETCHES.load(b"\x94\xcb?\x84z\xe1G\xae\x14{\x00\x92\x00\x07\x90").quantile(0.5) > 0
+    for half in (b"\x91\x00\x90", b"\x90\x91\x00"):
+        with pytest.raises(ValueError, match="shorter"):
+            SKETCHES.load(b"\x94\xcb?\x84z\xe1G\xae\x14{\x00" + half)
+
+
 def test_a_definition_is_told_by_what_decides_its_cells() -> None:
     assert replace(HOURS, fields=("a", "b")).key == replace(HOURS, fields=("b", "a"), max_groups=5).key
     different = [replace(HOURS, by=()), replace(HOURS, every=timedelta(hours=2)), replace(HOURS, stats=("count",))]

@@ -283,10 +283,12 @@ def _compare(
             return Position(len(manifest.parts), after, items, digest)
         try:
             page = source.page(entry.table, segment=0, segments=1, after=after, limit=None)
+            whole = exporter.completer.whole(page.items, entry.table)
         except TableThrottled:
+            # The table, or its table of chunks. The page is read again.
             exporter.clock.sleep(_POLL_SECONDS)
             continue
-        facts = exporter.format.page_facts(exporter.completer.whole(page.items, entry.table))
+        facts = exporter.format.page_facts(whole)
         items, digest = items + facts.items, join_digests((digest, facts.hex))
         after = page.after
         if after is None:
