@@ -11,7 +11,7 @@ from constructs import Construct
 from tidetable.config import Config, Keeping
 
 from .function import Function
-from .keys import READS, WRITES, find_customer_key, make_key_statements
+from .keys import WRITES, find_customer_key, make_key_statements
 from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
@@ -163,7 +163,7 @@ class Storage(Objects):
             removal_policy=removal,
         )
 
-    def allow_messages(self, function: Function, *, receives: bool = False) -> None:
-        """Let the function use the queues' keys: to send messages, or only to receive some."""
-        for statement in make_key_statements(self, "sqs", self._message_keys, READS if receives else WRITES):
+    def allow_messages(self, function: Function) -> None:
+        """Let the function use the queues' keys to send messages."""
+        for statement in make_key_statements(self, "sqs", self._message_keys, WRITES):
             function.add_to_role_policy(statement)

@@ -30,6 +30,10 @@ def test_targets_are_addresses_or_topics() -> None:
     assert policy.addresses == ("ops@example.com", "first.last+alarms@mail.example.co.uk")
     assert policy.topics == ("arn:aws:sns:us-east-1:123456789012:ops",)
     parse(notify("ops@example.com", *(f"{TOPIC}{n}" for n in range(4))))
+    # An alarm notifies only the topics of its own Region.
+    parse(
+        notify(*(f"arn:aws:sns:{region}:123456789012:t{n}" for region in ("eu-west-1", "us-east-1") for n in range(5)))
+    )
 
 
 def test_origins_are_schemes_hosts_and_ports() -> None:

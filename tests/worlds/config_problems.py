@@ -245,11 +245,11 @@ CASES = [
         )
     ),
     ("a target twice", notify("a@example.com", "a@example.com"), "observability.notify: a target is named twice"),
-    ("too many topics", notify(*(f"{TOPIC}{n}" for n in range(6))), "an alarm notifies at most 5 topics"),
+    ("too many topics", notify(*(f"{TOPIC}{n}" for n in range(6))), "an alarm notifies at most 5 topics of its Region"),
     (
         "topics and addresses",
         notify("a@example.com", *(f"{TOPIC}{n}" for n in range(5))),
-        "at most 5 topics, and all e-mail",
+        "at most 5 topics of its Region, and all e-mail",
     ),
     ("too many addresses", notify(*(f"a{n}@example.com" for n in range(21))), "21 e-mail addresses are more than 20"),
     ("all that is missing", "[streams.s]", "streams.s.retention: missing; add it"),

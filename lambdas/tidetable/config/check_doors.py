@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from tidetable.config.model import Config
@@ -59,8 +60,9 @@ def _check_targets(config: Config) -> Iterator[str]:
         yield (
             f"observability.notify: {len(policy.addresses)} e-mail addresses are more than {MAX_ADDRESSES}; use a mailing list"
         )
-    if len(policy.topics) + bool(policy.addresses) > MAX_TOPICS:
+    by_region = Counter(topic.split(":")[3] for topic in policy.topics if _TOPIC.fullmatch(topic))
+    if max(by_region.values(), default=0) + bool(policy.addresses) > MAX_TOPICS:
         yield (
-            f"observability.notify: an alarm notifies at most {MAX_TOPICS} topics, and all e-mail addresses together need a"
-            " topic of their own; name fewer"
+            f"observability.notify: an alarm notifies at most {MAX_TOPICS} topics of its Region, and all e-mail addresses"
+            " together need a topic of their own; name fewer"
         )
