@@ -66,3 +66,14 @@ def test_segments_of_a_scan_read_partitions_of_their_own() -> None:
     with pytest.raises(Refusal) as refused:
         scan(0)
     assert refused.value.members["ThrottlingReasons"][0]["reason"] == "TableReadKeyRangeThroughputExceeded"
+
+
+def test_a_batch_is_answered_if_any_of_its_keys_was_read_though_no_item_has_it() -> None:
+    console = Console()
+    console.table(write=1, read=1)
+    key = {"pk": {"S": "a"}, "sk": {"S": "1"}}
+    until_refused(lambda: console("GetItem", TableName="t", Key=key, ConsistentRead=True))
+    console.wait(seconds=0.5)
+    answer = console.get_batch("12")
+    assert answer["Responses"] == {"t": []}
+    assert answer["UnprocessedKeys"] == {"t": {"Keys": [{"pk": {"S": "a"}, "sk": {"S": "2"}}]}}
