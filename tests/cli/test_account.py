@@ -160,7 +160,7 @@ def test_a_function_that_cannot_be_called_is_named_by_its_task() -> None:
         with pytest.raises(AccountError, match="the sweep could not be called: "):
             make_account(Functions(error=error)).sweep(dry_run=True)
     failed = Functions(b'{"errorType": "Timeout"}', FunctionError="Unhandled")
-    with pytest.raises(AccountError, match="restoring s p failed: {'errorType': 'Timeout'}"):
+    with pytest.raises(AccountError, match=r"restoring s p failed: \{'errorType': 'Timeout'\}"):
         make_account(failed).restore("s", "p", keep_days=7, start={})
 
 

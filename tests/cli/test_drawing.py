@@ -1,7 +1,7 @@
 """The ladder over time as a picture, and as a table of days."""
 
 from datetime import UTC, datetime
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from cli.estimate import _draw_life
 from cli.timeline import svg
@@ -19,7 +19,7 @@ LIFE = [day(2, 1, 0, 100), day(2, 1, 1, 50), day(2, 1, 3, 0), day(2, 1, 3, 25)]
 
 def test_units_are_bars_and_tables_a_line() -> None:
     """Four days on 700 of 760 points; the highest bar and the most tables are 150 points high, from 180 on upwards."""
-    picture = ElementTree.fromstring(svg("s", LIFE))  # noqa: S314 - it was written here
+    picture = ET.fromstring(svg("s", LIFE))  # noqa: S314 - it was written here
     _, *bars = picture.findall(f"{SVG}rect")
     shown = [[bar.get(name) for name in ("x", "y", "width", "height")] for bar in bars]
     assert shown == [
