@@ -146,3 +146,5 @@ def test_a_bill_says_when_and_in_which_money_it_was_made_and_what_it_lacks() -> 
     named = ("CloudWatch, data that leaves AWS", "the catalog, queues and large values in S3", "free tiers")
     assert [text.startswith(start) for text, start in zip(bill["not_priced"], named, strict=True)] == [True] * 3
     assert bill["prices"]["note"] is None
+    stage.region = "eu-west-1"
+    assert stage.bill()["prices"]["note"].startswith("the stage is in eu-west-1")

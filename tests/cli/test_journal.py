@@ -41,7 +41,7 @@ def test_a_journal_that_cannot_be_read_says_how_to_begin_anew(tmp_path: Path, te
     file, state = tmp_path / "rows.csv", tmp_path / "state"
     file.write_text("")
     state.write_text(text)
-    with pytest.raises(JournalError, match="state cannot be read: .* --again imports from the first row on"):
+    with pytest.raises(JournalError, match=r"state cannot be read: .* --again imports from the first row on"):
         Journal(file, state, {}, anew=False)
     assert Journal(file, state, {}, anew=True).progress.rows == 0
 
