@@ -126,6 +126,9 @@ def test_events_in_packs_take_their_share_of_the_packs_units() -> None:
     # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
     large = replace(found, packed_bytes=2000.0)
     assert (large.event_units, large.stored_bytes, large.items_per_event) == (1.96, 2005.2, 0.04)
+    # 65,536 bytes are one pack to the byte, of 65,666 bytes with its own.
+    full = replace(found, packed_bytes=655.36)
+    assert (full.event_units, full.items_per_event) == (0.65, 0.01)
     assert (large.plain.event_units, large.plain.stored_bytes) == (1, 500)
 
 

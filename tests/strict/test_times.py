@@ -77,3 +77,10 @@ def test_a_batch_is_answered_if_any_of_its_keys_was_read_though_no_item_has_it()
     answer = console.get_batch("12")
     assert answer["Responses"] == {"t": []}
     assert answer["UnprocessedKeys"] == {"t": {"Keys": [{"pk": {"S": "a"}, "sk": {"S": "2"}}]}}
+
+
+def test_a_change_that_is_refused_for_its_units_is_no_decrease() -> None:
+    console = Console()
+    console.table(write=50, read=50)
+    assert outcome(lambda: console.units(49, 40_001)) == "LimitExceededException"
+    assert console.describe()["ProvisionedThroughput"]["NumberOfDecreasesToday"] == 0
