@@ -161,3 +161,18 @@ def test_a_key_is_listed_with_its_times_and_limits(stage: Stage) -> None:
     end = (stage.clock.now() + timedelta(days=1)).strftime("%Y-%m-%dT%H:%MZ")
     for text in (made["id"], "sensors", "rotating", "write, read", "t7/*", end, "2.5/s"):
         assert text in shown, text
+
+
+def test_the_plan_of_the_stage_stays_without_keys_and_a_gateway_key_names_its_stage(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    make = gateway.create_api_key
+    monkeypatch.setattr(gateway, "create_api_key", lambda **key: made.append(key) or make(**key))
+    key = create()
+    assert run("keys", "revoke", key["id"]).exit_code == 0
+    assert (gateway.keys, list(gateway.plans), gateway.members) == ({}, ["plan0"], {"plan0": set()})
+    assert (made[0]["name"], made[0]["tags"]) == (
+        f"tidetable-lapse-sensors-{key['id']}",
+        {"project": "tidetable", "stage": "lapse"},
+    )

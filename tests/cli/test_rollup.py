@@ -155,7 +155,8 @@ def test_a_rebuild_that_makes_progress_may_wait_often(scripted: Functions) -> No
 
 
 def test_all_rollups_are_rebuilt_and_one_that_cannot_go_on_is_a_failure(scripted: Functions) -> None:
-    scripted.answers = [STATUS, {"healthy": True}, step(0, 7, marked=2), {"healthy": True}, step(3, 1, "it is gone")]
+    steps = [step(7, 4, marked=1), step(0, 3, marked=1)]
+    scripted.answers = [STATUS, {"healthy": True}, *steps, {"healthy": True}, step(3, 1, "it is gone")]
     result = run("rollup", "quakes", *SPAN, "--json")
     end = "2026-01-20T00:00:00.000000Z"
     assert (result.exit_code, json.loads(result.stdout)) == (

@@ -104,10 +104,10 @@ def test_a_cell_is_a_number_only_in_the_form_of_json(tmp_path: Path, cell: str, 
 
 def test_series_and_ids_stay_text(tmp_path: Path) -> None:
     """Numbers of JSON become text, and those of CSV are text."""
-    own = {"series": "7", "time": 1000, "id": "1.50", "data": {"zip": "5", "n": 5}}
-    (row,) = list_rows(tmp_path, "a.csv", "series,time,id,zip,n\n7,1000,1.50,5,5\n", Columns(text=("zip",)))
+    own = {"series": "7", "time": 1000, "id": "1e3", "data": {"zip": "5", "n": 5}}
+    (row,) = list_rows(tmp_path, "a.csv", "series,time,id,zip,n\n7,1000,1e3,5,5\n", Columns(text=("zip",)))
     assert row.event == own
-    (row,) = list_rows(tmp_path, "a.csv", "s,t,i,zip,n\n7,1000,1.50,5,5\n", Columns("s", "t", "i", text=("zip",)))
+    (row,) = list_rows(tmp_path, "a.csv", "s,t,i,zip,n\n7,1000,1e3,5,5\n", Columns("s", "t", "i", text=("zip",)))
     assert row.event == own
     (row,) = list_rows(tmp_path, "a.ndjson", '{"s": 7, "time": 1000, "id": 3}', Columns(series="s"))
     assert row.event == {"series": "7", "time": 1000, "id": "3", "data": {}}
