@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from strict import Rule
 from strict.refusals import Refusal
-from tests.strict.console import KB, Console, outcome, until_refused
+from tests.strict.console import KB, Console, item, outcome, until_refused
 from tests.strict.settings import KEY
 
 RECOVERY = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
@@ -84,3 +85,11 @@ def test_a_change_that_is_refused_for_its_units_is_no_decrease() -> None:
     console.table(write=50, read=50)
     assert outcome(lambda: console.units(49, 40_001)) == "LimitExceededException"
     assert console.describe()["ProvisionedThroughput"]["NumberOfDecreasesToday"] == 0
+
+
+def test_a_key_may_be_repeated_in_a_batch_of_gets_where_its_rule_is_left_out() -> None:
+    console = Console(without={Rule.BATCH_REPEATED_KEY})
+    console.table()
+    console.put()
+    console.wait(seconds=3)
+    assert console.get_batch("11")["Responses"] == {"t": [item(), item()]}
