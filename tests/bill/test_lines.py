@@ -244,7 +244,7 @@ def test_what_no_line_prices_is_named(more: str, named: str) -> None:
         ),
     ],
 )
-def test_what_other_settings_cost_without_a_line_is_named(changes: dict[str, str], named: str) -> None:
+def test_what_other_settings_cost_without_a_line_is_named(changes: dict[str, Any], named: str) -> None:
     assert not any(named in text for text in name_unpriced(workload()))
     assert any(named in text for text in name_unpriced(workload(**changes)))
 

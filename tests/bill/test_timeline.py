@@ -99,7 +99,7 @@ def test_a_table_of_before_the_start_is_not_paid_for() -> None:
 def test_a_month_is_priced_by_the_middle_of_each_hour_until_tables_repeat(
     period: str, hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[datetime] = []
+    seen: Any = []
     monkeypatch.setattr(tables, "price_hour", lambda _, at: seen.append(at) or Bill(1.0))
     stream = make_stream(period=period, capacity=ON_DEMAND)
     bill = price_rolling(Workload([0.0] * 24, 100, 0.0, 4096, 0.0, stream))

@@ -317,7 +317,7 @@ def test_a_stream_that_does_not_exist_is_a_wrong_use(watched: tuple[Watch, Logs]
 
 
 def test_logs_and_keys_are_read_in_the_emulator_too() -> None:
-    made: list[Any] = []
+    made: Any = []
     session = SimpleNamespace(client=lambda name, **options: made.append((name, options)) or name)
     account: Any = SimpleNamespace(session=session, metrics="metrics")
     sources = measure.open_sources(account, "http://e")

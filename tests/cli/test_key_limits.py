@@ -166,7 +166,7 @@ def test_a_key_is_listed_with_its_times_and_limits(stage: Stage) -> None:
 def test_the_plan_of_the_stage_stays_without_keys_and_a_gateway_key_names_its_stage(
     gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Any] = []
+    made: Any = []
     make = gateway.create_api_key
     monkeypatch.setattr(gateway, "create_api_key", lambda **key: made.append(key) or make(**key))
     key = create()

@@ -127,7 +127,7 @@ def test_what_could_not_be_read_is_told(recorder: Recorder) -> None:
 
 
 def test_an_aggregate_is_drawn_by_its_first_statistic(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
+    drawn: Any = []
     monkeypatch.setattr(reading, "make_chart", lambda _, field: drawn.append(field) or "")
     for words in (("--stat", "max,count", "--field", "mag"), ("--step", "1h", "--field", "mag"), ("--field", "mag")):
         assert run("query", "s", *words, "--form", "chart").exit_code == 0
