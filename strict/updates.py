@@ -89,14 +89,13 @@ class Update:
         if on_demand == table.on_demand and not requested and not maxima:
             return _NO_EFFECT
         check_units_fit(table, requested, maxima, on_demand=on_demand)
+        check_units(account, requested)
         now = account.clock.now()
         if on_demand == table.on_demand:
             self._check_change(table, requested)
             self._lower(table, requested, now)
         elif on_demand:
             self._switch(table, now)
-        check_units(account, requested)
-
         drops = on_demand != table.on_demand and account.enforces(Rule.SWITCH_DROPS_MAXIMA)
 
         def finish() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cli.advise import write_lines
 from cli.advising import pricing
 from cli.advising.capacity import _size
 from cli.advising.finding import Advice, Finding
@@ -204,3 +205,29 @@ def test_documents_have_cents_and_tenths_of_days() -> None:
         "toml": "lines",
         "confidence": "low",
     }
+
+
+@pytest.mark.parametrize(
+    ("saving", "words"),
+    [
+        (1234.5, "saves $1,234.50 per month"),
+        (0.0, "saves $0.00 per month"),
+        (-1.5, "costs $1.50 per month"),
+        (None, "against throttling"),
+    ],
+)
+def test_a_finding_says_what_it_saves_or_costs(saving: float | None, words: str) -> None:
+    finding = Finding("rule", "take two shards", ("seen",), saving, "[a]\nb = 1", "low")
+    lines = list(write_lines(Advice("s", 3.14159, (finding,), ("else",))))
+    assert lines == [
+        ("s: 1 to change, by 3.1 days", "bold"),
+        ("", None),
+        (f"  1. take two shards: {words} (confidence: low)", "green"),
+        ("     - seen", None),
+        ("", None),
+        ("         [a]", None),
+        ("         b = 1", None),
+        ("  missing: else", "yellow"),
+        ("", None),
+    ]
+    assert next(write_lines(Advice("s", 1.0, (), ())))[0] == "s: nothing to change, by 1.0 days"

@@ -79,3 +79,46 @@ def test_what_a_stream_has_is_offered_to_be_taken_away() -> None:
     rollup = '[[streams.s.rollup]]\nname = "hours"\nevery = "1h"\nby = ["series"]\nretention = "365d"'
     assert ideas('mode = "on-demand"', more=rollup)["no rollups"] == "[streams.s]\nrollup = []"
     assert ideas('mode = "on-demand"')["a rollup"] == rollup
+
+
+def test_a_ladder_keeps_the_units_modes_and_classes_of_its_steps() -> None:
+    """Steps with units of an index, and a step on demand of the class for infrequent access."""
+    status = "index = { status = { write = 7, read = 3 } }"
+    ladder = (
+        f'mode = "provisioned"\nladder = [{{ age = 0, write = 9, read = 8, {status} }}, '
+        '{ age = 2, mode = "on-demand", class = "infrequent-access" }]'
+    )
+    found = ideas(ladder, more=INDEX)
+    assert found["a step for late events"] == (
+        '[streams.s.capacity]\nmode = "provisioned"\n'
+        f"{STEP}age = 0\nwrite = 9\nread = 8\n{status}\n"
+        f'{STEP}age = "late"\nwrite = 1\nread = 8\n'
+        f'{STEP}age = 2\nmode = "on-demand"\nclass = "infrequent-access"'
+    )
+    assert "a cheap class for old tables" not in found, "it has one"
+
+
+def test_a_ladder_of_one_step_gets_one_for_closed_tables_in_the_cheap_class() -> None:
+    alone = 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 8 }]'
+    assert ideas(alone)["a cheap class for old tables"] == (
+        '[streams.s.capacity]\nmode = "provisioned"\n'
+        f"{STEP}age = 0\nwrite = 9\nread = 8\n"
+        f'{STEP}age = 1\nwrite = 9\nread = 8\nclass = "infrequent-access"'
+    )
+    on_demand = ideas('mode = "on-demand"')
+    assert on_demand["a cheap class for old tables"] == (
+        f'[streams.s.capacity]\nmode = "on-demand"\n{STEP}age = 0\n{STEP}age = 1\nclass = "infrequent-access"'
+    )
+    assert "on demand" not in on_demand
+    assert "a step for late events" not in on_demand
+
+
+def test_queries_of_old_events_are_not_more_than_they_are_where_less_than_a_day_is_kept() -> None:
+    """Tables of six hours are kept: nine queries of half a unit stay nine halves."""
+    stream = configuration(capacity='mode = "on-demand"', period="hour", late="15m", retention=6).streams["s"]
+    (toml,) = (
+        idea.toml
+        for idea in list_ideas(Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 9.0, stream))
+        if idea.name == "provisioned"
+    )
+    assert f"{STEP}age = 1\nwrite = 1\nread = 5\n" in toml

@@ -122,6 +122,13 @@ def test_an_export_pays_for_the_units_that_it_raises() -> None:
     assert raised(2000, 1000) == 0.0
 
 
+def test_an_export_is_priced_in_the_class_of_the_last_step() -> None:
+    """641,602 read units at $0.155 per million. A table expires after five days."""
+    for age, dollars in ((1, 0.09945), (5, 0.09945), (6, 0.0802)):
+        ladder = f'{ON_DEMAND}\nladder = [{{ age = 0 }}, {{ age = {age}, class = "infrequent-access" }}]'
+        assert round(lines(workload(ladder))["archive, reads"], 5) == dollars
+
+
 def test_packs_are_exported_by_reading_them_twice() -> None:
     plain = lines(workload(size=1000))["archive, reads"]
     packed = workload(size=1000, more='[streams.s.pack]\nspan = "1h"')
@@ -179,6 +186,26 @@ def test_the_step_for_late_events_is_priced_whether_it_is_there_or_not() -> None
     assert not any("late" in text for text in advice(provisioned(1)))
 
 
+def test_the_step_for_late_events_lowers_indexes_too_and_keeps_their_read_units() -> None:
+    """49 units less of the table of the day before and as many of its index: $23.25 each."""
+    ladder = (
+        'mode = "provisioned"\nladder = [{ age = 0, write = 50, read = 100, index = { status = { write = 50, read = 2 } } }, '
+        "{ age = 1, write = 1, read = 1 }]"
+    )
+    (text,) = (text for text in advice(ladder, more=INDEX) if "late" in text)
+    assert "would save $46.50 per month" in text
+
+
+@pytest.mark.parametrize(("then", "advised"), [(94.9, True), (95.0, False)])
+def test_a_step_that_saves_a_twentieth_or_less_is_not_advised(
+    then: float, advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidetable.bill.whole.price_rolling", lambda _: Bill(then))
+    plans = {"rolling": Bill(100.0), "provisioned": Bill(999.0), "on demand": Bill(999.0)}
+    found = advise(workload(provisioned(50), rate=0.0), plans)
+    assert any(text.startswith('a step age = "late"') for text in found) is advised
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [
@@ -191,6 +218,35 @@ def test_the_step_for_late_events_is_priced_whether_it_is_there_or_not() -> None
 def test_what_no_line_prices_is_named(more: str, named: str) -> None:
     assert not any(named in text for text in name_unpriced(workload()))
     assert any(named in text for text in name_unpriced(workload(more=more)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"capacity": f"{ON_DEMAND}\nwarm = {{ write = 5000, read = 13000 }}"},
+            "warm throughput, which is charged once",
+        ),
+        (
+            {
+                "capacity": 'mode = "provisioned"\nladder = [{ age = 0, write = 9, read = 9 }]\n'
+                "autoscaling = { write = { min = 1, max = 100 } }"
+            },
+            "auto scaling: the ladder's units are priced",
+        ),
+        (
+            {"more": '[[streams.s.rollup]]\nname = "h"\nevery = "1h"\nby = ["series"]\nretention = "9d"'},
+            "the rollups' archives (cents)",
+        ),
+        (
+            {"more": 'feed = { targets = ["arn:aws:sqs:eu-central-1:123456789012:changes"] }\n'},
+            "the targets of the feed: what their services charge",
+        ),
+    ],
+)
+def test_what_other_settings_cost_without_a_line_is_named(changes: dict[str, Any], named: str) -> None:
+    assert not any(named in text for text in name_unpriced(workload()))
+    assert any(named in text for text in name_unpriced(workload(**changes)))
 
 
 def test_the_document_has_each_plan_by_kind_of_cost() -> None:

@@ -153,3 +153,106 @@ def test_tables_from_before_an_index_say_nothing_about_its_share() -> None:
     found = measure([newer, older])
     assert found is not None
     assert found.workload.index_shares == {"status": 0.25}
+
+
+def daily(count: int, packed: bool = False) -> list[ObservedPeriod]:
+    """Whole days, the newest first: each older one has an event per second more, of 100 bytes more."""
+    policy = configuration(**(PACKED if packed else {})).streams["s"]
+    days = [NOON - timedelta(days=number) for number in range(1, count + 1)]
+    return [
+        period(f"{day:%Y-%m-%d}", 86_400 * number, 86_400 * number * 100, policy)
+        for number, day in enumerate(days, start=1)
+    ]
+
+
+def test_the_seven_newest_whole_periods_are_measured() -> None:
+    """The mean of one to seven events per second; the eighth day is older."""
+    found = measure(daily(9)[::-1])
+    assert found is not None
+    assert found.workload.events_per_second[0] == 4.0
+
+
+def test_the_seven_newest_archives_with_events_are_measured() -> None:
+    days = [archived(f"2026-03-{day:02}", 86_400 * day) for day in range(1, 10)]
+    found = measure(daily(1, packed=True), archived=[*days, archived("2026-03-10", 0)])
+    assert found is not None
+    # The mean of three to nine events per second.
+    assert found.workload.events_per_second[0] == 6.0
+
+
+def test_a_day_is_whole_if_its_table_was_there_from_its_beginning_on() -> None:
+    """The first day of a stage is half a day, and a day of which nothing is counted says nothing."""
+    policy = configuration().streams["s"]
+    whole, first = (period(f"2026-03-{day}", 86_400, 8_640_000, policy) for day in ("14", "13"))
+    first = replace(first, entry=replace(first.entry, created_at=datetime(2026, 3, 13, 6, tzinfo=UTC)))
+    found = measure([whole, first, period("2026-03-12", 0, 0, policy)])
+    assert found is not None
+    assert found.workload.events_per_second[0] == 1.0
+    # Without a whole day, the time counts from which a table could take events: two days and a quarter, or half a day.
+    found = measure([first, period("2026-03-12", 0, 0, policy)])
+    assert found is not None
+    assert found.workload.events_per_second[0] == pytest.approx(1 / 2.25, rel=1e-3)
+    found = measure([period("2026-03-15", 43_200, 4_320_000, policy)])
+    assert found is not None
+    assert found.workload.events_per_second[0] == 1.0
+
+
+@pytest.mark.parametrize(("hour", "rate"), [(5, 2.0), (6, 1.0)])
+def test_a_count_is_used_from_six_hours_after_the_periods_end_on(hour: int, rate: float) -> None:
+    policy = configuration().streams["s"]
+    periods = [period("2026-03-14", 0, 0, policy), period("2026-03-13", 172_800, 86_400_000, policy)]
+    table = next(iter(periods[0].tables.values()))
+    # The day before has one event.
+    periods[0] = replace(periods[0], tables={table.name: replace(table, item_count=1, size_bytes=500)})
+    facts = Facts(periods, [own.entry for own in periods], {}, Traffic(), alone=False)
+    found = measure_workload(policy, facts, datetime(2026, 3, 15, hour, tzinfo=UTC), by_key=True)
+    assert found is not None
+    assert found.workload.events_per_second[0] == rate
+
+
+def test_metrics_cover_thirty_days_of_an_older_stage_and_reads_of_indexes_too() -> None:
+    policy = configuration().streams["s"]
+    periods = [period("2026-03-14", 86_400, 43_200_000, policy, created="2025-01-01")]
+    name = periods[0].entry.table
+    # One unit per second of the table and two of its index, for 30 days; a query takes a unit.
+    consumed = {(name, ""): ConsumedUnits(9, 2_592_000), (name, "status"): ConsumedUnits(9, 5_184_000)}
+    found = measure(periods, consumed, Traffic(1, 0, 100, 100))
+    assert found is not None
+    assert (found.workload.reads_per_second, found.workload.read_bytes) == (3.0, 8192)
+    assert (found.workload.batch, "assumed" in found.how[2]) == (100, True)
+
+
+def test_reads_of_a_young_stage_are_spread_over_an_hour_at_least() -> None:
+    young = period("2026-03-15", 600, 60_000, configuration().streams["s"])
+    young = replace(young, entry=replace(young.entry, created_at=NOON - timedelta(minutes=10)))
+    found = measure([young], {(young.entry.table, ""): ConsumedUnits(0, 3600)}, Traffic(5, 2, 1, 1))
+    assert found is not None
+    assert (found.workload.reads_per_second, found.workload.batch) == (1.0, 1)
+
+
+def test_small_figures_are_one_at_least_and_all_have_four_digits() -> None:
+    policy = configuration(**PACKED).streams["s"]
+    periods = [period("2026-03-14", 864, 12_345_678, policy)]
+    found = measure(periods, traffic=Traffic(1, 1, 1000, 100), archived=[archived("2026-03-02", 123_456)])
+    assert found is not None
+    # 1.428889 events per second of 100.0006 bytes; a tenth of a unit per query is half a unit of 4 KB.
+    assert (found.workload.events_per_second[0], found.workload.packed_bytes) == (1.429, 100.0)
+    assert found.workload.read_bytes == 4096
+    tiny = measure([period("2026-03-14", 86_400, 8_640, configuration().streams["s"])])
+    assert tiny is not None
+    assert tiny.workload.event_bytes == 1
+
+
+def test_more_items_in_an_index_than_in_its_table_are_all_of_them() -> None:
+    """DynamoDB counts both, at different times."""
+    policy = configuration(more='[[streams.s.index]]\nname = "status"\npartition_by = "status"').streams["s"]
+    own = period("2026-03-14", 1_000, 500_000, policy)
+    (table,) = own.tables.values()
+    found = measure([replace(own, tables={table.name: replace(table, index_sizes={"status": (1_001, 50_000)})})])
+    assert found is not None
+    assert found.workload.index_shares == {"status": 1.0}
+
+
+def test_packs_of_which_no_event_is_counted_are_no_workload() -> None:
+    packed = daily(1, packed=True)
+    assert measure(packed, traffic=Traffic(1, 0), alone=True) is None

@@ -11,7 +11,7 @@ from tests.fakes.serial import Serial
 from tests.lifecycle.world import configuration
 from tidetable.bill.consumed import ConsumedUnits
 from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries, make_row, observe_periods
-from tidetable.catalog import Entry, Opened, State
+from tidetable.catalog import ArchiveFacts, Entry, Opened, State
 from tidetable.config import TableClass
 from tidetable.keys import Layout
 from tidetable.periods import from_label
@@ -112,7 +112,7 @@ def test_provisioned_tables_have_no_consumed_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "ahead"), [("2026-03-14T12:00", True), ("2026-03-14T23:50", True), ("2026-03-14T23:56", False)]
+    ("now", "ahead"), [("2026-03-14T12:00", True), ("2026-03-14T23:50", True), ("2026-03-14T23:55", False)]
 )
 def test_a_period_is_ahead_until_its_first_events_may_come(now: str, ahead: bool) -> None:
     """Events of five minutes in the future are taken."""
@@ -157,3 +157,45 @@ def test_periods_are_listed_newest_first_and_only_tables_that_may_exist_are_desc
     found = observe_periods(STREAM, catalog, tables, cast("Any", Serial), all_periods=False)
     assert [seen.entry.period.label for seen in found] == ["2026-03-14", "2026-03-13"]
     assert describe_entries([], STREAM, describe, cast("Any", Serial)) == []
+
+
+def test_a_row_has_what_is_known_of_its_period() -> None:
+    """A closed table of the class for infrequent access, two periods after it closed, whose stream was removed."""
+    table = Table(
+        "tidetable-t.s.2026-03-11", "ACTIVE", 10, 20, TableClass.INFREQUENT,
+        size_bytes=10**10, item_count=7, index_sizes={"status": (5, 10**9)},
+    )  # fmt: skip
+    found = entry("2026-03-11", State.CLOSED, archive=ArchiveFacts("m", 9, 1, NOON))
+    observed = ObservedPeriod(found, STREAM, {table.name: table}, NOON - timedelta(hours=6))
+    document = make_row(observed, NOON, None).document()
+    # Ten and twenty units for 730 hours at $0.00065 and $0.00013, times 1.25; 11 GB at $0.10.
+    assert document.pop("dollars") == pytest.approx(5.93125 + 2.3725 + 1.1)
+    assert document == {
+        "stream": "s",
+        "period": "2026-03-11",
+        "state": "closed",
+        "age": 3,
+        "write": 10,
+        "read": 20,
+        "table_class": "infrequent-access",
+        "items": 7,
+        "bytes": 11 * 10**9,
+        "archived_events": 9,
+        "ahead": False,
+        "taken_write": None,
+        "taken_read": None,
+        "late": False,
+        "backfill_until": None,
+        "removed_since": "2026-03-15T06:00:00.000000Z",
+    }
+
+
+def test_a_row_is_shown_by_its_age_and_with_the_end_of_its_backfill() -> None:
+    until = datetime(2026, 3, 20, 12, tzinfo=UTC)
+    row = make_row(period(None, entry("2026-03-10", opened=Opened(until, 50, 5))), until - timedelta(minutes=1), {})
+    assert (row.shown_age, row.shown_state) == (str(row.age), "LOST for a backfill until 2026-03-20T12:00Z")
+    table = Table(NAME, "ACTIVE", None, None, TableClass.STANDARD)
+    row = make_row(period(table), NOON, {(NAME, ""): ConsumedUnits(2e6, 4e6)})
+    # Two and four million units at $0.625 and $0.125 per million.
+    assert (row.shown_state, row.shown_age) == ("open", "0")
+    assert row.dollars == pytest.approx(1.75)

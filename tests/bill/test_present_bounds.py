@@ -122,3 +122,29 @@ def test_policies_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest
     monkeypatch.setattr(stage.catalog, "policies", fail)
     (missing,) = stage.bill()["incomplete"]
     assert missing.startswith("the recorded policies could not be read: ")
+
+
+def test_without_cloudwatch_the_tables_are_priced_by_their_storage() -> None:
+    stage = BilledStage()
+    stage.add(TODAY, table(size_bytes=10**9))
+    stage.meters.fails = True
+    bill = stage.bill()
+    (missing,) = bill["incomplete"]
+    assert missing.startswith("CloudWatch did not answer: on-demand tables are priced by their storage alone")
+    assert (bill["dollars"], bill["stage"]["dollars"]) == (pytest.approx(0.25), 0)
+
+
+def test_a_bill_says_when_and_in_which_money_it_was_made_and_what_it_lacks() -> None:
+    """Two million requests of a month cost $7 at the gateway, and more in the functions."""
+    stage = BilledStage()
+    stage.add(TODAY, table(size_bytes=10**9))
+    stage.meters.counted = Traffic(requests=2e6, events=1e8, queries=0)
+    bill = stage.bill()
+    assert (bill["at"], bill["currency"]) == ("2026-03-15T12:00:00.000000Z", "USD")
+    assert bill["stage"]["dollars"] > 7
+    assert bill["dollars"] == pytest.approx(0.25 + bill["stage"]["dollars"])
+    named = ("CloudWatch, data that leaves AWS", "the catalog, queues and large values in S3", "free tiers")
+    assert [text.startswith(start) for text, start in zip(bill["not_priced"], named, strict=True)] == [True] * 3
+    assert bill["prices"]["note"] is None
+    stage.region = "eu-west-1"
+    assert stage.bill()["prices"]["note"].startswith("the stage is in eu-west-1")

@@ -27,6 +27,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
     workload = found.workload
     assert workload.events_per_second == [50.0] * 24
     assert (workload.event_bytes, workload.reads_per_second, workload.old_reads_per_second) == (1000, 1.0, 0.0)
+    assert workload.read_bytes == 8192
     assert (workload.batch, workload.archive_days, workload.packed_bytes) == (100, 365, None)
     assert (found.groups, found.change, workload.index_shares) == (100, "", {})
 
@@ -51,6 +52,8 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("batch", "10001", False),
         ("batch", "0", False),
         ("reads", "-0.5", False),
+        ("old_reads", "-0.5", False),
+        ("packed_bytes", "-0.5", False),
         ("old_reads", "1000000", True),
         ("old_reads", "1000001", False),
         ("read_bytes", "10000000", True),

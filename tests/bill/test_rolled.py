@@ -155,3 +155,21 @@ def test_a_feed_has_a_call_per_batch_and_window_of_a_shard(
     assert (name, text) == ("feed, function", f"{how}, 50 ms at 512 MB each")
     assert dollars == pytest.approx(calls * 730 * (0.2e-6 + 0.025 * 0.0000133334))
     assert not list(price_feed(workload("", rates, capacity)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "units"),
+    [
+        # 1,000 cells: 7 bytes each, and 13 per field, and 13 more for its first or last, and 42 for its percentiles.
+        ({"fields": ()}, 7_130, 8),
+        ({"fields": ("a", "b")}, 33_130, 34),
+        ({"stats": ("first",)}, 33_130, 34),
+        ({"stats": ("last", "max")}, 33_130, 34),
+        ({"stats": ("first", "last")}, 46_130, 47),
+        ({"stats": ("percentiles",)}, 62_130, 62),
+        ({"stats": ("percentiles",), "fields": ("a", "b")}, 117_260, 117),
+    ],
+)
+def test_a_cell_has_the_bytes_of_its_fields_and_statistics(changes: Any, size: int, units: int) -> None:
+    known = {"name": "m", "every": Duration(minutes=1), "retention": Duration(days=1), "fields": ("mag",)}
+    assert size_bucket(RollupPolicy(**(known | changes)), 1000) == (size, units)

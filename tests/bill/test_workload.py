@@ -1,15 +1,16 @@
 """Units and prices of a workload at the edges where AWS rounds up, calculated by hand from its price list."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.lifecycle.world import NOON, configuration
 from tidetable.bill.change import Proposal, simulate_change
-from tidetable.bill.tables import price_one_on_demand, price_one_provisioned, price_rolling
-from tidetable.bill.whole import compute_whole_bill
+from tidetable.bill.tables import Bill, price_one_on_demand, price_one_provisioned, price_rolling
+from tidetable.bill.whole import advise, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
-from tidetable.config import Config
+from tidetable.config import Config, parse
 from tidetable.periods import from_label
 
 ON_DEMAND = 'mode = "on-demand"'
@@ -113,3 +114,67 @@ def test_events_are_counted_by_the_hours_that_have_passed() -> None:
     assert found.count_events(today, NOON + timedelta(minutes=30)) == 3600 * (7 + 5 * 3) + 1800 * 3
     assert found.count_events(today, NOON + timedelta(days=9)) == 3600 * (8 + 16 * 3)
     assert found.count_events(today, NOON - timedelta(days=9)) == 0
+
+
+def test_events_in_packs_take_their_share_of_the_packs_units() -> None:
+    """500 bytes, a quarter of it in a pack: 100 events are 12,630 bytes with the pack's own, so 13 write units."""
+    found = workload(500, more='[streams.s.pack]\nspan = "1h"', read=8192)
+    # A query of 8,192 bytes of plain events needs 2,048 of packs, and reads one pack more: 14,678 bytes.
+    assert (found.event_units, found.stored_bytes, found.read_units, found.items_per_event) == (0.13, 126.3, 2, 0.01)
+    measured = replace(found, packed_bytes=300.0)
+    assert (measured.event_units, measured.stored_bytes) == (0.3, 301.3)
+    # 100 events of 2,000 bytes in packs of 65,536 at the most: 4 packs of 50,130 bytes, 49 write units each.
+    large = replace(found, packed_bytes=2000.0)
+    assert (large.event_units, large.stored_bytes, large.items_per_event) == (1.96, 2005.2, 0.04)
+    # 65,536 bytes are one pack to the byte, of 65,666 bytes with its own.
+    full = replace(found, packed_bytes=655.36)
+    assert (full.event_units, full.items_per_event) == (0.65, 0.01)
+    assert (large.plain.event_units, large.plain.stored_bytes) == (1, 500)
+
+
+LOCAL = (
+    '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "ms"\n'
+    '[[streams.s.index]]\nname = "status"\npartition_by = "status"'
+)
+
+
+def test_a_local_index_takes_its_units_from_the_table() -> None:
+    found = replace(workload(1500, more=LOCAL), index_shares={"near": 0.5, "status": 0.25})
+    # Two units of the table and half of two of the local index; a quarter of two of the other index.
+    assert (found.event_units, found.index_units) == (3.0, 0.5)
+    assert found.index_bytes == 1500 * 0.75
+
+
+BUCKETS = """
+[streams.s]
+period = "day"
+late = "1h"
+retention = 10
+key = { partition_by = "time", bucket = "6h", shards = 2 }
+"""
+
+
+def test_a_partition_key_with_local_indexes_holds_the_events_of_a_bucket_and_their_copies() -> None:
+    """The busiest hour: 900 events per second of 500 bytes, half of them in the index, on two suffixes for six hours."""
+    index = '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "ms"'
+    rates = [900.0] + [1.0] * 23
+    found = Workload(rates, 500, 1.0, 4096, 0.0, parse(BUCKETS + index).streams["s"], index_shares={"near": 0.5})
+    assert found.collection_bytes == 900 * 6 * 3600 / 2 * 750
+    assert replace(found, stream=parse(BUCKETS).streams["s"]).collection_bytes is None
+    assert workload(500, more=LOCAL).collection_bytes is None, "how many events a series has is not known"
+
+
+@pytest.mark.parametrize(("rate", "advised"), [(1988.0, False), (1989.0, True)])
+def test_a_partition_key_that_outgrows_ten_gigabytes_is_told(rate: float, advised: bool) -> None:
+    """10,800 events of 500 bytes per unit of the rate: 1,988.4 of them are 10 times 1,024 cubed."""
+    index = '[[streams.s.index]]\nname = "near"\nlocal = true\nsort_by = "ms"'
+    stream = parse(BUCKETS + index).streams["s"]
+    found = Workload([rate] + [0.0] * 23, 500, 0.0, 4096, 0.0, stream, index_shares={"near": 0.0})
+    bills = {"rolling": Bill(1.0), "provisioned": Bill(99.0), "on demand": Bill(99.0)}
+    texts = [text for text in advise(found, bills) if text.startswith("a suffix of a bucket of 6h gets 10.0 GB")]
+    assert bool(texts) is advised
+
+
+def test_the_night_is_from_23_to_7_oclock() -> None:
+    assert spread_by_hour(3, 1) == [1] * 7 + [3] * 16 + [1]
+    assert spread_by_hour(3, None) == [3] * 24

@@ -212,7 +212,7 @@ DEAD = [
 def letters(scripted: Scripted) -> Queues:
     """Three messages of dead events, of two streams."""
     many = encode_message("z", [Event("a", EPOCH, str(number), {}) for number in range(1200)])
-    dead = (message(3), "archived"), (many, "no such stream"), (message(2), "archived")
+    dead = (many, "no such stream"), (message(3), "archived"), (message(2), "archived")
     scripted.queues.messages = Queues(*dead).messages
     return scripted.queues
 

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -313,3 +314,12 @@ def test_what_the_account_refuses_is_said(watched: tuple[Watch, Logs], monkeypat
 def test_a_stream_that_does_not_exist_is_a_wrong_use(watched: tuple[Watch, Logs]) -> None:
     result = run("advise", "--stream", "nothing")
     assert (result.exit_code, "there is no stream 'nothing'; there are s" in result.output) == (64, True)
+
+
+def test_logs_and_keys_are_read_in_the_emulator_too() -> None:
+    made: Any = []
+    session = SimpleNamespace(client=lambda name, **options: made.append((name, options)) or name)
+    account: Any = SimpleNamespace(session=session, metrics="metrics")
+    sources = measure.open_sources(account, "http://e")
+    assert (sources.metrics, sources.logs, sources.dynamodb) == ("metrics", "logs", "dynamodb")
+    assert made == [("logs", {"endpoint_url": "http://e"}), ("dynamodb", {"endpoint_url": "http://e"})]

@@ -2,7 +2,9 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from cli.choose import explain_open_period
@@ -98,3 +100,37 @@ def test_one_failure_does_not_stop_the_rest_of_a_range(functions: FakeFunctions)
     assert result.exit_code == 1
     assert "archiving s 2026-03-15T09 failed: out of memory" in result.output
     assert "archiving s 2026-03-15T10 failed: out of memory" in result.output
+
+
+@pytest.mark.parametrize(
+    ("facts", "minutes", "reason"),
+    [
+        ({"state": State.RESTORING}, 0, "is being restored: `restore` continues it"),
+        ({"state": State.OPEN}, 0, "is open: it closes at 2026-03-15T12:00Z, `late` after its end"),
+        ({"state": State.CREATING}, 0, "is open: it closes at 2026-03-15T12:00Z, `late` after its end"),
+        ({"state": State.OPEN}, 1, "has ended and is closed by the next run of the lifecycle: run `apply`"),
+        (
+            {"state": State.CLOSED, "opened": Opened(datetime(2026, 3, 16, tzinfo=UTC), None, None)},
+            0,
+            "is open for a backfill until 2026-03-16T00:00Z: close it with `backfill s --end`, or wait",
+        ),
+    ],
+)
+def test_a_period_that_cannot_be_archived_says_why(facts: Any, minutes: int, reason: str) -> None:
+    at = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
+    config = parse('[streams.s]\nperiod = "hour"\nlate = "1h"\nretention = 5\nkey = { partition_by = "series" }')
+    found = explain_open_period(replace(entry, **facts), config, at + timedelta(minutes=minutes))
+    assert found.startswith(f"s 2026-03-15T10 {reason}")
+
+
+def test_without_the_configuration_a_period_is_open_for_an_unknown_time() -> None:
+    at = datetime(2026, 3, 15, 12, tzinfo=UTC)
+    entry = Entry("s", from_label("2026-03-15T10"), "t", Layout("series", 1, "id"), State.OPEN, at)
+    assert explain_open_period(entry, None, at) == (
+        "s 2026-03-15T10 is open: it closes `late` after its end, 2026-03-15T11:00Z, and can be archived then"
+    )
+    # Writes may land for a quarter of an hour after it closed.
+    closed = replace(entry, state=State.CLOSED)
+    assert "archive it after 2026-03-15T11:15Z" in explain_open_period(closed, None, at - timedelta(minutes=45))
+    assert explain_open_period(closed, None, at) == ""

@@ -178,6 +178,15 @@ def test_a_removed_stream_is_shown_and_priced_until_its_tables_are_gone(on_deman
     )
 
 
+def test_status_shows_one_stream_and_names_one_that_left_the_file_alone(stage: Stage) -> None:
+    """No run of the lifecycle has noticed yet that the stream is no longer in the file."""
+    Path("tidetable.toml").write_text(ON_DEMAND)
+    shown = run("status", "--no-metrics").output
+    assert re.search(r"s is deployed, but not in tidetable.toml: its \d+ tables are handled by its last policy", shown)
+    rows = json.loads(run("status", "--no-metrics", "--json", "--stream", "d").output)
+    assert [row for row in rows if row["stream"] != "d"] == []
+
+
 def test_status_draws_each_streams_line_of_time(stage: Stage) -> None:
     stage.run_lifecycle()
     stage.settle()

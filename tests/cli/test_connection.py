@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,3 +72,60 @@ def test_a_stage_that_cannot_be_found_says_what_else_to_use(capsys: pytest.Captu
 
 def test_an_address_that_is_none_is_a_usage_error() -> None:
     assert run("query", "quakes", "--url", "notaurl", "--key", "k").exit_code == 64
+
+
+class Given:
+    """The client, as it is made."""
+
+    def __init__(self, url: str, key: str | None, **options: Any) -> None:
+        if url == "wrong":
+            raise ValueError("an address begins with https")
+        self.made = url, key, options
+
+
+def make(monkeypatch: pytest.MonkeyPatch, url: str | None, key: str | None, *, sigv4: bool, **options: Any) -> Any:
+    monkeypatch.setattr("cli.connection.Client", Given)
+    monkeypatch.setattr("cli.connection.find_api", lambda *_: ("https://found", "first"))
+    place: dict[str, Any] = {"stage": "t", "endpoint": None, "profile": None, "region": "eu-west-1"}
+    client: Any = open_client(url, key, sigv4=sigv4, **place, **options)
+    return client.made
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "sigv4", "made"),
+    [
+        ("https://a", "mine", False, ("https://a", "mine")),
+        ("https://a", None, True, ("https://a", None)),
+        # A signed request has no key.
+        ("https://a", "mine", True, ("https://a", None)),
+        (None, None, False, ("https://found", "first")),
+        (None, "mine", False, ("https://found", "mine")),
+        (None, None, True, ("https://found", None)),
+    ],
+)
+def test_a_client_has_the_key_of_the_caller_or_the_stage_or_signs(
+    url: str | None, key: str | None, sigv4: bool, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = make(monkeypatch, url, key, sigv4=sigv4, on_settled=print)
+    assert found[:2] == made
+    assert found[2] == {"sigv4": sigv4, "region": "eu-west-1", "policy": None, "on_settled": print}
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "reason"), [("https://a", None, "there is no key: use --key"), ("wrong", "k", "begins with https")]
+)
+def test_a_client_that_cannot_be_made_says_why(
+    url: str, key: str | None, reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        make(monkeypatch, url, key, sigv4=False)
+    assert (ended.value.exit_code, reason in capsys.readouterr().err) == (1, True)
+
+
+def test_in_an_account_the_address_is_that_of_the_stack_and_a_stage_may_have_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outputs = [{"OutputKey": "ApiUrl", "OutputValue": "https://abc.execute-api.eu-west-1.amazonaws.com/api/"}]
+    stacks = SimpleNamespace(describe_stacks=lambda **_: {"Stacks": [{"StackStatus": "X", "Outputs": outputs}]})
+    monkeypatch.setattr("boto3.Session.client", lambda *_, **__: stacks)
+    assert find_api("t", None, None, "eu-west-1") == (outputs[0]["OutputValue"], None)

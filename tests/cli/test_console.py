@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import socket
@@ -9,6 +10,7 @@ import threading
 import webbrowser
 from dataclasses import replace
 from typing import Any
+from wsgiref.simple_server import WSGIServer
 
 import boto3
 import httpx
@@ -70,6 +72,9 @@ class Signer:
 
     def _receive(self, request: httpx.Request) -> httpx.Response:
         self.received.append(request)
+        if request.url.path.endswith("/v1/packed"):
+            packed = {"Content-Encoding": "gzip", "Content-Length": "999", "ETag": "e", "Content-Type": "text/html"}
+            return httpx.Response(299, headers=packed, content=gzip.compress(b"<p>"))
         if request.url.path.endswith("/v1/down"):
             raise httpx.ConnectError("refused")
         return httpx.Response(200, headers={"Tidetable-Read-Units": "2", "Connection": "close"}, content=b"{}")
@@ -186,3 +191,66 @@ def test_an_address_is_passed_on_as_the_page_wrote_it() -> None:
         httpx.get(f"http://127.0.0.1:{server.server_port}{path}?limit=5", timeout=20)
         server.shutdown()
     assert str(signer.received[0].url) == f"{ADDRESS.removesuffix('/console')}{path}?limit=5"
+
+
+def test_an_answer_is_passed_on_as_it_is_without_its_packing() -> None:
+    """The body is unpacked, so its length and its packing are others; a status without words gets some."""
+    signer = Signer()
+    assert signer.ask("/v1/packed") == b"<p>"
+    assert (signer.status, signer.headers) == ("299 answer", {"etag": "e", "content-type": "text/html"})
+
+
+def test_headers_that_the_api_reads_are_passed_on() -> None:
+    signer = Signer()
+    signer.ask("/v1/streams", HTTP_PREFER="count=none", HTTP_IF_NONE_MATCH='"e"', HTTP_ACCEPT_ENCODING="gzip")
+    (request,) = signer.received
+    assert (request.headers["prefer"], request.headers["if-none-match"]) == ("count=none", '"e"')
+    assert "content-type" not in request.headers
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"HTTP_ORIGIN": "http://127.0.0.1:8080"},
+        {"HTTP_SEC_FETCH_SITE": "same-origin"},
+        # The address was typed.
+        {"HTTP_SEC_FETCH_SITE": "none"},
+    ],
+)
+def test_the_servers_own_page_may_ask(environ: dict[str, str]) -> None:
+    signer = Signer()
+    signer.ask("/v1/streams", **environ)
+    assert (signer.status, len(signer.received)) == ("200 OK", 1)
+
+
+def test_another_port_of_this_machine_is_another_origin() -> None:
+    signer = Signer()
+    signer.ask("/v1/streams", HTTP_ORIGIN="http://127.0.0.1:9090")
+    assert signer.status == "403 Forbidden"
+
+
+def test_the_server_listens_on_this_machine_alone_and_waits_longer_than_the_gateway() -> None:
+    """API Gateway gives up after 29 seconds."""
+    with open_server(Signer().application, 0) as server:
+        assert server.server_address[0] == "127.0.0.1"
+    application = Signed(Account(None, "", "", "", None), ADDRESS)  # type: ignore[arg-type]
+    assert application._client.timeout == httpx.Timeout(35.0)
+
+
+@pytest.mark.parametrize(("words", "shown"), [([], True), (["--no-open"], False)])
+def test_without_keys_a_server_of_this_machine_is_opened_until_it_is_ended(
+    functions: FakeFunctions, opened: list[str], monkeypatch: pytest.MonkeyPatch, words: list[str], shown: bool
+) -> None:
+    with_outputs(monkeypatch, {"ConsoleUrl": ADDRESS})
+    ports: list[int] = []
+
+    def end(server: Any) -> None:
+        ports.append(server.server_port)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(WSGIServer, "serve_forever", end)
+    result = run("console", *words)
+    local = f"http://127.0.0.1:{ports[0]}/console"
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [f"{local} shows {ADDRESS}. End with Ctrl-C.", "ended"]
+    assert opened == ([local] if shown else [])

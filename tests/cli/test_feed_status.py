@@ -1,6 +1,7 @@
 """``status`` says of each feed how many open tables are read, and what waits in the queue of dead letters."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from cli import common
 from cli.account import Account
+from cli.feed_status import describe_feeds
 from tests.fakes.stage import Stage
 from tests.worlds.commands import run
 from tests.worlds.hours import CONFIG
@@ -99,3 +101,11 @@ def test_without_the_rights_the_tables_are_shown_with_a_remedy(stage: Stage, ser
 def test_json_has_the_tables_alone_and_asks_for_no_feed(stage: Stage, services: Services) -> None:
     assert {row["stream"] for row in json.loads(run("status", "--no-metrics", "--json").stdout)} == {"s"}
     assert services.requests == 0
+
+
+def test_a_stage_without_the_function_of_feeds_is_asked_nothing(stage: Stage, services: Services) -> None:
+    """It was deployed before its configuration had a feed."""
+    account = Account(stage.pipeline, "lifecycle", "archiver", "restorer", services, services)
+    entries = [entry for entry in stage.catalog.entries("s") if entry.state is State.OPEN]
+    periods: Any = [SimpleNamespace(entry=entry) for entry in entries]
+    assert (len(entries) > 0, list(describe_feeds(account, parse(FED), periods)), services.requests) == (True, [], 0)

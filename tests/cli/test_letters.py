@@ -1,5 +1,8 @@
 """Dead letters: they are counted by reason, and none is lost when they are sent back."""
 
+import json
+from typing import Any
+
 import pytest
 
 from cli.letters import UNKNOWN, replay, summarize
@@ -44,3 +47,41 @@ def test_what_comes_back_at_once_does_not_go_round_for_ever() -> None:
     queues = Returning((message(3), "archived"), (message(2), "archived"))
     assert replay(queues, "dead", "overflow", 2, lambda _: None) == 5
     assert len(queues.messages["dead"]) == 2
+
+
+class Asked(Queues):
+    """A queue that keeps what it was asked, as SQS has it: whoever does not ask for attributes gets none."""
+
+    def __init__(self, *dead: tuple[str, str | None]) -> None:
+        super().__init__(*dead)
+        self.asked: list[Any] = []
+
+    def receive_message(self, QueueUrl: str, **options: Any) -> Any:  # noqa: N803 - boto3's names
+        self.asked.append(options)
+        return super().receive_message(QueueUrl, **options)
+
+    def change_message_visibility(self, ReceiptHandle: str, **options: Any) -> None:  # noqa: N803
+        self.asked.append(options)
+        super().change_message_visibility(ReceiptHandle, **options)
+
+
+def test_letters_are_hidden_for_a_minute_and_shown_again_at_once() -> None:
+    """A call waits for a second, as SQS asks only some of its servers otherwise."""
+    queues = Asked((message(3), "archived"))
+    summarize(queues, "dead")
+    asked = {
+        "MaxNumberOfMessages": 10,
+        "VisibilityTimeout": 60,
+        "MessageAttributeNames": ["All"],
+        "WaitTimeSeconds": 1,
+    }
+    assert queues.asked == [asked, asked, {"QueueUrl": "dead", "VisibilityTimeout": 0}]
+
+
+def test_a_message_whose_events_are_in_the_bucket_has_one_at_least() -> None:
+    kept = json.dumps({"version": 2, "stream": "s", "events": [], "kept": "overflow/a"})
+    queues = Queues((kept, "archived"), (message(2), "archived"))
+    assert summarize(queues, "dead").events == {("s", "archived"): 3}
+    moved: list[int] = []
+    assert (replay(queues, "dead", "overflow", 1, moved.append), moved) == (1, [1])
+    assert [one["Body"] for one in queues.messages["overflow"].values()] == [kept]

@@ -1,6 +1,8 @@
 """Dead letters that are sent again: each change as it was written, also if looking at the letters took long."""
 
 import json
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from botocore.exceptions import ClientError
 from cli.feed_letters import redeliver_changes, summarize_changes
 from cli.letters import summarize
 from tests.fakes.letters import Queues, message
+from tests.worlds.commands import run
 
 # JSON may have these characters as they are, and str.splitlines() takes each for the end of a line.
 SEPARATORS = "\u2028", "\u2029", "\u0085"
@@ -51,3 +54,20 @@ def test_a_target_that_refuses_for_longer_than_letters_are_hidden_does_not_end_t
     result = redeliver_changes(queues, "dead", refuse, 2, (TimeoutError,))
     assert (result.changes, result.failures) == (0, ["no answer", "no answer"])
     assert len(queues.messages["dead"]) == 2
+
+
+def test_an_event_that_comes_after_the_question_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sends back as many letters as it has counted."""
+    queues: Any = Queues((message(3), "archived"), (message(2), "archived"))
+    release = queues.change_message_visibility
+
+    def release_and_receive(ReceiptHandle: str, **options: Any) -> None:  # noqa: N803 - boto3's names
+        release(ReceiptHandle, **options)
+        queues.messages["dead"]["9"] = {"MessageId": "9", "Body": message(1)}
+
+    monkeypatch.setattr(queues, "change_message_visibility", release_and_receive)
+    account: Any = SimpleNamespace(queues=queues, dead_letters="dead", overflow="overflow")
+    monkeypatch.setattr(import_module("cli.replay"), "find_account", lambda *_: account)
+    result = run("replay", "--yes")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "5 events are sent to the overflow again")
+    assert (list(queues.messages["dead"]), len(queues.messages["overflow"])) == (["9"], 2)

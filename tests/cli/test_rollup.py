@@ -152,3 +152,28 @@ def test_a_rebuild_that_makes_progress_may_wait_often(scripted: Functions) -> No
     scripted.answers = [STATUS, {"healthy": True}, *(40 * [step(None)]), step(5, 5), *(40 * [step(None)]), step(0, 5)]
     shown = run("rollup", "quakes", "--name", "hours", *SPAN)
     assert (shown.exit_code, "quakes-hours: 10 buckets computed" in shown.output) == (0, True)
+
+
+def test_all_rollups_are_rebuilt_and_one_that_cannot_go_on_is_a_failure(scripted: Functions) -> None:
+    steps = [step(7, 4, marked=1), step(0, 3, marked=1)]
+    scripted.answers = [STATUS, {"healthy": True}, *steps, {"healthy": True}, step(3, 1, "it is gone")]
+    result = run("rollup", "quakes", *SPAN, "--json")
+    end = "2026-01-20T00:00:00.000000Z"
+    assert (result.exit_code, json.loads(result.stdout)) == (
+        1,
+        [
+            {"rollup": "quakes-hours", "reached": end, "buckets": 7, "left": 0, "marked": 2, "problem": None},
+            {"rollup": "quakes-days", "reached": end, "buckets": 1, "left": 3, "marked": 0, "problem": "it is gone"},
+        ],
+    )
+
+
+def test_a_dry_run_as_json_has_the_plan_and_a_problem_is_a_failure(scripted: Functions) -> None:
+    plan = {"buckets": 744, "marked": 3, "problem": "the archive is gone"}
+    scripted.answers = [STATUS, plan]
+    words = "rollup", "quakes", "--name", "days", *SPAN, "--dry-run"
+    shown = run(*words)
+    assert (shown.exit_code, shown.stdout) == (1, "the archive is gone\n")
+    scripted.answers = [STATUS, plan]
+    result = run(*words, "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (1, [{"rollup": "quakes-days", **plan}])

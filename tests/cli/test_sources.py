@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.forms import write_csv, write_lines
-from cli.sources import Columns, SourceError, open_source
+from cli.sources import Columns, Row, SourceError, open_source
 
 EVENT: dict[str, Any] = {
     "series": "a",
@@ -46,3 +48,118 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path.write_text("series,time,mag,mag,,\na,1000,1,2,,\n")
     with pytest.raises(SourceError, match="two columns are called 'mag': rename one"):
         read_events(path)
+
+
+def list_rows(tmp_path: Path, name: str, content: bytes | str, columns: Columns | None = None) -> list[Row]:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return list(open_source(path, None, columns or Columns()).read())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.ndjson", "ndjson"),
+        ("a.jsonl", "ndjson"),
+        ("a.json", "ndjson"),
+        ("a.CSV", "csv"),
+        ("a.jsonl.GZ", "ndjson"),
+        ("a.b.csv.gz", "csv"),
+        ("a.pq", "parquet"),
+        ("a.parquet", "parquet"),
+    ],
+)
+def test_a_files_name_says_its_format(tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.sources._count_rows", lambda _: 7)
+    path = tmp_path / name
+    path.write_text("abc")
+    source = open_source(path, None, Columns())
+    assert (source.kind, source.total) == (kind, 7 if kind == "parquet" else 3)
+    assert open_source(path, "csv", Columns()).kind == "csv"
+
+
+BOM = b"\xef\xbb\xbf"
+TIMED = '{"series": "a", "time": 1000}'
+
+
+def test_marks_of_the_byte_order_and_empty_lines_are_left_out(tmp_path: Path) -> None:
+    lines = list_rows(tmp_path, "a.ndjson", BOM + f"{TIMED}\n\n  \n{TIMED}\n".encode())
+    assert [(row.number, row.event and row.event["series"]) for row in lines] == [(0, "a"), (1, "a")]
+    (row,) = list_rows(tmp_path, "a.csv", BOM + b"series,time\na,1000\n")
+    assert row.event == {"series": "a", "time": 1000, "data": {}}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("1", 1), ("-0.5", -0.5), ("1e3", 1000.0), ("007", "007"), ("1.", "1."), ("+1", "+1"), ("true", True),
+        ("false", False), ("True", "True"), ("x", "x"),
+    ],
+)  # fmt: skip
+def test_a_cell_is_a_number_only_in_the_form_of_json(tmp_path: Path, cell: str, value: Any) -> None:
+    (row,) = list_rows(tmp_path, "a.csv", f"series,time,v,none\na,1000,{cell},\n")
+    assert row.event is not None
+    assert row.event["data"] == {"v": value}
+
+
+def test_series_and_ids_stay_text(tmp_path: Path) -> None:
+    """Numbers of JSON become text, and those of CSV are text."""
+    own = {"series": "7", "time": 1000, "id": "1e3", "data": {"zip": "5", "n": 5}}
+    (row,) = list_rows(tmp_path, "a.csv", "series,time,id,zip,n\n7,1000,1e3,5,5\n", Columns(text=("zip",)))
+    assert row.event == own
+    (row,) = list_rows(tmp_path, "a.csv", "s,t,i,zip,n\n7,1000,1e3,5,5\n", Columns("s", "t", "i", text=("zip",)))
+    assert row.event == own
+    (row,) = list_rows(tmp_path, "a.ndjson", '{"s": 7, "time": 1000, "id": 3}', Columns(series="s"))
+    assert row.event == {"series": "7", "time": 1000, "id": "3", "data": {}}
+
+
+@pytest.mark.parametrize(
+    ("time", "utc", "expected"),
+    [
+        ("2026-03-15 12:00", True, "2026-03-15T12:00Z"),
+        ("2026-03-15T12:00", False, "2026-03-15T12:00"),
+        *((f"2026-03-15T12:00{end}", True, f"2026-03-15T12:00{end}") for end in ("Z", "z", "+01:00", "-0930")),
+        ("1.5", True, "1970-01-01T00:00:00.001500Z"),
+    ],
+)
+def test_a_time_without_an_offset_is_utc_if_that_is_said(tmp_path: Path, time: str, utc: bool, expected: str) -> None:
+    for name, content in (
+        ("a.csv", f"series,time\na,{time}\n"),
+        ("a.ndjson", json.dumps({"series": "a", "time": time, "data": {}})),
+    ):
+        (row,) = list_rows(tmp_path, name, content, Columns(utc=utc))
+        assert row.event is not None
+        assert row.event["time"] == expected
+
+
+def test_a_date_and_time_of_parquet_needs_an_offset_or_the_option() -> None:
+    naive = datetime(2026, 3, 15, 12)  # noqa: DTZ001 - that it has no offset is the point
+    row = {"series": "a", "time": naive}
+    assert Columns(utc=True).make_event(row)["time"] == "2026-03-15T12:00:00+00:00"
+    with pytest.raises(ValueError, match="has no offset: --utc reads such times as UTC"):
+        Columns().make_event(row)
+    aware = naive.replace(tzinfo=timezone(timedelta(hours=1)))
+    assert Columns(utc=True).make_event({**row, "time": aware})["time"] == "2026-03-15T12:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", "series,time\na,1000,more\n", "more cells than the header has columns"),
+        ("a.csv", "series\na\n", "the row has no time: name its column with --time"),
+        ("a.csv", "time\n1000\n", "the row has no series: name its column with --series"),
+        ("a.ndjson", '{"series": "a", "time": null, "data": {}}', "the event has no time"),
+        ("a.ndjson", "[1]", "the line is not a JSON object"),
+        ("a.ndjson", "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_row_that_is_no_event_says_what_it_lacks(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    (row,) = list_rows(tmp_path, name, content)
+    assert (row.event, problem in row.problem) == (None, True), row.problem
+    assert row.text != ""
+
+
+@pytest.mark.parametrize("content", [b"series,time\na,\xff\n", b'series,time\n"' + b"x" * 200_000 + b'",1000\n'])
+def test_a_file_that_is_no_csv_in_utf_8_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(SourceError, match=r"a\.csv is not CSV in UTF-8 after line "):
+        list_rows(tmp_path, "a.csv", content)

@@ -1,5 +1,6 @@
 """Wrong usage, and calls that take long: exit codes, addresses, connections."""
 
+import errno
 import io
 import socket
 import threading
@@ -121,3 +122,39 @@ def test_a_call_of_minutes_shows_a_sign_of_life_before_a_nat_gateway_drops_its_c
         assert account.run_lifecycle() == {}
         server.shutdown()
     assert made == [(1, 60)]
+
+
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [
+        (("restore", "s", "2026-01-01", "--keep"), 1, 3650),
+        (("backfill", "s", "2026-01-01", "2026-01-02", "--hours"), 1, 720),
+        (("console", "--port"), 0, 65_535),
+        (("import", "none.csv", "--stream", "s", "--batch"), 1, 10_000),
+        (("import", "none.csv", "--stream", "s", "--parallel"), 1, 32),
+        (("simulate", "--config", "none.toml", "--days"), 1, 3660),
+        (("cost", "none.toml", "--rate", "1", "--bytes"), 1, 400_000),
+        (("cost", "none.toml", "--rate", "1", "--batch"), 1, 10_000),
+        (("cost", "none.toml", "--rate", "1", "--groups"), 1, 100_000),
+    ],
+)
+def test_a_number_beyond_its_bounds_is_a_wrong_use(
+    words: tuple[str, ...], least: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number within them gets as far as the stage or the file, which are not there."""
+
+    def nowhere(*_: Any, **__: Any) -> Account:
+        raise AccountError("nowhere")
+
+    monkeypatch.setattr(common, "connect", nowhere)
+    codes = [run(*words, str(number)).exit_code for number in (least - 1, least, most, most + 1)]
+    assert codes == [64, 1, 1, 64]
+
+
+def test_a_reader_of_the_output_that_has_ended_is_no_error_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: Any, **__: Any) -> Account:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(common, "connect", write)
+    result = run("plan")
+    assert (result.exit_code, result.output.strip()) == (1, "")

@@ -12,7 +12,7 @@ from strict.client import StrictClient
 from strict.faults import find_tables
 from strict.refusals import Refusal, canceled, throttled
 from strict.timings import Timings
-from tests.strict.console import KEYS, NOON, Console, index, item, outcome
+from tests.strict.console import KEYS, NOON, Console, index, item, outcome, until_refused
 
 
 def test_an_error_has_boto3s_form() -> None:
@@ -53,6 +53,46 @@ def test_times_are_datetimes() -> None:
     (by_g,) = table["GlobalSecondaryIndexes"]
     lowered = datetime(2026, 3, 15, 12, 1, tzinfo=UTC)
     assert by_g["ProvisionedThroughput"]["LastDecreaseDateTime"] == lowered
+    console.wait(seconds=2)
+    console.units(4, 5)
+    answer = StrictClient(console.dynamo).update_table(TableName="t", TableClass="STANDARD_INFREQUENT_ACCESS")
+    described = answer["TableDescription"]
+    assert described["CreationDateTime"] == NOON
+    assert described["ProvisionedThroughput"]["LastDecreaseDateTime"] == datetime(2026, 3, 15, 12, 1, 2, tzinfo=UTC)
+
+
+def test_an_error_has_the_members_of_its_answer() -> None:
+    console = Console()
+    console.table()
+    check = {
+        "TableName": "t",
+        "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}},
+        "ConditionExpression": "attribute_exists(pk)",
+    }
+    with pytest.raises(ClientError) as refused:
+        StrictClient(console.dynamo).transact_write_items(TransactItems=[{"ConditionCheck": check}])
+    answer: Any = refused.value.response
+    assert answer["CancellationReasons"] == [{"Code": "ConditionalCheckFailed"}]
+
+
+def test_a_handler_sees_the_body_as_it_is_sent_and_may_replace_it() -> None:
+    """The service writes JSON without spaces, and binary values in Base64."""
+    console = Console()
+    console.table()
+    client, key = StrictClient(console.dynamo), {"pk": {"S": "a"}, "sk": {"S": "1"}}
+    client.put_item(TableName="t", Item={**key, "b": {"B": b"\x00\x01\x02"}})
+    bodies: list[bytes] = []
+
+    def replace(response_dict: Any) -> None:
+        bodies.append(response_dict["body"])
+        response_dict["body"] = b'{"Item": {}}'
+
+    client.meta.events.register("before-parse.dynamodb.GetItem", replace)
+    assert client.get_item(TableName="t", Key=key, ConsistentRead=True) == {"Item": {}}
+    assert bodies == [b'{"Item":{"pk":{"S":"a"},"sk":{"S":"1"},"b":{"B":"AAEC"}}}']
+    assert client.scan(TableName="t", ConsistentRead=True)["Count"] == 1, "other operations have no handler"
+    # Python looks for such methods, for example to copy an object.
+    assert not hasattr(client, "__deepcopy__")
 
 
 def test_calls_are_counted_by_operation_refused_ones_too() -> None:
@@ -87,6 +127,7 @@ def test_the_tables_of_a_request(payload: dict[str, Any], tables: set[str]) -> N
         ("BatchWriteItem", {"RequestItems": {"u": [], "t": []}}, [("Write", "t"), ("Write", "u")]),
         ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t"}}]}, [("Write", "t")]),
         ("BatchGetItem", {"RequestItems": {"u": {"Keys": []}}}, [("Read", "u")]),
+        ("ListTables", {}, [("Read", "?")]),
     ],
 )
 def test_a_throttle_on_demand_names_side_and_tables(operation: str, request_: Any, reasons: Any) -> None:
@@ -139,16 +180,26 @@ def test_an_error_over_http(refusal: Refusal, document: dict[str, Any]) -> None:
 
 
 class Known:
-    """An engine that has a table which the service did not make, as an emulator that was filled before."""
+    """An engine that has a table which the service did not make, as an emulator that was filled before.
 
-    def __init__(self) -> None:
+    ``more`` are further members of the table's description. An engine without ``has_tags`` does not know tags.
+    """
+
+    def __init__(self, *, has_tags: bool = True, **more: Any) -> None:
         self.calls: list[str] = []
+        self.has_tags, self.more = has_tags, more
 
     def call(self, operation: str, payload: Any) -> dict[str, Any]:
         self.calls.append(operation)
         if operation == "ListTagsOfResource":
             assert payload["ResourceArn"] == "arn:t"
+            if not self.has_tags:
+                raise Refusal("UnknownOperationException", "")
             return {"Tags": [{"Key": "a", "Value": "b"}]}
+        if payload["TableName"] == "broken":
+            raise Refusal("InternalServerError", "it is down", status=500)
+        if operation == "GetItem":
+            return {}
         if payload["TableName"] != "t":
             raise Refusal("ResourceNotFoundException", "Cannot do operations on a non-existent table")
         units = {"ProvisionedThroughput": {"WriteCapacityUnits": 7, "ReadCapacityUnits": 8}}
@@ -165,6 +216,7 @@ class Known:
                 "TableSizeBytes": 300,
                 "GlobalSecondaryIndexes": [{**index(), **units}],
                 "LocalSecondaryIndexes": [{**index("l"), "KeySchema": KEYS["KeySchema"]}],
+                **self.more,
             }
         }
 
@@ -187,6 +239,27 @@ def test_a_table_that_only_the_engine_knows_is_taken_as_it_is_described() -> Non
     assert engine.calls == ["DescribeTable", "ListTagsOfResource"], "it is taken once"
     with pytest.raises(Refusal, match="Table: none not found"):
         service.call("DescribeTable", {"TableName": "none"})
+
+
+def test_a_table_that_is_taken_has_its_mode_its_stream_its_size_and_its_units() -> None:
+    stream = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
+    more = {"BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST"}, "StreamSpecification": stream}
+    clock = ManualClock(NOON)
+    service = StrictDynamo(Known(has_tags=False, **more), clock)
+    described = service.call("DescribeTable", {"TableName": "t"})["Table"]
+    assert described["BillingModeSummary"] == {"BillingMode": "PAY_PER_REQUEST"}
+    assert described["StreamSpecification"] == stream
+    assert described["AttributeDefinitions"] == KEYS["AttributeDefinitions"]
+    assert service.account.tables["t"].tags == {}
+    clock.sleep(6 * 3600)
+    described = service.call("DescribeTable", {"TableName": "t"})["Table"]
+    assert (described["ItemCount"], described["TableSizeBytes"]) == (3, 300)
+    with pytest.raises(Refusal, match="InternalServerError: it is down"):
+        service.call("DescribeTable", {"TableName": "broken"})
+    # Eight read units, of one second.
+    provisioned = StrictDynamo(Known(), clock)
+    request = {"TableName": "t", "Key": {"pk": {"S": "a"}, "sk": {"S": "1"}}, "ConsistentRead": True}
+    assert until_refused(lambda: provisioned.call("GetItem", request), 100) == 8
 
 
 def test_a_region_has_2500_tables_until_a_test_says_otherwise() -> None:

@@ -63,6 +63,7 @@ NAMES = {"#n": "n", "#m": "m"}
         ("begins_with(t, :te)", True),
         ("begins_with(t, :in)", False),
         ("begins_with(none, :te)", False),
+        ("begins_with(t, none)", False),
         ("attribute_exists(t)", True),
         ("attribute_exists(none)", False),
         ("attribute_exists(no)", True),

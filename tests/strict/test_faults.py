@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
-from strict import Fault, Kind
+from strict import Fault, Kind, ManualClock, StrictDynamo
 from strict.client import StrictClient
-from tests.strict.console import Console, item
+from strict.memory import MemoryEngine
+from tests.strict.console import KEYS, NOON, Console, item
 
 
 @pytest.fixture
@@ -135,3 +137,45 @@ def test_a_slow_call_may_be_struck_by_another_fault_too(console: Console) -> Non
     console.dynamo.faults.add(Fault(Kind.SERVER_ERROR))
     assert code(lambda: put(console)) == "InternalServerError"
     assert (console.clock.time - before).total_seconds() == 7
+
+
+def test_each_seed_has_its_own_faults_and_delays() -> None:
+    """A table is seen after three seconds at most, its tags after five, and a write is read after two."""
+    struck: set[tuple[bool, ...]] = set()
+    seen: dict[float, list[bool]] = {1.5: [], 2.9: [], 3.0: []}
+    tagged: dict[float, list[bool]] = {4.5: [], 5.0: []}
+    arrived: list[bool] = []
+    for seed in range(20):
+        clock = ManualClock(NOON)
+        service = StrictDynamo(MemoryEngine(), clock, seed=seed, stale_seconds=2)
+        client = StrictClient(service)
+        tags = [{"Key": "a", "Value": "b"}]
+        client.create_table(TableName="t", **KEYS, BillingMode="PAY_PER_REQUEST", Tags=tags)
+        arn = "arn:aws:dynamodb:us-east-1:000000000000:table/t"
+        for seconds, found in seen.items():
+            clock.time = NOON + timedelta(seconds=seconds)
+            with suppress(ClientError):
+                client.describe_table(TableName="t")
+                found.append(True)
+        for seconds, found in tagged.items():
+            clock.time = NOON + timedelta(seconds=seconds)
+            found += [True] * len(client.list_tags_of_resource(ResourceArn=arn)["Tags"])
+        clock.time = NOON + timedelta(seconds=60)
+        client.put_item(TableName="t", Item=item())
+        clock.sleep(1.5)
+        arrived.append("Item" in client.get_item(TableName="t", Key={"pk": {"S": "a"}, "sk": {"S": "1"}}))
+        service.faults.add(Fault(Kind.SERVER_ERROR, operation="PutItem", probability=0.5))
+        struck.add(tuple(_is_struck(client) for _ in range(20)))
+    assert len(struck) == 20
+    assert 0 < len(seen[1.5]) <= len(seen[2.9]) <= len(seen[3.0]) == 20
+    assert len(seen[1.5]) < 20
+    assert 0 < len(tagged[4.5]) < len(tagged[5.0]) == 20
+    assert {True, False} == set(arrived)
+
+
+def _is_struck(client: StrictClient) -> bool:
+    try:
+        client.put_item(TableName="t", Item=item())
+    except ClientError:
+        return True
+    return False

@@ -105,6 +105,19 @@ def test_a_transaction_without_an_answer_goes_on_for_half_a_second() -> None:
     assert outcome(console.put) == "done"
 
 
+def test_each_transaction_without_an_answer_holds_its_own_items_and_no_others() -> None:
+    console = Console()
+    console.table()
+    console.table("u")
+    console.dynamo.faults.add(Fault(Kind.TIMEOUT_AFTER, operation="TransactWriteItems", times=2))
+    for sk in "12":
+        with pytest.raises(NoAnswer):
+            console("TransactWriteItems", TransactItems=[{"Put": {"TableName": "t", "Item": item(sk=sk)}}])
+    held = [outcome(lambda sk=sk: console.put(sk=sk)) for sk in "123"]  # type: ignore[misc]
+    assert held == ["TransactionConflictException", "TransactionConflictException", "done"]
+    assert outcome(lambda: console.put(name="u")) == "done", "the same key of another table"
+
+
 def test_a_transaction_that_never_took_effect_holds_nothing() -> None:
     console = Console()
     console.table()

@@ -59,3 +59,13 @@ def test_what_one_request_adds_to_a_collection_counts_together() -> None:
     codes = [reason["Code"] for reason in refused.value.members["CancellationReasons"]]
     assert codes == ["None", "ItemCollectionSizeLimitExceeded"]
     assert outcome(lambda: console.batch([items[0], item("b", size=6 * KB)])) == "done"
+
+
+def test_a_table_without_a_sort_key_has_no_local_index() -> None:
+    keys: dict[str, Any] = {
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "g")],
+    }
+    console = Console()
+    with pytest.raises(Refusal, match="Table KeySchema does not have a range key"):
+        console.create(LocalSecondaryIndexes=[local()], **keys)

@@ -75,6 +75,8 @@ def test_tags_are_added_replaced_and_taken_away() -> None:
     console.table(Tags=[{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}])
     arn = {"ResourceArn": console.describe()["TableArn"]}
     console("TagResource", **arn, Tags=[{"Key": "b", "Value": "3"}, {"Key": "c", "Value": "4"}])
+    tags = [{"Key": name, "Value": value} for name, value in (("a", "1"), ("b", "3"), ("c", "4"))]
+    assert console("ListTagsOfResource", **arn)["Tags"] == tags
     console("UntagResource", **arn, TagKeys=["a", "none"])
     assert console("ListTagsOfResource", **arn)["Tags"] == [{"Key": "b", "Value": "3"}, {"Key": "c", "Value": "4"}]
     assert outcome(lambda: console("TagResource", ResourceArn="x/none", Tags=[])) == "ResourceNotFoundException"
@@ -142,6 +144,16 @@ def test_a_side_without_a_maximum_is_shown_as_such() -> None:
     described = console.describe()
     assert described["OnDemandThroughput"] == {"MaxWriteRequestUnits": 70, "MaxReadRequestUnits": -1}
     assert described["GlobalSecondaryIndexes"][0]["IndexArn"] == f"{described['TableArn']}/index/i"
+
+
+def test_the_partition_key_comes_first_in_whichever_order_keys_are_named() -> None:
+    console = Console()
+    keys = {**KEYS, "KeySchema": KEYS["KeySchema"][::-1]}
+    console("CreateTable", TableName="t", **keys, BillingMode="PAY_PER_REQUEST")
+    assert console.describe()["KeySchema"] == KEYS["KeySchema"]
+    console.wait(seconds=60)
+    console.put("b", "1")
+    assert console.query("b", ConsistentRead=True)["Count"] == 1
 
 
 def test_a_table_has_units_unless_it_is_said_to_be_on_demand() -> None:

@@ -39,6 +39,7 @@ class BilledStage:
         self.config = configuration(**{"capacity": ON_DEMAND} | changes)
         self.catalog, self.meters = FakeCatalog(), FakeMeters()
         self.tables: dict[str, Table] = {}
+        self.region = "us-east-1"
 
     def add(
         self, label: str, found: Table | None = None, *, stream: str = "s", chunks: Table | None = None, **facts: Any
@@ -59,7 +60,7 @@ class BilledStage:
     ) -> Any:
         """Ask for the bill. Whenever the code looks at the remaining time, it gets the next number of ``seconds``."""
         tables: Any = type("Tables", (), {"describe": staticmethod(self.tables.get)})
-        sources = Sources(self.catalog, tables, self.meters, Serial, "us-east-1", lambda: next(seconds))
+        sources = Sources(self.catalog, tables, self.meters, Serial, self.region, lambda: next(seconds))
         return present_bill(self.config, sources, NOON, sees, only)
 
     def stream(self, name: str = "s") -> Any:

@@ -1,0 +1,186 @@
+"""What an import records of each answer, whichever order answers have, and what it tells the client and its caller."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cli import importing
+from cli.importing import Transfer
+from cli.journal import Journal
+from cli.sources import Columns, Row, Source, open_source
+from tests.worlds.commands import run
+from tidetable_client import Failure, Settled
+
+EVENT = b'{"series":"a"}'
+
+
+def fail_event(index: int, code: str, status: int = 400) -> Failure:
+    return Failure("s", index, code, f"{code} it is", EVENT, status)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """The journal of an import that has handed out four rows."""
+    file = tmp_path / "rows.ndjson"
+    file.write_text("{}")
+    journal = Journal(file, tmp_path / "state", {}, anew=False)
+    for row in range(4):
+        journal.expect(row, row)
+    return journal
+
+
+def read_refusals(journal: Journal) -> list[tuple[int, str]]:
+    if not journal.refusals.exists():
+        return []
+    lines = map(json.loads, journal.refusals.read_text().splitlines())
+    return [(line["row"], line["code"]) for line in lines]
+
+
+def make_source(tmp_path: Path) -> Source:
+    return Source(tmp_path / "rows.ndjson", "ndjson", 1, lambda: iter([Row(0, 1, {})]))
+
+
+@pytest.mark.parametrize("code", ["invalid", "too_old", "too_new", "too_large", "forbidden_series"])
+def test_an_event_that_is_refused_for_itself_is_settled(journal: Journal, tmp_path: Path, code: str) -> None:
+    transfer = Transfer(journal)
+    transfer.note(Settled("s", [0, 1, 2, 3], [fail_event(2, code)]))
+    assert (journal.progress.rows, journal.progress.stored, journal.progress.refused) == (4, 3, {code: 1})
+    assert read_refusals(journal) == [(2, code)]
+    with pytest.raises(typer.Exit) as ended:
+        transfer.report(make_source(tmp_path), as_json=False)
+    assert (ended.value.exit_code, journal.progress.is_done) == (1, True)
+
+
+def test_any_other_refusal_ends_the_import_and_the_first_is_told(
+    journal: Journal, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transfer = Transfer(journal)
+    transfer.note(Settled("s", [0, 1], [fail_event(1, "forbidden", 403)]))
+    transfer.note(Settled("s", [2, 3], [fail_event(3, "unsent", 0)]))
+    assert (journal.progress.rows, journal.progress.stored, read_refusals(journal)) == (1, 2, [])
+    with pytest.raises(typer.Exit):
+        transfer.report(make_source(tmp_path), as_json=True)
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {
+        "rows": 1,
+        "stored": 2,
+        "refused": {},
+        "done": False,
+        "problem": "forbidden it is",
+    }
+    assert "ended at row 1: 403 forbidden: forbidden it is. The same command goes on from there" in said.err
+
+
+def test_an_import_of_which_all_is_stored_ends_well(journal: Journal, tmp_path: Path) -> None:
+    transfer = Transfer(journal)
+    transfer.note(Settled("s", [3, 2, 1, 0]))
+    transfer.report(make_source(tmp_path), as_json=True)
+    assert (journal.progress.is_done, journal.progress.stored) == (True, 4)
+
+
+class Client:
+    """A client that takes every event but those without a series; ``made`` has its options."""
+
+    made: dict[str, Any]
+
+    def __init__(self, on_settled: Any, policy: Any, **_: Any) -> None:
+        Client.made = {"policy": policy}
+        self.settle, self.count = on_settled, 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    def write(self, stream: str, event: dict[str, Any]) -> None:
+        if event["series"] == "none":
+            raise ValueError("it has no series")
+        self.settle(Settled(stream, [self.count]))
+        self.count += 1
+
+    def flush(self) -> None:
+        """Send nothing: events are settled at once."""
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(importing, "open_client", lambda *_, **options: Client(**options))
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "rows.ndjson"
+    rows = [{"series": series, "time": 1} for series in ("a", "none", "b")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def call(*words: str) -> Any:
+    return run("import", "rows.ndjson", "--stream", "s", *words)
+
+
+def test_an_event_that_the_client_refuses_is_kept_with_its_row(inline: Path) -> None:
+    done = call("--url", "http://a")
+    assert (done.exit_code, "3 rows, 2 stored, 1 refused (invalid 1)" in done.output) == (1, True)
+    (line,) = (inline.parent / "rows.ndjson.refused.ndjson").read_text().splitlines()
+    assert json.loads(line) == {
+        "row": 1,
+        "code": "invalid",
+        "detail": "it has no series",
+        "event": {"series": "none", "time": 1},
+    }
+
+
+def test_requests_are_as_large_and_as_many_as_the_options_say(inline: Path) -> None:
+    call("--url", "http://a")
+    policy = Client.made["policy"]
+    assert (policy.batch_events, policy.in_flight, policy.block_for) == (500, 1, None)
+    call("--url", "http://a", "--again", "--batch", "7", "--parallel", "3")
+    policy = Client.made["policy"]
+    assert (policy.batch_events, policy.in_flight) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--url", "http://b"), "url"),
+        (("--stage", "prod"), "url"),
+        (("--url", "http://a", "--time-unit", "s"), "columns"),
+        (("--url", "http://a", "--format", "csv"), "format"),
+    ],
+)
+def test_an_import_goes_on_only_as_it_began(inline: Path, words: tuple[str, ...], named: str) -> None:
+    call("--url", "http://a")
+    other = call(*words)
+    assert (other.exit_code, f"of an import with other options ({named}): --again" in other.output) == (1, True)
+
+
+def test_the_progress_may_be_kept_elsewhere(inline: Path) -> None:
+    call("--url", "http://a", "--state", "elsewhere.json")
+    assert (inline.parent / "elsewhere.json").exists()
+    assert not (inline.parent / "rows.ndjson.import.json").exists()
+    assert "imported already (elsewhere.json)" in call("--url", "http://a", "--state", "elsewhere.json").output
+
+
+class Rehearsal:
+    """Refuses every event."""
+
+    is_complete = True
+
+    def judge(self, event: dict[str, Any]) -> Any:
+        return fail_event(0, "too_old")
+
+
+def test_a_dry_run_shows_ten_rows_and_counts_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.ndjson"
+    file.write_text('{"series": "a", "time": 1}\n' * 12)
+    rehearsal: Any = Rehearsal()
+    with pytest.raises(typer.Exit) as ended:
+        importing._rehearse(open_source(file, None, Columns()), rehearsal, as_json=False)
+    shown = capsys.readouterr().out.splitlines()
+    assert ended.value.exit_code == 1
+    assert [line.partition(":")[0] for line in shown[:-1]] == [f"row {number}" for number in range(10)]
+    assert shown[-1] == "12 rows, 12 would be refused; nothing was sent"
