@@ -101,7 +101,7 @@ class Account:
         if table.status == "CREATING" and self.enforces(Rule.CREATING_HAS_NO_DATA):
             raise not_found(name)
         if table.status == "DELETING":
-            begun = (table.until or self.clock.now()) - timedelta(seconds=self.timings.delete)
+            begun = table.begun or self.clock.now()
             lingers = self.clock.now() < begun + timedelta(seconds=self.timings.linger)
             if not lingers or not self.enforces(Rule.DELETING_LINGERS):
                 raise not_found(name)
@@ -115,7 +115,8 @@ class Account:
     def begin(self, table: Table, status: str, seconds: float, finish: Callable[[], None]) -> None:
         """Begin a change that takes ``seconds`` and ends with ``finish``."""
         table.status, table.finish = status, finish
-        table.until = self.clock.now() + timedelta(seconds=seconds)
+        table.begun = self.clock.now()
+        table.until = table.begun + timedelta(seconds=seconds)
         self._changing.add(table.name)
         if not self.enforces(Rule.CHANGES_LAST):
             self._finish(table)

@@ -85,13 +85,16 @@ class Index(Resource):
 
 @dataclass(slots=True)
 class Table(Resource):
-    """A table. An ongoing change ends at the instant ``until``, with a call of ``finish``."""
+    """A table. Its last change began at the instant ``begun``; if it is ongoing, it ends at ``until``, with a call of
+    ``finish``.
+    """
 
     created: datetime = field(kw_only=True)
     region: str = "us-east-1"
     definitions: list[Any] = field(default_factory=list)
     on_demand: bool = False
     status: str = "ACTIVE"
+    begun: datetime | None = None
     until: datetime | None = None
     finish: Callable[[], None] | None = None
     indexes: dict[str, Index] = field(default_factory=dict)

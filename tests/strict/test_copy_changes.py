@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.strict.console import KB, Console, index, item, outcome, provisioned, until_refused
-from tests.strict.copies import IRELAND, STREAM, copied, create, read_data, states, update
+from tests.strict.copies import IRELAND, STREAM, copied, create, delete, read_data, states, update
 from tests.strict.settings import DEFINED, WARM
 
 KEYS = [{"pk": {"S": "a"}, "sk": {"S": str(number)}} for number in range(6)]
@@ -70,6 +70,18 @@ def test_a_copy_is_listed_after_seven_seconds_and_made_in_49() -> None:
     console.wait(seconds=0.1)
     assert states(console) == [(IRELAND, "ACTIVE")]
     assert ireland.describe()["AttributeDefinitions"] == console.describe()["AttributeDefinitions"]
+
+
+def test_a_copy_that_is_being_deleted_answers_for_a_second_more() -> None:
+    console = Console()
+    ireland = copied(console)
+    console.batch([item(sk="0", g={"S": "x"})])
+    console.wait(seconds=2)
+    console.update(ReplicaUpdates=delete())
+    console.wait(seconds=0.9)
+    assert read_data(ireland, "0") == "x"
+    console.wait(seconds=0.2)
+    assert outcome(lambda: read_data(ireland, "0")) == "ResourceNotFoundException"
 
 
 def test_a_copy_of_a_table_with_a_key_of_aws_is_encrypted_with_one_too() -> None:
