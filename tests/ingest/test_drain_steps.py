@@ -129,3 +129,16 @@ def test_what_one_table_took_lets_no_other_table_wait() -> None:
     pace.wait(first, lambda: 60.0)
     # Nothing was known of the units of the table when they were spent: 200 per second.
     assert stage.clock.now() - NOW == timedelta(seconds=5)
+
+
+def test_what_two_messages_took_of_a_table_is_waited_for_together() -> None:
+    """Its consumer may write 10 units per second."""
+    stage = World()
+    entry = stage.catalog.entries("quakes")[0]
+    stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+    entry = stage.catalog.entries("quakes")[0]
+    pace = Pace(stage.clock)
+    for _ in range(2):
+        pace.spent(entry, 20)
+    pace.wait(entry, lambda: 60.0)
+    assert stage.clock.now() - NOW == timedelta(seconds=4)

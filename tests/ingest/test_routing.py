@@ -14,6 +14,7 @@ from tidetable.durations import Duration
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.request import ingest_values
+from tidetable.problems import ProblemError
 
 PACKS = PackPolicy(span=Duration(minutes=1), max_bytes=4_096)
 # 00:05 of 1 March 2026, when the requests of these tests are accepted, in epoch milliseconds.
@@ -65,6 +66,18 @@ def test_a_dialect_of_which_everything_is_refused_is_answered_event_by_event() -
         assert [refused.code for refused in outcome.rejections] == ["too_old", "invalid"]
         assert (outcome.status, outcome.accepted, outcome.refs) == (200, 0, [None, None])
         assert outcome.document()["window"]["backfills"] == []
+
+
+def test_a_dialect_of_which_nothing_is_refused_is_stored_whole() -> None:
+    for strict in (True, False):
+        outcome = ingest_values("quakes", [event(1), event(2)], World().serving(), lambda: 5.0, strict=strict)
+        assert (outcome.accepted, outcome.rejections, None in outcome.refs) == (2, [], False)
+
+
+@pytest.mark.parametrize("pack", [None, PACKS], ids=["plain", "packs"])
+def test_a_stream_that_is_not_configured_is_refused_with_those_that_are(pack: PackPolicy | None) -> None:
+    with pytest.raises(ProblemError, match="404 unknown_stream: there is no stream 'none'; there are: quakes"):
+        world(pack=pack).post(b"[]", stream="none")
 
 
 def test_a_version_that_is_remembered_is_not_added_again_behind_the_window() -> None:
