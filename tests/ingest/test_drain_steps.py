@@ -95,7 +95,7 @@ def test_the_number_of_items_that_are_left_counts_those_that_were_not_tried() ->
         return written
 
     stage.store.write_each = write  # type: ignore[method-assign]
-    with pytest.raises(NotDrained, match="9 of 25 items of quakes are still to be written"):
+    with pytest.raises(NotDrained, match=r"^9 of 25 items of quakes are still to be written$"):
         stage.drain(make_message(*make_events(25)))
     assert stage.count(LABEL) == 16
 
