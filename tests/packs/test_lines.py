@@ -9,7 +9,7 @@ from msgspec import Raw
 from tests.packs.table import TIMELY, ZSTD, event
 from tidetable.ingest.verdicts import _hash_content
 from tidetable.keys import Layout
-from tidetable.packs import encode_body, make_packs, open_item
+from tidetable.packs import encode_body, make_packs, open_item, walk
 from tidetable.packs.numbers import encode_lines, encode_sent_lines
 from tidetable.times import from_text
 
@@ -114,3 +114,15 @@ def test_a_pack_under_the_key_of_a_plain_item_is_a_problem_of_its_time() -> None
 def test_a_layout_without_packs_makes_none() -> None:
     with pytest.raises(ValueError, match="the layout has no packs"):
         make_packs([], Layout("time", 1, "id", 3600), ZSTD)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_a_range_that_begins_inside_a_pack_has_the_data_of_its_own_events(ascending: bool) -> None:
+    plain = [TIMELY.make_item(event(n, "s", str(n), v=n), at=10 + n) for n in range(5)]
+    (pack,) = make_packs(plain, TIMELY, ZSTD).packs
+    places = [f"2026-03-05T12:00:0{n}.000000Z#s#{n}" for n in range(5)]
+    opened = [open_item(pack.item, TIMELY, ZSTD)]
+    (run,) = walk(opened, span=60, ascending=ascending, low=places[2], high=places[4])
+    found = [(place, copy.value, copy.at) for place, copy in zip(run.places, run.copies, strict=True)]
+    wanted = [(places[2], '{"v":2}', 12), (places[3], '{"v":3}', 13)]
+    assert found == (wanted if ascending else wanted[::-1])
