@@ -153,3 +153,16 @@ def test_an_attribute_in_a_header_is_decoded(doors: Doors, subject: str, series:
     """Percent-encoded and, in earlier versions of CloudEvents, in quotes."""
     assert send_binary(doors, "application/json", **BINARY, ce_subject=subject).status == 204
     assert [stored["series"] for stored in doors.events()] == [series]
+
+
+@pytest.mark.parametrize(("series", "status"), [(10**38 - 1, 200), (1 - 10**38, 200), (10**38, 400), (-(10**38), 400)])
+def test_a_whole_number_of_38_digits_is_a_name(doors: Doors, series: int, status: int) -> None:
+    """DynamoDB holds no more digits."""
+    assert send_records(doors, {"series": series}).status == status
+    assert [stored["series"] for stored in doors.events()] == ([str(series)] if status == 200 else [])
+
+
+def test_a_delivery_that_is_nested_too_deeply_is_refused_whole(doors: Doors) -> None:
+    body = b'{"requestId":"r","more":' + b"[" * 40_000 + b"]" * 40_000 + b',"records":[]}'
+    reply = doors.call("POST", FIREHOSE, body, stream="quakes", content_type="application/json")
+    assert (reply.status, reply.document["errorMessage"][:38]) == (400, "the body is not a request of Firehose:")

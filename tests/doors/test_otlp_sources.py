@@ -1,5 +1,6 @@
 """OTLP: what an event has of its resource and scope, which series it is in, and records that are equal."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.worlds.doors import Doors, config
 from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, T, gauge, logs, metrics, point, send, text
 from tidetable.config.model import OtlpPolicy
+from tidetable.dialects.otlp_values import read_whole
 
 BOTH = pytest.mark.parametrize("kind", [JSON, PROTOBUF])
 SCOPE = {"name": "lib", "version": "2", "attributes": [text("a.b", "1")]}
@@ -71,3 +73,42 @@ def test_the_series_of_a_point_has_the_attributes_that_are_chosen(chosen: tuple[
     core = {"key": "core", "value": {"intValue": "1"}}
     assert send(doors, metrics(gauge(point(1, attributes=[core])))).status == 200
     assert [event["series"] for event in doors.events()] == [series]
+
+
+@BOTH
+def test_an_exemplar_keeps_its_value_time_and_attributes(doors: Doors, kind: str) -> None:
+    exemplars = [
+        {"asInt": "7", "timeUnixNano": str(T), "filteredAttributes": [text("a.b", "1")]},
+        {"asDouble": 0.5},
+        {},
+    ]
+    assert send(doors, metrics(gauge(point(1, exemplars=exemplars))), kind).status == 200
+    assert [event["data"]["exemplars"] for event in doors.events()] == [
+        [{"value": 7, "time": "2026-03-01T00:04:00.000000Z", "attributes": {"a": {"b": "1"}}}, {"value": 0.5}, {}]
+    ]
+
+
+def test_a_point_without_a_value_is_stored_without_one(doors: Doors) -> None:
+    """OTLP: the flag 1 says that the source had no value to report."""
+    assert send(doors, metrics(gauge({"timeUnixNano": str(T), "flags": 1}))).document == {}
+    assert [(event["data"]["flags"], "value" in event["data"]) for event in doors.events()] == [(1, False)]
+
+
+def test_a_value_that_is_no_number_refuses_its_point(doors: Doors) -> None:
+    found = [point(1), {"timeUnixNano": str(T), "asDouble": "x" * 40}]
+    partial = send(doors, metrics(gauge(*found))).document["partialSuccess"]
+    assert partial == {
+        "rejectedDataPoints": "1",
+        "errorMessage": f"number 1: metric 'load': '{'x' * 32}' is not a number",
+    }
+    assert len(doors.events()) == 1
+
+
+@pytest.mark.parametrize("value", ["1_0", " 5", "+5", "5.0", "", "-", "0" * 21 + "5", "x" * 40])
+def test_what_is_no_whole_number_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{re.escape(value[:32])}' is not a whole number$"):
+        read_whole(value)
+
+
+def test_a_whole_number_may_have_zeros_before_it() -> None:
+    assert [read_whole("0" * 20 + "5"), read_whole("-5"), read_whole(5)] == [5, -5, 5]
