@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.worlds.configs import notify
 from tests.worlds.edges import INDEX, PROVISIONED, STREAM
 from tidetable.config import parse
 from tidetable.config.check import LOG_RETENTION_DAYS
@@ -26,6 +27,17 @@ def ladder(*steps: str, more: str = "") -> str:
 
 def make_indexes(count: int, settings: str) -> str:
     return "".join(f'[[streams.s.index]]\nname = "own{number}"\n{settings}\n' for number in range(count))
+
+
+def make_kinds(count: int) -> str:
+    kinds = ", ".join(f'k{number} = "f{number}"' for number in range(count))
+    return f'[[streams.s.index]]\nname = "own"\nkind = "type"\npartition_by = {{ {kinds} }}\n'
+
+
+def make_rollups(count: int) -> str:
+    return "".join(
+        f'[[streams.s.rollup]]\nname = "r{number}"\nevery = "1h"\nretention = "30d"\n' for number in range(count)
+    )
 
 
 def test_logs_are_kept_as_long_as_cloudwatch_can() -> None:
@@ -62,6 +74,14 @@ TAKEN = {
     "the greatest scaling": PROVISIONED + "autoscaling = { write = { min = 5, max = 40_000, target = 90 } }\n",
     "units of an index as scaling says": ladder(FIRST, more="autoscaling = { write = { min = 2, max = 10 } }\n")
     + INDEX,
+    "fifty kinds of events": STREAM + make_kinds(50),
+    "five rollups": STREAM + make_rollups(5),
+    "a rollup that is kept for a hundred years": STREAM + make_rollups(1).replace("30d", "36525d"),
+    "a rollup whose stream has a name of 63 characters": STREAM.replace("streams.s", f"streams.{'s' * 60}")
+    + make_rollups(1).replace("streams.s", f"streams.{'s' * 60}"),
+    "two ways to prove who calls": '[api]\nauth = ["iam", "api-key"]\n' + STREAM,
+    "twenty addresses": notify(*[f"a{number}@example.com" for number in range(20)]),
+    "twenty origins": f"[api]\ncors = {[f'https://a{number}.example' for number in range(20)]}\n" + STREAM,
 }
 
 
@@ -112,6 +132,50 @@ REFUSED = {
         ".index: 6 local indexes; AWS allows 5 per table",
     ),
     "two replicas": (STREAM + make_indexes(2, "replica = true"), ".index: two indexes are replicas"),
+    "fifty-one kinds of events": (STREAM + make_kinds(51), ".partition_by: name 1 to 50 kinds of events"),
+    "no kinds of events": (STREAM + make_kinds(0), ".partition_by: name 1 to 50 kinds of events"),
+    "a field with a hole among the fields of kinds": (
+        STREAM + make_kinds(3).replace("f1", "f..1"),
+        ".partition_by: name a field of data, such as",
+    ),
+    "six rollups": (STREAM + make_rollups(6), ".rollup: 6 rollups; choose at most 5"),
+    "a rollup that is kept for more than a hundred years": (
+        STREAM + make_rollups(1).replace("30d", "36526d"),
+        ".rollup.r0.retention: 36526d is not within 2d",
+    ),
+    "a rollup whose stream has a name of 64 characters": (
+        STREAM.replace("streams.s", f"streams.{'s' * 61}")
+        + make_rollups(1).replace("streams.s", f"streams.{'s' * 61}"),
+        "and a stream's name has 63 characters at the most; shorten it",
+    ),
+    "the last of nothing": (
+        STREAM + make_rollups(1) + 'stats = ["last"]\n',
+        '.rollup.r0.fields: missing; "last" needs fields of data',
+    ),
+    "the first of nothing": (
+        STREAM + make_rollups(1) + 'stats = ["first"]\n',
+        '.rollup.r0.fields: missing; "first" needs fields of data',
+    ),
+    "a group twice": (STREAM + make_rollups(1) + 'by = ["a", "a"]\n', ".rollup.r0.by: name at most 4"),
+    "a field twice": (STREAM + make_rollups(1) + 'fields = ["a", "a"]\n', ".rollup.r0.fields: name at most 20"),
+    "no way to prove who calls": ("[api]\nauth = []\n" + STREAM, "api.auth: name at least one way, each once"),
+    "a way twice": ('[api]\nauth = ["iam", "iam"]\n' + STREAM, "api.auth: name at least one way, each once"),
+    "every origin and another": (
+        '[api]\ncors = ["*", "https://a.example"]\n' + STREAM,
+        'api.cors: "*" allows every origin; remove it, or remove the others',
+    ),
+    "twenty-one addresses": (
+        notify(*[f"a{number}@example.com" for number in range(21)]),
+        "observability.notify: 21 e-mail addresses are more than 20",
+    ),
+    "twenty-one origins": (
+        f"[api]\ncors = {[f'https://a{number}.example' for number in range(21)]}\n" + STREAM,
+        "api.cors: name at most 20 origins, each once",
+    ),
+    "an origin twice": (
+        '[api]\ncors = ["https://a.example", "https://a.example"]\n' + STREAM,
+        "api.cors: name at most 20",
+    ),
     "a name twice": (
         STREAM + make_indexes(1, "replica = true") + INDEX.replace("own", "own0"),
         "two indexes are named 'own0'",

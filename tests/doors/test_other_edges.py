@@ -106,7 +106,7 @@ def test_the_message_counts_more_refusals_only_if_there_are_more(doors: Doors, c
     assert "and 0 more" not in message
 
 
-def send_binary(doors: Doors, content_type: str, **headers: str) -> Reply:
+def send_binary(doors: Doors, content_type: str, **headers: Any) -> Reply:
     return doors.call("POST", EVENTS, b"{}", stream="quakes", content_type=content_type, **headers)
 
 

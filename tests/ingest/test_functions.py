@@ -3,7 +3,6 @@
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -45,7 +44,7 @@ class Published:
 
 
 @pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[Published]:
+def published(monkeypatch: pytest.MonkeyPatch) -> Published:
     from handlers import drain, ingest
 
     found = Published()
