@@ -74,6 +74,7 @@ TAKEN = {
     "the greatest scaling": PROVISIONED + "autoscaling = { write = { min = 5, max = 40_000, target = 90 } }\n",
     "units of an index as scaling says": ladder(FIRST, more="autoscaling = { write = { min = 2, max = 10 } }\n")
     + INDEX,
+    "one kind of events": STREAM + make_kinds(1),
     "fifty kinds of events": STREAM + make_kinds(50),
     "five rollups": STREAM + make_rollups(5),
     "a rollup that is kept for a hundred years": STREAM + make_rollups(1).replace("30d", "36525d"),
@@ -133,6 +134,10 @@ REFUSED = {
     ),
     "two replicas": (STREAM + make_indexes(2, "replica = true"), ".index: two indexes are replicas"),
     "fifty-one kinds of events": (STREAM + make_kinds(51), ".partition_by: name 1 to 50 kinds of events"),
+    "a kind of events without a name": (
+        STREAM + make_kinds(2).replace("k1 =", '"" ='),
+        ".partition_by: name 1 to 50 kinds of events",
+    ),
     "no kinds of events": (STREAM + make_kinds(0), ".partition_by: name 1 to 50 kinds of events"),
     "a field with a hole among the fields of kinds": (
         STREAM + make_kinds(3).replace("f1", "f..1"),

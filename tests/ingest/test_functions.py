@@ -1,5 +1,6 @@
 """The handlers of the ingest function and the drain: their answers, and what they publish."""
 
+import gc
 import json
 from base64 import b64encode
 from collections import Counter
@@ -268,3 +269,28 @@ def test_the_drain_writes_the_oldest_first_and_knows_a_repeated_message(
     records[0]["attributes"] |= {} if count is None else {"ApproximateReceiveCount": count}
     assert drain_records(World(), *records) == []
     assert taken == [("a", False), ("b", repeated)]
+
+
+def test_metrics_are_written_at_the_end_of_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """CloudWatch reads them in the log, each call's in a line of its own."""
+    stage = World()
+    body = queue_message(stage, "2", "3", "4")
+    post(stage, [event(1)])
+    drain_records(stage, {**record(int(NOW.timestamp() * 1000), body), "messageId": "m"})
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    published = [line for line in lines if "_aws" in line]
+    assert [line.get("EventsAccepted") for line in published] == [[1.0], None]
+    assert [line.get("EventsDrained") for line in published] == [None, [3.0]]
+
+
+def test_no_garbage_is_collected_while_a_request_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, enabled = World(), list[bool]()
+    write = stage.store.write
+
+    def watched(puts: Any) -> Any:
+        enabled.append(gc.isenabled())
+        return write(puts)
+
+    monkeypatch.setattr(stage.store, "write", watched)
+    assert post(stage, [event(1)])[0] == 200
+    assert (enabled, gc.isenabled()) == ([False], True)
