@@ -202,3 +202,12 @@ def test_the_stream_with_the_most_tables_is_named_first() -> None:
         " or have AWS raise the quota (Service Quotas, DynamoDB) and write it here"
     )
     assert find_problems(SWITCHED + "table_quota = 43\n" + STREAM + other) == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version"],
+)
+def test_no_column_has_the_name_of_one_that_every_archive_has(column: str) -> None:
+    text = STREAM + f'[streams.s.archive]\ncolumns = {{ {column} = "string" }}\n'
+    assert ["there is another column of this name" in problem for problem in find_problems(text)] == [True]

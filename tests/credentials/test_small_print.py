@@ -118,3 +118,9 @@ def test_a_long_name_is_cut_in_the_problem() -> None:
         f"--name '{'n' * 64}': use 1 to 63 letters, digits, dots, hyphens and underscores",
         f"--stream '{'S' * 64}' is not the name of a stream",
     ]
+
+
+@pytest.mark.parametrize("name", ["-n", ".n", "a b", "a/b", "é", ""])
+def test_a_name_that_api_gateway_or_a_log_could_misread_is_refused(name: str) -> None:
+    problem = f"--name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores"
+    assert check_rights(name, None, ["read"], "")[1] == [problem]

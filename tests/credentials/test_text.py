@@ -38,6 +38,7 @@ def test_a_key_of_api_gateway_has_an_id_that_stays_when_it_is_rotated() -> None:
         "a" * 19,
         "a" * 129,
         f"tt_0123456789_{SECRET}6",
+        f"tt_0123456789_{SECRET[:-1]}-",
         f"tt_0123456789_{SECRET[:-1]}",
         f"tt_012345678_{SECRET}",
         f"tt_0123456789_{SECRET[:-1]}é",
@@ -166,3 +167,13 @@ def test_a_revoked_key_is_refused() -> None:
     assert record(TEXT, revoked=NOW).find_refusal(TEXT, NOW) == "revoked"
     assert record(TEXT, revoked=NOW, expires=NOW).find_state(NOW) == "revoked"
     assert hash_text(TEXT, SALT) == record(TEXT).secrets[0].hash
+
+
+@pytest.mark.parametrize("length", [20, 128])
+def test_a_key_of_api_gateway_has_20_to_128_characters(length: int) -> None:
+    assert (read_id("!" + "~" * (length - 1)) or "")[:2] == "gw"
+
+
+def test_the_value_that_counts_requests_is_in_no_log() -> None:
+    """It may be the text of the key itself."""
+    assert "meter-of" not in repr(record(TEXT))
