@@ -1,5 +1,6 @@
 """Routing: the item that each event gets in its table, and what an answer says of an event that gets none."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tidetable.durations import Duration
 from tidetable.events import Event
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.request import ingest_values
+from tidetable.ports import Put, Written
 from tidetable.problems import ProblemError
 
 PACKS = PackPolicy(span=Duration(minutes=1), max_bytes=4_096)
@@ -94,3 +96,18 @@ def test_an_index_of_the_present_configuration_is_no_index_of_an_earlier_table()
     change_layout(stage, indexes=())
     assert stage.send(event(1)).accepted == 1
     assert [sorted(item) for item in stage.table(LABEL)] == [["at", "data", "pk", "sk"]]
+
+
+def test_the_reasons_of_throttling_are_in_the_outcome() -> None:
+    stage = World()
+    stage.store.throttled = 2
+    write = stage.store.write
+
+    def written_with_reasons(puts: Sequence[Put]) -> Written:
+        written = write(puts)
+        written.reasons["TableWriteProvisionedThroughputExceeded"] += written.throttled
+        return written
+
+    stage.store.write = written_with_reasons  # type: ignore[method-assign]
+    outcome = stage.send(event(1), event(2))
+    assert dict(outcome.reasons) == {"TableWriteProvisionedThroughputExceeded": 2}
