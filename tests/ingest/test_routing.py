@@ -111,3 +111,19 @@ def test_the_reasons_of_throttling_are_in_the_outcome() -> None:
     stage.store.write = written_with_reasons  # type: ignore[method-assign]
     outcome = stage.send(event(1), event(2))
     assert dict(outcome.reasons) == {"TableWriteProvisionedThroughputExceeded": 2}
+
+
+def test_a_table_that_took_its_events_is_left_alone_for_two_seconds_after_its_next_failure() -> None:
+    """Not for four: what it took ended the row of failures."""
+    stage, table = World(), f"tidetable-t.quakes.{LABEL}"
+    stage.circuit.trip([table])
+    stage.clock.sleep(2)
+    assert stage.send(event(1)).accepted == 1
+    stage.circuit.trip([table])
+    stage.clock.sleep(2)
+    assert stage.circuit.admits(table)
+
+
+def test_the_first_and_the_last_instant_of_the_window_are_taken() -> None:
+    ends = [event(1) | {"time": "2026-02-27T00:05:00Z"}, event(2) | {"time": "2026-03-01T00:10:00Z"}]
+    assert World().send(*ends).accepted == 2
