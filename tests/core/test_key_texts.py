@@ -3,14 +3,16 @@
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from tidetable.errors import InvalidRef
 from tidetable.events import Event
-from tidetable.keys import Index, Layout, Ref, encode_ref_tails, encode_refs
-from tidetable.keys.hierarchy import make_text_level
-from tidetable.keys.pack import find_key_range, parse_address, parse_sort_key, shift_time
+from tidetable.keys import Index, Key, Layout, Packing, Ref, encode_ref_tails, encode_refs
+from tidetable.keys.hierarchy import make_level, make_text_level
+from tidetable.keys.pack import PackName, address, find_key_range, is_address, parse_address, parse_sort_key, shift_time
+from tidetable.periods import from_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
@@ -105,3 +107,88 @@ def test_a_ref_of_no_period_is_refused(label: str) -> None:
 def test_no_keys_have_no_refs() -> None:
     for plain in (True, False):
         assert encode_ref_tails([], plain=plain) == []
+
+
+def test_a_boolean_is_a_level_of_its_own() -> None:
+    assert [make_level(True), make_level(False)] == ["\x02\x03true", "\x02\x03false"]
+
+
+def test_a_kind_begins_the_partition_of_its_index() -> None:
+    index = Index("by_kind", shards=4, kind="type", kinds=(("a#b", "order"),))
+    assert index.partition("7#1", 3, "a#b") == "a%23b#7%231#3"
+    assert Index("all", "*", shards=4).partition("", 3) == "*#3"
+
+
+def test_the_ref_of_an_event_in_a_pack_names_its_series() -> None:
+    layout = Layout("series", 4, "id", pack=Packing(60, 65_536))
+    names = layout.names("a%23b#3#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g", "2026-03-05T12:00:00.000000Z#x%25")
+    assert names == ("2026-03-05T12:00:00.000000Z", "a#b", "x%")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [1, "s", "2026-03-05", "p", 5],
+        [1, "s", "2026-03-05", None, "k"],
+        [1, 7, "2026-03-05", "p", "k"],
+        [1, "s", "2026-03-05", "p"],
+        [1, "s", "2026-03-05", "p", "k", "more"],
+        [1, "s", "soon", "p", "k"],
+        [2, "s", "2026-03-05", "p", "k"],
+        ["1", "s", "2026-03-05", "p", "k"],
+        [1, "s", "2026-03-05", "", "k"],
+        [1, "s", "2026-03-05", "p", ""],
+        [1, "s", "2026-03-05", "p" * 2049, "k"],
+        [1, "s", "2026-03-05", "p", "é" * 513],
+        {"stream": "s"},
+    ],
+)
+def test_what_looks_like_a_ref_and_is_none_is_refused(parts: Any) -> None:
+    text = urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
+    with pytest.raises(InvalidRef, match="this is not a ref"):
+        Ref.decode(text)
+
+
+def test_the_longest_keys_that_dynamodb_takes_are_in_a_ref() -> None:
+    ref = Ref("s", from_label("2026-03-05"), Key("p" * 2048, "é" * 512))
+    assert Ref.decode(ref.encode()) == ref
+
+
+PACK = "2026-03-05T12:00:00.000000Z#0"
+HASH = "mJqdp3QXtYHhRcVcTbjB8g"
+
+
+def test_an_address_names_a_pack_by_its_newest_time_and_its_hash() -> None:
+    """The time is a number of base 36: the microseconds since 1970."""
+    name = PackName("2026-03-05T12:00:01.000000Z", HASH)
+    assert address(PACK, name) == f"{PACK}#hgdgnfbsxs#{HASH}"
+    assert parse_address(f"{PACK}#hgdgnfbsxs#{HASH}") == Key(PACK, f"2026-03-05T12:00:01.000000Z##{HASH}")
+    assert address("s#0", PackName("1970-01-01T00:00:00.000000Z", HASH)) == f"s#0#0#{HASH}"
+    assert [is_address(text) for text in (f"{PACK}#hgdgnfbsxs#{HASH}", PACK, f"{PACK}#hgdgnfbsxs")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"s#0#0#{HASH}x",
+        f"s#0#0#{HASH[1:]}",
+        f"s#0##{HASH}",
+        f"s#0#-1#{HASH}",
+        f"s#0#{'z' * 40}#{HASH}",
+        f"s#0#é#{HASH}",
+        f"s#0#{HASH}",
+        f"s#0#0#0#{HASH}",
+    ],
+)
+def test_another_text_is_no_address(text: str) -> None:
+    with pytest.raises(InvalidRef, match="this ref names no pack"):
+        parse_address(text)
+
+
+def test_no_time_is_moved_out_of_the_calendar() -> None:
+    assert shift_time("1970-01-01T00:00:05.000000Z", -10) == "1970-01-01T00:00:00.000000Z"
+    assert shift_time("9998-12-30T23:59:59.000000Z", 86_400) == "9998-12-31T00:00:00.000000Z"

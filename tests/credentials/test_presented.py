@@ -31,7 +31,9 @@ def presented(headers: dict[str, str], resource: str = EVENTS, **parameters: str
         {"Authorization": f"Bearer {KEY}"},
         {"authorization": f"bearer  {KEY}"},
         {"Authorization": f"Token {KEY}"},
+        {"Authorization": f" Bearer {KEY} "},
         {"Authorization": basic(f"any:{KEY}")},
+        {"Authorization": f"{basic(f'any:{KEY}')} ".replace(" ", "  ")},
         {"Authorization": basic(f"{KEY}:")},
         {"Authorization": basic(KEY)},
         {"X-Amz-Firehose-Access-Key": KEY},
@@ -55,7 +57,11 @@ def test_a_key_is_found(headers: dict[str, str]) -> None:
         {"Authorization": f"Digest {KEY}"},
         {"Authorization": "Basic !!!"},
         {"Authorization": "Basic /w=="},
+        {"Authorization": basic(KEY).replace("Basic", "Digest")},
+        # RFC 7617: characters outside of Base64 are no part of the credentials.
+        {"Authorization": f"{basic(KEY)[:10]}!{basic(KEY)[10:]}"},
         {"Cookie": KEY},
+        {"X-Other": f"Bearer {KEY}"},
     ],
 )
 def test_without_one_there_is_no_key(headers: dict[str, str]) -> None:
@@ -81,5 +87,11 @@ def test_a_header_that_is_repeated_counts_each_time() -> None:
 
 def test_a_password_in_the_address_is_taken_by_the_route_of_influxdb_1_alone() -> None:
     assert presented({}, "/write", u="any", p=KEY) == Presented(KEY)
+    assert presented({}, "/write", p=f" {KEY} ") == Presented(KEY)
     assert presented({}, EVENTS, u="any", p=KEY) == NONE
     assert presented({"x-api-key": OTHER}, "/write", p=KEY) == TWO
+
+
+def test_a_password_may_have_colons() -> None:
+    """RFC 7617: the user's name has none, so it ends at the first colon."""
+    assert presented({"Authorization": basic("any:one:two")}) == Presented("one:two")

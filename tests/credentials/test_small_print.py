@@ -88,3 +88,39 @@ def test_the_routes_of_operators_need_their_scope(route: str) -> None:
 def test_a_prefix_begins_the_series() -> None:
     access = Access("k", series_prefix="a.")
     assert [access.covers(series) for series in ("a.b", "a.", "b.a.", "a")] == [True, True, False, False]
+
+
+def test_a_request_without_a_key_is_counted_by_none() -> None:
+    decision = decide(Call("GET", EVENTS, "quakes"), KeyRing(lambda _: None), NOW)
+    assert (decision.refusal, decision.meter) == ("no key", "")
+
+
+def test_a_key_in_the_address_of_influxdb_1_is_decided_about() -> None:
+    call = Call("POST", "/write", parameters={"p": [TEXT]})
+    assert decide(call, KeyRing(lambda _: record(TEXT)), NOW).allowed
+
+
+def test_a_refusal_names_every_scope_that_would_do() -> None:
+    call = Call("GET", "/v1/streams/{stream}/periods", "quakes", {"x-api-key": [TEXT]})
+    assert decide(call, KeyRing(lambda _: record(TEXT, can=("write",))), NOW).refusal == "needs operate or read"
+
+
+def test_a_ring_reads_a_key_once_in_an_instant() -> None:
+    read: list[str] = []
+    ring = KeyRing(lambda wanted: read.append(wanted))
+    assert [ring.find("a", NOW), ring.find("a", NOW)] == [None, None]
+    assert read == ["a"]
+
+
+def test_a_long_name_is_cut_in_the_problem() -> None:
+    problems = check_rights("n" * 100, ["S" * 100], ["read"], "")[1]
+    assert problems == [
+        f"--name '{'n' * 64}': use 1 to 63 letters, digits, dots, hyphens and underscores",
+        f"--stream '{'S' * 64}' is not the name of a stream",
+    ]
+
+
+@pytest.mark.parametrize("name", ["-n", ".n", "a b", "a/b", "é", ""])
+def test_a_name_that_api_gateway_or_a_log_could_misread_is_refused(name: str) -> None:
+    problem = f"--name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores"
+    assert check_rights(name, None, ["read"], "")[1] == [problem]

@@ -1,6 +1,7 @@
 """The text of keys, and the hashes that are kept of it."""
 
 import hmac
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_key_of_api_gateway_has_an_id_that_stays_when_it_is_rotated() -> None:
         "a" * 19,
         "a" * 129,
         f"tt_0123456789_{SECRET}6",
+        f"tt_0123456789_{SECRET[:-1]}-",
         f"tt_0123456789_{SECRET[:-1]}",
         f"tt_012345678_{SECRET}",
         f"tt_0123456789_{SECRET[:-1]}é",
@@ -134,8 +136,20 @@ class TestRotation:
         assert again.find_refusal(self.later, NOW + timedelta(days=29)) is None
         assert again.find_refusal(third, NOW + timedelta(days=99)) is None
 
-    def test_a_secret_that_has_ended_is_forgotten_by_the_next_rotation(self) -> None:
-        again = self.rotated().rotate(Secret.of(TEXT, SALT), NOW + timedelta(days=2), timedelta(0))
+    def test_a_second_rotation_may_shorten_the_life_of_the_first_secret(self) -> None:
+        third = f"tt_0123456789_{SECRET.upper()}"
+        again = self.rotated().rotate(Secret.of(third, SALT), NOW, timedelta(hours=1))
+        assert again.find_refusal(TEXT, NOW + timedelta(hours=1)) == "rotated"
+
+    def test_a_text_that_is_a_former_and_the_present_secret_is_accepted(self) -> None:
+        again = self.rotated(timedelta(0)).rotate(Secret.of(TEXT, SALT), NOW, timedelta(0))
+        former = records.Secret(SALT, hash_text(TEXT, SALT), NOW)
+        twice = replace(again, secrets=(*again.secrets, former))
+        assert twice.find_refusal(TEXT, NOW) is None
+
+    @pytest.mark.parametrize("days", [1, 2])
+    def test_a_secret_that_has_ended_is_forgotten_by_the_next_rotation(self, days: int) -> None:
+        again = self.rotated().rotate(Secret.of(TEXT, SALT), NOW + timedelta(days=days), timedelta(0))
         assert len(again.secrets) == 2
 
 
@@ -151,4 +165,15 @@ def test_a_key_ends_at_its_time_and_not_before() -> None:
 
 def test_a_revoked_key_is_refused() -> None:
     assert record(TEXT, revoked=NOW).find_refusal(TEXT, NOW) == "revoked"
+    assert record(TEXT, revoked=NOW, expires=NOW).find_state(NOW) == "revoked"
     assert hash_text(TEXT, SALT) == record(TEXT).secrets[0].hash
+
+
+@pytest.mark.parametrize("length", [20, 128])
+def test_a_key_of_api_gateway_has_20_to_128_characters(length: int) -> None:
+    assert (read_id("!" + "~" * (length - 1)) or "")[:2] == "gw"
+
+
+def test_the_value_that_counts_requests_is_in_no_log() -> None:
+    """It may be the text of the key itself."""
+    assert "meter-of" not in repr(record(TEXT))

@@ -24,6 +24,8 @@ BAD = "cpu idle="
         ('cpu measurement="mine"', {"measurement": "mine"}),
         # The text ends with a backslash, so that the quote after it is the end of the text.
         ('log msg="first\nsecond\\\\"', {"msg": "first\nsecond\\", "measurement": "log"}),
+        # The quote after a backslash is part of the text.
+        ('log msg="5\\" pipe\nend"', {"msg": '5" pipe\nend', "measurement": "log"}),
         ("cpu cold=-40.5,tiny=-1e-200", {"cold": -40.5, "tiny_text": "-1e-200", "measurement": "cpu"}),
         # The text of a number replaces no other field, in whatever order they come.
         ('cpu v=1e200,v_text="a"', {"v_text": "a", "v_text_text": "1e+200", "measurement": "cpu"}),
@@ -120,3 +122,26 @@ def test_ten_thousand_lines_are_the_most_whatever_the_configuration_says() -> No
     doors = Doors(config({"max_events": 2000}))
     assert write(doors, "a b=1\n" * 10_000).status == 204
     assert write(doors, "a b=1\n" * 10_001).status == 413
+
+
+@pytest.mark.parametrize("text", ["", "x" * 40])
+def test_an_encoding_that_is_not_understood_is_cut_in_the_error(doors: Doors, text: str) -> None:
+    reply = write(doors, f"cpu v=1 {T}", content_encoding="br" + text)
+    assert (reply.status, reply.document["message"]) == (
+        415,
+        f"Content-Encoding {('br' + text)[:32]!r} is not understood: send gzip, or none",
+    )
+
+
+def test_a_body_that_is_no_deflate_after_all_is_damaged(doors: Doors) -> None:
+    """Its first two bytes are those of a zlib stream."""
+    reply = write(doors, b"\x78\x9cno deflate", content_encoding="deflate")
+    assert (reply.status, reply.document["message"][:21]) == (400, "the body is damaged: ")
+
+
+def test_a_long_series_is_cut_and_stays_a_name_of_its_own(doors: Doors) -> None:
+    hosts = ["h" * 600, "h" * 601]
+    assert write(doors, "\n".join(f"cpu,host={host} v=1 {T}" for host in hosts)).status == 204
+    names = {event["series"] for event in doors.events()}
+    assert len(names) == 2
+    assert all(name.startswith("cpu,host=" + "h" * 81 + "~") for name in names)

@@ -104,3 +104,65 @@ def test_the_message_counts_more_refusals_only_if_there_are_more(doors: Doors, c
     message = send_records(doors, *[{"n": number} for number in range(count)]).document["errorMessage"]
     assert message.endswith("; and 1 more") == more
     assert "and 0 more" not in message
+
+
+def send_binary(doors: Doors, content_type: str, **headers: Any) -> Reply:
+    return doors.call("POST", EVENTS, b"{}", stream="quakes", content_type=content_type, **headers)
+
+
+BINARY = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "/shop", "ce_type": "t", "ce_time": TIME}
+
+
+@pytest.mark.parametrize("kind", ["application/cloudevents+xml", "Application/CloudEvents" + "x" * 60])
+def test_another_form_of_cloudevents_is_not_the_binary_mode(doors: Doors, kind: str) -> None:
+    reply = send_binary(doors, kind, **BINARY)
+    assert (reply.status, doors.events()) == (415, [])
+    assert reply.document["detail"].startswith(
+        f"Content-Type {kind.lower()[:64]!r} is not understood: send application/"
+    )
+    assert send_binary(doors, "application/json", **BINARY).status == 204
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "detail"),
+    [
+        ({"ce_specversion": "1.0"}, 422, "id is missing"),
+        ({"ce_id": "1"}, 422, "source is missing"),
+        ({"ce_source": "/shop"}, 415, "this is not a CloudEvent"),
+        (
+            BINARY | {"ce_specversion": "0.3" + "x" * 20},
+            422,
+            "specversion '0.3xxxxxxxxxxxxx' is not understood: send 1.0",
+        ),
+        (BINARY | {"ce_subject": '""'}, 422, "subject must be a text of at least one character"),
+    ],
+)
+def test_a_binary_event_that_lacks_something_is_told_what(
+    doors: Doors, headers: dict[str, str], status: int, detail: str
+) -> None:
+    reply = send_binary(doors, "application/json", **headers)
+    found = reply.document["errors"][0]["detail"] if status == 422 else reply.document["detail"]
+    assert (reply.status, found[: len(detail)]) == (status, detail)
+
+
+@pytest.mark.parametrize(
+    ("subject", "series"),
+    [('"a%20b"', "a b"), ('"a\\"b\\\\c"', 'a"b\\c'), ("%22a%22", '"a"'), ('"', '"'), ("a\\b", "a\\b")],
+)
+def test_an_attribute_in_a_header_is_decoded(doors: Doors, subject: str, series: str) -> None:
+    """Percent-encoded and, in earlier versions of CloudEvents, in quotes."""
+    assert send_binary(doors, "application/json", **BINARY, ce_subject=subject).status == 204
+    assert [stored["series"] for stored in doors.events()] == [series]
+
+
+@pytest.mark.parametrize(("series", "status"), [(10**38 - 1, 200), (1 - 10**38, 200), (10**38, 400), (-(10**38), 400)])
+def test_a_whole_number_of_38_digits_is_a_name(doors: Doors, series: int, status: int) -> None:
+    """DynamoDB holds no more digits."""
+    assert send_records(doors, {"series": series}).status == status
+    assert [stored["series"] for stored in doors.events()] == ([str(series)] if status == 200 else [])
+
+
+def test_a_delivery_that_is_nested_too_deeply_is_refused_whole(doors: Doors) -> None:
+    body = b'{"requestId":"r","more":' + b"[" * 40_000 + b"]" * 40_000 + b',"records":[]}'
+    reply = doors.call("POST", FIREHOSE, body, stream="quakes", content_type="application/json")
+    assert (reply.status, reply.document["errorMessage"][:38]) == (400, "the body is not a request of Firehose:")

@@ -133,6 +133,13 @@ def test_refused_records_are_counted_each(doors: Doors) -> None:
     assert "more" not in partial.error_message
 
 
+@pytest.mark.parametrize(("count", "end"), [(3, ""), (5, "; and 2 more")])
+def test_three_reasons_are_in_a_message_and_the_others_are_counted(doors: Doors, count: int, end: str) -> None:
+    partial = send(doors, metrics(gauge(*[{"asInt": 1}] * count))).document["partialSuccess"]
+    reasons = "; ".join(f"number {number}: metric 'load': timeUnixNano is missing" for number in range(3))
+    assert partial == {"rejectedDataPoints": str(count), "errorMessage": reasons + end}
+
+
 def test_what_a_metric_has_in_common_may_grow_to_four_times_the_largest_body(doors: Doors) -> None:
     """Ten kilobytes of a metric's name in each point, of at most 400,000 bytes in all."""
     name = "n" * 10_000

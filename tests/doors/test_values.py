@@ -1,11 +1,13 @@
 """Names, numbers, times and nested attributes that every dialect makes its events with, at their edges."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from tidetable.dialects.reading import fit_name, nest, set_number, split_nanos
+from tidetable.dialects.door import Request
+from tidetable.dialects.reading import fit_name, make_id, nest, set_number, split_nanos
 
 
 @pytest.mark.parametrize(
@@ -98,3 +100,23 @@ def test_the_text_of_an_attribute_is_kept_beside_an_attribute_of_its_name(names:
     assert nest([(name, values[name]) for name in names]) == {"v_text": "mine", "v_text_text": "NaN"}
     numbers = {"v": float("nan"), "v_text": 1.5}
     assert nest([(name, numbers[name]) for name in names]) == {"v_text": Decimal("1.5"), "v_text_text": "NaN"}
+
+
+def test_an_id_is_a_hash_of_sixteen_digits_and_the_nanoseconds_that_remain() -> None:
+    """The beginning of SHA-256 of the JSON ["a",1]. An event that is sent again must keep its id in every release."""
+    assert make_id(["a", 1]) == "135f17a475a61afd"
+    assert make_id(["a", 1], 7) == "135f17a475a61afd-007"
+
+
+@pytest.mark.parametrize("kind", ["application/json", " Application/JSON ; charset=utf-8", "APPLICATION/JSON;"])
+def test_the_type_of_a_body_has_any_case_and_parameters(kind: str) -> None:
+    request = Request("/v1/metrics", datetime(2026, 3, 1, tzinfo=UTC), headers={"content-type": kind})
+    assert (request.kind, request.content_type) == ("application/json", kind)
+
+
+def test_floats_at_every_depth_are_stored_as_numbers() -> None:
+    assert nest([("a.b", 1.5), ("a.c", -0.25), ("d", 1e300)]) == {
+        "a": {"b": Decimal("1.5"), "c": Decimal("-0.25")},
+        "d_text": "1e+300",
+    }
+    assert all(type(value) is Decimal for value in nest([("a", 1.5), ("b", 0.0)]).values())

@@ -78,3 +78,51 @@ def test_an_element_that_cannot_be_read_stands_where_it_was_sent() -> None:
     values = decode_body(read_body(b'[7, "\\ud800" , {"a":[1]}]', "application/json", max_body=1000), max_events=10)
     assert [value for value in values if not isinstance(value, Unreadable)] == [7, {"a": [1]}]
     assert isinstance(values[1], Unreadable)
+
+
+EVENT = b'{"series": "a"}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b" \r\n\t[" + EVENT + b"] \n",
+        b"\n " + EVENT + b"\t\n",
+        b'\t{ "events" :\n[' + EVENT + b"] } \r\n",
+    ],
+)
+def test_json_may_have_spaces_around_it(body: bytes) -> None:
+    assert find_series(body, "application/json") == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b" \n ", "the body is empty"),
+        (b'{"events": [' + EVENT + b"]]", "the body is not JSON"),
+        (b'{"events": [], "series": "a"}', '"events" must be an array and the only field of the body'),
+        (b'{"events": {"series": "a"}}', '"events" must be an array and the only field of the body'),
+        (b"17", "the body must be an event, an array of events or an object with events"),
+        (b"[]", "the body holds no event"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", ""])
+def test_a_body_that_is_no_batch_says_why(body: bytes, detail: str, content_type: str) -> None:
+    with pytest.raises(ProblemError, match=f"400 unparseable: {detail}"):
+        find_series(body, content_type)
+
+
+DEEP = b'{"series": "a", "data": {"v": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+
+
+@pytest.mark.parametrize(
+    "body", [DEEP, b"[" + DEEP + b"]", b'{"events": [' + DEEP + b"]}"], ids=["event", "array", "batch"]
+)
+def test_an_event_that_is_nested_too_deeply_is_no_failure(body: bytes) -> None:
+    with pytest.raises(ProblemError, match="400 unparseable"):
+        decode_body(read_body(body, "application/json", max_body=10**6), max_events=10)
+
+
+def test_a_line_that_is_nested_too_deeply_costs_only_itself() -> None:
+    read = read_body(EVENT + b"\n" + DEEP + b"\n" + EVENT, "application/x-ndjson", max_body=10**6)
+    assert [isinstance(value, Unreadable) for value in decode_body(read, max_events=10)] == [False, True, False]

@@ -142,7 +142,7 @@ def test_a_late_event_of_a_full_collection_is_buried_too(config: str) -> None:
     (entry,) = stage.catalog.entries("s", NOON, NOON)
     assert entry.state is State.CLOSED
     late = [Event(series, NOON, f"{series}9", event(series, 0)["data"]) for series in "ab"]
-    assert stage.queue.send("s", late, 5) == []
-    stage.drain()
-    assert (stage.queue.messages, len(stage.queue.dead)) == ([], 1)
+    drained = drain_message(encode_message("s", late, 5), stage.pipeline.drain, lambda: 30.0)
+    assert (drained.buried or "").startswith("1 items of s belong to item collections that hold 10 GB")
+    assert len(stage.queue.dead) == 1
     assert find_ids(stage, "b") == ["b9"]

@@ -159,6 +159,7 @@ UNUSUAL = {
     "half of a surrogate pair": b'[{"series":"a","data":{"v":"\\ud800"}}]',
     "a number with a zero before it": b'[{"series":"a","data":{"v":01}}]',
     "an event cut short": b'[{"series":"a","data":{"v":1}}',
+    "a value that is nested too deeply": b'[{"series":"a","data":{"v":' + b"[" * 100_000 + b"]" * 100_000 + b"}}]",
     "an empty series": sent(series=""),
     "a long series": sent(series="s" * 481),
     "an empty id": sent(id=""),

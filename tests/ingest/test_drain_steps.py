@@ -95,7 +95,7 @@ def test_the_number_of_items_that_are_left_counts_those_that_were_not_tried() ->
         return written
 
     stage.store.write_each = write  # type: ignore[method-assign]
-    with pytest.raises(NotDrained, match="9 of 25 items of quakes are still to be written"):
+    with pytest.raises(NotDrained, match=r"^9 of 25 items of quakes are still to be written$"):
         stage.drain(make_message(*make_events(25)))
     assert stage.count(LABEL) == 16
 
@@ -129,3 +129,16 @@ def test_what_one_table_took_lets_no_other_table_wait() -> None:
     pace.wait(first, lambda: 60.0)
     # Nothing was known of the units of the table when they were spent: 200 per second.
     assert stage.clock.now() - NOW == timedelta(seconds=5)
+
+
+def test_what_two_messages_took_of_a_table_is_waited_for_together() -> None:
+    """Its consumer may write 10 units per second."""
+    stage = World()
+    entry = stage.catalog.entries("quakes")[0]
+    stage.catalog.note(entry, Seen(80, 80, TableClass.STANDARD))
+    entry = stage.catalog.entries("quakes")[0]
+    pace = Pace(stage.clock)
+    for _ in range(2):
+        pace.spent(entry, 20)
+    pace.wait(entry, lambda: 60.0)
+    assert stage.clock.now() - NOW == timedelta(seconds=4)

@@ -54,6 +54,15 @@ def test_a_gap_between_the_periods_that_are_kept_makes_it_read() -> None:
     assert len(process.reads()) == 1
 
 
+def test_a_table_that_is_being_created_is_kept_too() -> None:
+    process = Process()
+    process.move(LABEL, State.CREATING)
+    process.reads()
+    for _ in range(2):
+        assert process.serve(MINUTE).accepted == 1
+    assert len(process.reads()) == 1
+
+
 def test_streams_are_kept_apart() -> None:
     process = Process()
     process.serve(MINUTE)

@@ -16,7 +16,8 @@ from tests.worlds.functions import environment, record
 from tests.worlds.intake import World, event, world
 from tidetable.catalog import Opened, State
 from tidetable.config import Capacity, Step
-from tidetable.config.model import LargePolicy
+from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.durations import Duration
 from tidetable.errors import NotDrained, Undrainable
 from tidetable.events import Event
 from tidetable.ingest.drain import Drained, drain_message
@@ -54,7 +55,9 @@ def test_only_a_lowered_table_is_tried_once(
 
 
 @pytest.mark.parametrize(
-    "policy", [{"versions": "keep"}, {"large": LargePolicy(compress_above=1024)}], ids=["versions", "compressed"]
+    "policy",
+    [{"versions": "keep"}, {"large": LargePolicy(compress_above=1024)}, {"pack": PackPolicy(span=Duration(minutes=1))}],
+    ids=["versions", "compressed", "packs"],
 )
 def test_a_lowered_table_is_tried_once_in_whatever_form_the_event_is_written(policy: dict[str, Any]) -> None:
     stage = world(capacity=LATE, **policy)

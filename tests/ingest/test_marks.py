@@ -54,6 +54,16 @@ def test_a_stream_without_rollups_marks_nothing() -> None:
     assert stage.rollups.calls == []
 
 
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_a_stream_without_rollups_marks_nothing_beside_one_that_has_some(pack: PackPolicy | None) -> None:
+    """The process has the state of rollups for the other stream."""
+    stage = Rolled(pack=pack)
+    stage.marks = Marks(stage.rollups)
+    assert stage.send(late(1, hours=30)).accepted == 1
+    assert stage.drain(message(late(2, hours=30)), seconds=5) == 1
+    assert stage.rollups.calls == []
+
+
 def test_a_process_marks_a_bucket_again_after_five_seconds() -> None:
     stage = Rolled(HOURS)
     stage.send(late(1, hours=1), known=KnownPeriods())

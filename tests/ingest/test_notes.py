@@ -84,6 +84,8 @@ def test_a_process_notes_a_series_of_a_period_once() -> None:
 @pytest.mark.parametrize("rolled", [True, False])
 def test_nothing_is_noted_where_no_rollup_reads_by_series(rolled: bool) -> None:
     stage = Rolled(HOURS) if rolled else Rolled(key=SERIES)
+    # The process has the state of rollups, for this stream or for another.
+    stage.marks = Marks(stage.rollups)
     notes: list[str] = []
     stage.rollups.put_notes = lambda *_: notes.append("note")  # type: ignore[method-assign]
     stage.send(sent("a"))
@@ -98,6 +100,17 @@ def test_the_layout_of_the_period_decides_and_not_the_configuration() -> None:
     stage.config = replace(stage.config, streams={**stage.config.streams, "quakes": quakes})
     stage.send(sent("a"))
     assert stage.log == ["note", "write"]
+
+
+def test_series_are_noted_only_in_the_periods_that_are_partitioned_by_series() -> None:
+    """The stream was partitioned by time until yesterday."""
+    stage = BySeries()
+    key = next(key for key in stage.catalog.items if key[1].label == "2026-02-27")
+    entry = stage.catalog.items[key]
+    stage.catalog.items[key] = replace(entry, layout=CONFIG.streams["quakes"].layout)
+    assert stage.send(sent("a"), sent("b", 2, hours=30)).accepted == 2
+    assert stage.drain(message(event(3), event(4, hours=30)), seconds=5) == 2
+    assert [period for period, _ in stage.noted.noted] == ["2026-03-01"]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)

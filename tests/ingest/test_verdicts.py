@@ -218,6 +218,21 @@ def test_a_long_prefix_of_a_key_is_cut_in_the_error() -> None:
     )
 
 
+@pytest.mark.parametrize("series", ["mine/", "mine/a", "other", "other/mine/", "min", ""])
+def test_a_prefix_is_the_beginning_of_every_series_of_a_key(series: str) -> None:
+    judge = Judge(QUAKES, QUAKES.layout, WINDOW, NOW, series_prefix="mine/")
+    (outcome,) = judge.judge_all([{"series": series}])
+    code = outcome.code if isinstance(outcome, Rejection) else None
+    assert code == {"mine/": None, "mine/a": None, "": "invalid"}.get(series, "forbidden_series")
+
+
+@pytest.mark.parametrize("time", ["2026-02-30T00:00:00Z", "soon", -1, 10**30, ""])
+def test_a_time_that_is_none_is_named_as_the_time(time: Any) -> None:
+    (outcome,) = Judge(QUAKES, QUAKES.layout, WINDOW, NOW).judge_all([{"series": "a", "time": time}])
+    assert isinstance(outcome, Rejection)
+    assert (outcome.code, outcome.detail[:6]) == ("invalid", "time: ")
+
+
 def test_an_event_of_a_stream_with_indexes_may_be_as_large_as_an_item() -> None:
     layout = replace(QUAKES.layout, indexes=(Index("by_kind", "kind", 1),))
     bare = {"series": "a", "id": "x", "data": {"t": ""}}

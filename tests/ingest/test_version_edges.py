@@ -100,3 +100,16 @@ def test_a_version_that_waited_comes_again_if_the_event_went_between_two_steps()
     assert versions(stage) == {"v0": "first"}
     assert stage.drain(body) == 1
     assert versions(stage) == {"v0": "waited", "v1": "first"}
+
+
+def test_every_version_has_the_number_of_its_place() -> None:
+    """Two versions come that were accepted before the newest, in turn."""
+    stage = world(versions="keep")
+    for n, at in (("new", 9), ("older", 2), ("oldest", 1)):
+        assert stage.drain(encode_message("quakes", [Event("a", NOW, "1", {"n": n})], at), 10) == 1
+    items = {item["sk"].partition("#")[0]: item for item in stage.table(LABEL)}
+    assert {place: (item["data"]["n"], item["version"], item["at"]) for place, item in items.items()} == {
+        "v0": ("new", 3, 9),
+        "v1": ("older", 1, 2),
+        "v2": ("oldest", 2, 1),
+    }

@@ -13,7 +13,7 @@ from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
-from tidetable.ingest.writing import write_outside
+from tidetable.ingest.writing import retry_writes, write_outside
 from tidetable.keys import Key
 from tidetable.names import name_parts_table
 from tidetable.ports import Blob, Guarded, Put, Transacted
@@ -51,6 +51,29 @@ def test_an_object_is_put_only_while_there_is_time(seconds: float, kept: int) ->
         stage.store, stage.values, [put], remaining=lambda: seconds, clock=stage.clock, jitter=lambda pause: pause
     )
     assert (len(stage.values.blobs), ready, written.unwritten) == (kept, [put] * kept, [put] * (1 - kept))
+
+
+def test_an_item_whose_part_is_not_written_waits_alone() -> None:
+    """Its parts are written with it, and are no items that wait."""
+    stage = World()
+    stage.store.throttles = {name_parts_table(TABLE)}
+    part = Put(name_parts_table(TABLE), {"pk": "part", "b": b"x"})
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, parts=(part,))
+    ready, written = write_outside(
+        stage.store, stage.values, [put], remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause
+    )
+    assert (ready, written.unwritten) == ([], [put])
+
+
+def test_no_pause_ends_at_the_very_end_of_the_time() -> None:
+    """Nothing could be tried after it."""
+    stage = World()
+    stage.store.throttles = {TABLE}
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "data": {}})
+    written = retry_writes(
+        stage.store.write, [put], remaining=lambda: 0.05, clock=stage.clock, jitter=lambda pause: pause
+    )
+    assert (written.unwritten, written.throttled, stage.clock.slept) == ([put], 1, [])
 
 
 def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behind_it() -> None:

@@ -137,6 +137,26 @@ def test_each_read_names_its_partition_and_whether_it_may_be_stale() -> None:
     }
 
 
+def test_each_read_names_its_range() -> None:
+    """A period is recorded under its start. The first week of 1970 may begin in 1969."""
+    script = Script(lambda *_: {"Items": []})
+    catalog = LeanCatalog(script.client, "catalog")
+    catalog.entries("quakes")
+    catalog.entries("quakes", NOON, NOON + timedelta(days=1))
+    catalog.entries_before("quakes", NOON, 2)
+    catalog.entries_before("quakes", None, 2)
+    catalog.backfills("quakes")
+    values = [body["ExpressionAttributeValues"] for _, body in script.sent]
+    assert [(found[":low"]["S"], found[":high"]["S"]) for found in values] == [
+        ("1969-12-25T00:00:00.000000Z", "9999~"),
+        ("1969-12-25T00:00:00.000000Z", "2026-03-05T12:00:00.000000Z"),
+        ("2026-03-05T12:00:00.000000Z", "2026-03-06T12:00:00.000000Z~"),
+        ("0", "2026-03-05T12:00:00.000000Z"),
+        ("0", "~"),
+        ("0", "~"),
+    ]
+
+
 def test_both_reads_of_a_range_are_consistent_if_the_caller_says_so() -> None:
     script = Script(lambda *_: {"Items": []})
     LeanCatalog(script.client, "catalog").entries("quakes", NOON, NOON + timedelta(days=1), consistent=True)

@@ -28,6 +28,18 @@ def test_a_chunked_answer_is_put_together_and_the_connection_kept() -> None:
     assert server.connections == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "body"),
+    [(answer(b""), b""), (CHUNKED.replace(b"chunked", b"Chunked"), b"abcde")],
+    ids=["empty", "capital"],
+)
+def test_a_body_may_be_empty_and_an_encoding_has_any_case(sent: bytes, body: bytes) -> None:
+    assert b"Chunked" in sent or not body
+    with served((sent, False)) as (_, client):
+        assert client.call("Query", b"{}") == body
+        assert client.call("Query", b"next") == b"next"
+
+
 def test_the_length_of_a_chunk_is_hexadecimal() -> None:
     text = b"abcdefghijklmnopqrstuvwxyz"
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1A\r\n%s\r\n10\r\n%s\r\n0\r\n\r\n" % (
@@ -178,6 +190,23 @@ def test_a_clock_that_is_right_again_is_set_back() -> None:
         assert client.call("Query", b"one") == b"1"
         clock[0] = NOW
         assert client.call("Query", b"two") == b"two"
+
+
+def test_a_clock_that_was_set_is_no_reason_of_a_later_refusal() -> None:
+    now = f"Date: {NOW:%a, %d %b %Y %H:%M:%S} GMT"
+    refused = (refusal("InvalidSignatureException", now), False)
+    with served(refused, (answer(b"1"), False), refused, clock=lambda: NOW - timedelta(hours=3)) as (server, client):
+        assert client.call("Query", b"one") == b"1"
+        assert isinstance(client.call("Query", b"two"), Refused)
+    assert server.seen == [b"one", b"one", b"two"]
+
+
+def test_a_request_is_signed_for_its_host_and_region() -> None:
+    with served() as (server, client):
+        client.call("Query", b"{}")
+    (head,) = server.heads
+    assert f"Host: {server.endpoint.removeprefix('http://')}" in head.splitlines()
+    assert f"/{NOW:%Y%m%d}/us-east-1/dynamodb/aws4_request, SignedHeaders=" in head
 
 
 def test_a_signature_that_is_wrong_for_another_reason_is_refused_once() -> None:

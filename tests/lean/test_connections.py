@@ -209,6 +209,14 @@ def test_no_more_connections_are_kept_than_one_call_uses() -> None:
         assert len(client._idle) == 8
 
 
+def test_a_closed_connection_holds_no_socket() -> None:
+    with served() as (_, client):
+        client.call("Query", b"{}")
+        ((connection, _),) = client._idle
+        connection.close()
+        assert connection._socket.fileno() == -1
+
+
 def partitions() -> list[tuple[str, str]]:
     """Every Region of botocore's own list, with its partition's domain."""
     listed = json.loads(files("botocore").joinpath("data/partitions.json").read_text())["partitions"]

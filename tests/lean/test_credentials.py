@@ -66,9 +66,9 @@ def test_the_container_is_asked_once_while_its_answer_lasts() -> None:
     )
     assert provider.get() == provider.get() == Credentials("k1", "s", "t")
     assert endpoint.asked == [("http://169.254.170.23/v1", "secret")]
-    endpoint.clock.sleep(54 * 60)
+    endpoint.clock.sleep(55 * 60 - 1)
     assert provider.get().key == "k1", "they are renewed five minutes before they end"
-    endpoint.clock.sleep(2 * 60)
+    endpoint.clock.sleep(1)
     assert provider.get().key == "k2"
 
 
@@ -76,9 +76,9 @@ def test_what_is_held_is_used_to_its_end_if_it_cannot_be_renewed() -> None:
     provider, endpoint = make_provider(**{FULL: "http://127.0.0.1:9/v1"})
     provider.get()
     endpoint.fails = True
-    endpoint.clock.sleep(57 * 60)
+    endpoint.clock.sleep(60 * 60 - 1)
     assert provider.get().key == "k1"
-    endpoint.clock.sleep(4 * 60)
+    endpoint.clock.sleep(1)
     with pytest.raises(NoCredentials, match="nobody there"):
         provider.get()
 
@@ -182,9 +182,29 @@ def test_an_endpoint_that_does_not_answer_whole_gives_no_credentials(
             Provider.of_process(lambda: NOW).get()
 
 
-@pytest.mark.parametrize("environment", [{}, {FULL: "http://elsewhere.example/x"}, {"AWS_ACCESS_KEY_ID": "alone"}])
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {FULL: "http://elsewhere.example/x"}, {"AWS_ACCESS_KEY_ID": "alone"}, {"AWS_SECRET_ACCESS_KEY": "alone"}],
+)
 def test_without_any_the_error_says_what_was_looked_for(environment: dict[str, str]) -> None:
     provider, endpoint = make_provider(**environment)
     with pytest.raises(NoCredentials):
         provider.get()
     assert endpoint.asked == []
+
+
+def test_the_container_endpoint_is_waited_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the same machine. A function that waits longer has no time for its request."""
+    waited: list[float] = []
+
+    def urlopen(*_: Any, timeout: float) -> None:
+        waited.append(timeout)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(FULL, "http://localhost/x")
+    with pytest.raises(NoCredentials, match="timed out"):
+        Provider.of_process(lambda: NOW).get()
+    assert waited == [2.0]

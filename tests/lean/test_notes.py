@@ -120,10 +120,13 @@ def test_no_more_notes_are_removed_than_asked_although_some_of_them_stay() -> No
     def reply(_: int, body: dict[str, Any]) -> Any:
         if "Key" in body:
             return failed if body["Key"]["sk"]["S"] == "b" else {}
-        return {"Items": [{"sk": {"S": name}} for name in ("a", "b", "c")]}
+        last = {"pk": body["ExpressionAttributeValues"][":pk"], "sk": {"S": "c"}}
+        more = {} if "ExclusiveStartKey" in body else {"LastEvaluatedKey": last}
+        return {"Items": [{"sk": {"S": name}} for name in ("a", "b", "c")], **more}
 
     script = Script(reply)
     assert LeanRollups(script.client, "rollups").clear_notes("s", DAY, 9, 5) == 5
+    assert [operation for operation, _ in script.sent].count("Query") == 16, "no further pages are read"
     deleted = [body["Key"]["sk"]["S"] for operation, body in script.sent if operation == "DeleteItem"]
     assert deleted == ["a", "b", "c", "a", "b", "c", "a"], "the last partition gives what is left of the number"
 

@@ -81,9 +81,12 @@ def test_every_read_that_fails_for_a_moment_is_read_again(name: str, failure: Re
     assert len(script.sent) == 2
 
 
+@pytest.mark.parametrize(
+    "failure", [RESET, Refused("InternalServerError", "connection reset", b"")], ids=["none", "500"]
+)
 @pytest.mark.parametrize("name", READS)
-def test_a_read_without_an_answer_is_given_up_after_three_tries(name: str, pauses: list[float]) -> None:
-    script = Script(lambda *_: RESET)
+def test_a_read_without_an_answer_is_given_up_after_three_tries(name: str, failure: Reply, pauses: list[float]) -> None:
+    script = Script(lambda *_: failure)
     with pytest.raises(StoreUnavailable, match="connection reset"):
         READS[name][0](script.store)
     assert len(script.sent) == 3
@@ -164,6 +167,25 @@ def test_a_batch_that_is_never_read_whole_is_no_answer(stays: str, pauses: list[
         script.store.get_many("t", [Key("a", "s")])
     assert len(script.sent) == 8
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+
+
+def test_a_batch_whose_last_round_is_throttled_is_no_answer() -> None:
+    """Seven answers lack some keys, and are no failures. What is still unread after eight rounds must not be lost."""
+
+    def reply(number: int, body: dict[str, Any]) -> Any:
+        keys = body["RequestItems"]["t"]["Keys"]
+        return (
+            THROTTLED if number == 8 else {"Responses": {"t": keys[:1]}, "UnprocessedKeys": {"t": {"Keys": keys[1:]}}}
+        )
+
+    script = Script(reply)
+    with pytest.raises(StoreUnavailable) as refused:
+        script.store.get_many("t", [Key(f"k{number}", "s") for number in range(9)])
+    assert (refused.value.code, str(refused.value)) == (
+        "ProvisionedThroughputExceededException",
+        "ProvisionedThroughputExceededException: slow down",
+    )
+    assert len(script.sent) == 8
 
 
 def test_a_key_that_is_named_twice_is_read_once() -> None:

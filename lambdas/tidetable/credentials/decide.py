@@ -21,8 +21,8 @@ class Call(msgspec.Struct, frozen=True):
     method: str
     resource: str
     stream: str | None = None
-    headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headers: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    parameters: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

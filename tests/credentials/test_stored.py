@@ -1,0 +1,196 @@
+"""Keys in the catalog's table: their items, and the requests that add, rotate, revoke and delete them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from aws.key_items import make_record_item, record_of_item
+from aws.keys import DynamoKeys
+from tests.credentials.records import NOW, SALT, record
+from tests.fakes.gateway import refused
+from tidetable.access import Access
+from tidetable.credentials import KeyRecord, Secret
+
+TEXT = "tt_0123456789_abcdefghijklmnopqrstuvwxyz012345"
+BARE = KeyRecord("0123456789", "app", Access("0123456789"), NOW, (Secret(b"\x01", b"\xff"),))
+FULL = KeyRecord(
+    "0123456789",
+    "app",
+    Access("0123456789", frozenset({"e", "d", "c", "b", "a"}), frozenset({"read", "write"}), "tenant/"),
+    NOW,
+    (Secret(b"\x01", b"\xff"), Secret(b"\x02", b"\xfe", datetime(2026, 3, 13, tzinfo=UTC))),
+    expires=datetime(2027, 1, 1, tzinfo=UTC),
+    revoked=datetime(2026, 5, 1, tzinfo=UTC),
+    rotated=datetime(2026, 4, 1, tzinfo=UTC),
+    meter="m",
+    gateway_key="gk",
+    plan="p",
+    origin="og",
+    rate=0.1,
+    burst=3,
+)
+BARE_ITEM = {
+    "pk": "keys",
+    "sk": "0123456789",
+    "name": "app",
+    "can": ["write", "read", "operate"],
+    "created": "2026-03-12T12:00:00.000000Z",
+    "secrets": [{"salt": "01", "hash": "ff"}],
+}
+FULL_ITEM = BARE_ITEM | {
+    "can": ["write", "read"],
+    "secrets": [{"salt": "01", "hash": "ff"}, {"salt": "02", "hash": "fe", "until": "2026-03-13T00:00:00.000000Z"}],
+    "streams": ["a", "b", "c", "d", "e"],
+    "series_prefix": "tenant/",
+    "meter": "m",
+    "gateway_key": "gk",
+    "plan": "p",
+    "origin": "og",
+    "rate": Decimal("0.1"),
+    "burst": 3,
+    "expires": "2027-01-01T00:00:00.000000Z",
+    "revoked": "2026-05-01T00:00:00.000000Z",
+    "rotated": "2026-04-01T00:00:00.000000Z",
+}
+NO_STREAM = replace(BARE, access=Access("0123456789", frozenset()))
+KEYS = {"full": (FULL, FULL_ITEM), "bare": (BARE, BARE_ITEM), "no stream": (NO_STREAM, BARE_ITEM | {"streams": []})}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_and_its_item_hold_the_same(name: str) -> None:
+    key, item = KEYS[name]
+    assert make_record_item(key) == item
+    assert record_of_item(item) == key
+
+
+class Dynamo:
+    """The catalog's table. It keeps each request; ``refuses`` is the code with which it refuses writes."""
+
+    def __init__(self, *pages: list[dict[str, Any]], refuses: str = "") -> None:
+        self.pages = pages
+        self.refuses = refuses
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def get_item(self, **request: Any) -> dict[str, Any]:
+        self.sent.append(("get", request))
+        return {"Item": self.pages[0][0]} if self.pages else {}
+
+    def get_paginator(self, operation: str) -> Any:
+        assert operation == "query"
+        return self
+
+    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
+        self.sent.append(("query", request))
+        return ({"Items": page} for page in self.pages)
+
+    def put_item(self, **request: Any) -> None:
+        self._write("put", request)
+
+    def update_item(self, **request: Any) -> None:
+        self._write("update", request)
+
+    def delete_item(self, **request: Any) -> None:
+        self._write("delete", request)
+
+    def _write(self, operation: str, request: dict[str, Any]) -> None:
+        self.sent.append((operation, request))
+        if self.refuses:
+            raise refused(self.refuses, "no")
+
+
+def keys_of(dynamo: Dynamo) -> DynamoKeys:
+    client: Any = dynamo
+    return DynamoKeys(client, "catalog")
+
+
+KEY = {"pk": {"S": "keys"}, "sk": {"S": "0123456789"}}
+STORED = {
+    **KEY,
+    "name": {"S": "app"},
+    "can": {"L": [{"S": "write"}, {"S": "read"}, {"S": "operate"}]},
+    "created": {"S": "2026-03-12T12:00:00.000000Z"},
+    "secrets": {"L": [{"M": {"salt": {"S": "01"}, "hash": {"S": "ff"}}}]},
+}
+
+
+def test_keys_are_read_consistently_and_to_the_last_page() -> None:
+    """A key that was revoked a moment ago must be seen as revoked."""
+    second = STORED | {"sk": {"S": "aaaaaaaaaa"}}
+    dynamo = Dynamo([STORED], [second])
+    assert [key.id for key in keys_of(dynamo).all()] == ["0123456789", "aaaaaaaaaa"]
+    assert keys_of(dynamo).find("0123456789") == BARE
+    assert keys_of(Dynamo()).find("0123456789") is None
+    assert dynamo.sent == [
+        (
+            "query",
+            {
+                "TableName": "catalog",
+                "KeyConditionExpression": "pk = :pk",
+                "ExpressionAttributeValues": {":pk": {"S": "keys"}},
+                "ConsistentRead": True,
+            },
+        ),
+        ("get", {"TableName": "catalog", "Key": KEY, "ConsistentRead": True}),
+    ]
+
+
+ROTATED = replace(BARE, rotated=datetime(2026, 4, 1, tzinfo=UTC))
+ALIVE = "attribute_exists(pk) AND attribute_not_exists(revoked) AND "
+# Each change, its operation, its condition, and its other members.
+CHANGES: dict[str, tuple[Any, str, str, dict[str, Any]]] = {
+    "add": (lambda keys: keys.add(BARE), "put", "attribute_not_exists(pk)", {"Item": STORED}),
+    "rotate first": (
+        lambda keys: keys.rotate(BARE, BARE),
+        "put",
+        ALIVE + "attribute_not_exists(rotated)",
+        {"Item": STORED},
+    ),
+    "rotate again": (
+        lambda keys: keys.rotate(BARE, ROTATED),
+        "put",
+        ALIVE + "rotated = :before",
+        {"Item": STORED, "ExpressionAttributeValues": {":before": {"S": "2026-04-01T00:00:00.000000Z"}}},
+    ),
+    "revoke": (
+        lambda keys: keys.revoke("0123456789", NOW),
+        "update",
+        "attribute_exists(pk)",
+        {
+            "Key": KEY,
+            "UpdateExpression": "SET revoked = if_not_exists(revoked, :now)",
+            "ExpressionAttributeValues": {":now": {"S": "2026-03-12T12:00:00.000000Z"}},
+        },
+    ),
+    "forget": (lambda keys: keys.forget("0123456789"), "delete", "attribute_not_exists(revoked)", {"Key": KEY}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_made_on_its_condition_and_says_whether_it_was_made(name: str) -> None:
+    change, operation, condition, members = CHANGES[name]
+    dynamo = Dynamo()
+    assert change(keys_of(dynamo)) is True
+    assert dynamo.sent == [(operation, {"TableName": "catalog", "ConditionExpression": condition, **members})]
+    assert change(keys_of(Dynamo(refuses="ConditionalCheckFailedException"))) is False
+    with pytest.raises(Exception, match="AccessDeniedException"):
+        change(keys_of(Dynamo(refuses="AccessDeniedException")))
+
+
+def test_a_rotated_key_keeps_its_other_facts() -> None:
+    """Only the secrets and the time of the rotation change."""
+    later = NOW + timedelta(hours=1)
+    kept = record(
+        TEXT, {"a"}, ("read",), "p/", expires=later, gateway_key="gk", plan="p", origin="og", rate=1.0, burst=2
+    )
+    secret = Secret.of("other", SALT)
+    assert kept.rotate(secret, NOW, timedelta(0)) == replace(
+        kept, secrets=(secret, replace_until(kept.secrets[0], NOW)), rotated=NOW
+    )
+
+
+def replace_until(secret: Secret, until: datetime) -> Secret:
+    return Secret(secret.salt, secret.hash, until)

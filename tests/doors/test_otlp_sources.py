@@ -1,0 +1,114 @@
+"""OTLP: what an event has of its resource and scope, which series it is in, and records that are equal."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.worlds.doors import Doors, config
+from tests.worlds.otlp import JSON, LOGS, METRICS, PROTOBUF, T, gauge, logs, metrics, point, send, text
+from tidetable.config.model import OtlpPolicy
+from tidetable.dialects.otlp_values import read_whole
+
+BOTH = pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+SCOPE = {"name": "lib", "version": "2", "attributes": [text("a.b", "1")]}
+
+
+def set_scope(document: dict[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
+    for owner in (*document.get("resourceMetrics", ()), *document.get("resourceLogs", ())):
+        for scoped in (*owner.get("scopeMetrics", ()), *owner.get("scopeLogs", ())):
+            scoped["scope"] = scope
+    return document
+
+
+@BOTH
+@pytest.mark.parametrize("route", [METRICS, LOGS])
+def test_an_event_has_its_resource_and_its_scope(doors: Doors, kind: str, route: str) -> None:
+    document = metrics(gauge(point(1))) if route == METRICS else logs({"timeUnixNano": str(T)})
+    assert send(doors, set_scope(document, SCOPE), kind, route).status == 200
+    (event,) = doors.events()
+    assert event["data"]["scope"] == {"name": "lib", "version": "2", "attributes": {"a": {"b": "1"}}}
+    assert event["data"]["resource"] == {"service": {"name": "shop"}, "telemetry": {"sdk": {"version": "1"}}}
+
+
+@pytest.mark.parametrize("change", [{"name": "other"}, {"version": "3"}, {"attributes": [text("a.b", "2")]}], ids=str)
+def test_points_of_scopes_that_differ_are_different_events(doors: Doors, change: dict[str, Any]) -> None:
+    for scope in (SCOPE, SCOPE | change, SCOPE):
+        send(doors, set_scope(metrics(gauge(point(1))), scope))
+    assert len(doors.events()) == 2
+
+
+def test_equal_records_of_a_request_are_numbered_from_the_second_on(doors: Doors) -> None:
+    """So a record that comes alone in a repeated request has the same id."""
+    record = {"timeUnixNano": str(T), "body": {"stringValue": "x"}}
+    send(doors, logs(record), JSON, LOGS)
+    (first,) = (event["id"] for event in doors.events())
+    send(doors, logs(record, record, record), JSON, LOGS)
+    assert [event["id"] for event in doors.events()] == [first, f"{first}-2", f"{first}-3"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "series"),
+    [
+        ((), "service.name=shop"),
+        (("user",), "user=u1"),
+        (("user", "service.name"), "service.name=shop,user=u1"),
+        (("telemetry.sdk.version",), "telemetry.sdk.version=1"),
+        (("none",), "unknown"),
+    ],
+)
+def test_the_series_of_a_record_has_the_attributes_that_are_chosen(chosen: tuple[str, ...], series: str) -> None:
+    doors = Doors(config(otlp=OtlpPolicy(series=chosen)))
+    record = {"timeUnixNano": str(T), "attributes": [text("user", "u1"), text("path", "/")]}
+    assert send(doors, logs(record), JSON, LOGS).status == 200
+    assert [event["series"] for event in doors.events()] == [series]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "series"),
+    [((), "load{core=1,service.name=shop}"), (("core",), "load{core=1}"), (("none",), "load")],
+)
+def test_the_series_of_a_point_has_the_attributes_that_are_chosen(chosen: tuple[str, ...], series: str) -> None:
+    doors = Doors(config(otlp=OtlpPolicy(series=chosen)))
+    core = {"key": "core", "value": {"intValue": "1"}}
+    assert send(doors, metrics(gauge(point(1, attributes=[core])))).status == 200
+    assert [event["series"] for event in doors.events()] == [series]
+
+
+@BOTH
+def test_an_exemplar_keeps_its_value_time_and_attributes(doors: Doors, kind: str) -> None:
+    exemplars = [
+        {"asInt": "7", "timeUnixNano": str(T), "filteredAttributes": [text("a.b", "1")]},
+        {"asDouble": 0.5},
+        {},
+    ]
+    assert send(doors, metrics(gauge(point(1, exemplars=exemplars))), kind).status == 200
+    assert [event["data"]["exemplars"] for event in doors.events()] == [
+        [{"value": 7, "time": "2026-03-01T00:04:00.000000Z", "attributes": {"a": {"b": "1"}}}, {"value": 0.5}, {}]
+    ]
+
+
+def test_a_point_without_a_value_is_stored_without_one(doors: Doors) -> None:
+    """OTLP: the flag 1 says that the source had no value to report."""
+    assert send(doors, metrics(gauge({"timeUnixNano": str(T), "flags": 1}))).document == {}
+    assert [(event["data"]["flags"], "value" in event["data"]) for event in doors.events()] == [(1, False)]
+
+
+def test_a_value_that_is_no_number_refuses_its_point(doors: Doors) -> None:
+    found = [point(1), {"timeUnixNano": str(T), "asDouble": "x" * 40}]
+    partial = send(doors, metrics(gauge(*found))).document["partialSuccess"]
+    assert partial == {
+        "rejectedDataPoints": "1",
+        "errorMessage": f"number 1: metric 'load': '{'x' * 32}' is not a number",
+    }
+    assert len(doors.events()) == 1
+
+
+@pytest.mark.parametrize("value", ["1_0", " 5", "+5", "5.0", "", "-", "0" * 21 + "5", "x" * 40])
+def test_what_is_no_whole_number_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match=f"^'{re.escape(value[:32])}' is not a whole number$"):
+        read_whole(value)
+
+
+def test_a_whole_number_may_have_zeros_before_it() -> None:
+    assert [read_whole("0" * 20 + "5"), read_whole("-5"), read_whole(5)] == [5, -5, 5]
