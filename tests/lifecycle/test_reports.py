@@ -1,8 +1,13 @@
 """The documents of a run: the report of its actions, and the notices to other systems."""
 
-from tests.lifecycle.world import World
-from tidetable.lifecycle import actions
+from typing import Any
+
+from tests.lifecycle.world import NOON, World
+from tidetable.feed.mappings import FeedStep
+from tidetable.lifecycle import Report, actions
+from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.notices import Notice, make_notices
+from tidetable.lifecycle.reconcile import Done
 
 REASON = "it meets the writable window or is among the next periods"
 STEP = {
@@ -55,6 +60,31 @@ def test_a_dry_run_says_that_it_is_one() -> None:
     planned = World().run(dry_run=True).document()
     assert (planned["dry_run"], planned["healthy"], planned["tables"]) == (True, True, 0)
     assert planned["actions"][0] == STEP | {"outcome": "planned", "detail": ""}
+
+
+def test_a_run_is_healthy_if_nothing_failed_was_lost_or_was_not_seen() -> None:
+    (action, *_) = [done.action for done in World().run(dry_run=True).done]
+    step, copy = FeedStep("map", "t", "why"), CatalogCopy("copy", "eu-west-1")
+    good = {
+        "done": [Done(action, "done"), Done(action, "deferred"), Done(action, "planned")],
+        "feeds": [step._replace(outcome="done"), step._replace(outcome="deferred")],
+        "catalog_copies": [copy._replace(outcome="done"), copy._replace(outcome="deferred")],
+    }
+    bad = {
+        "done": [[Done(action, "failed")], [Done(action, "lost")]],
+        "feeds": [[step._replace(outcome="failed")]],
+        "catalog_copies": [[copy._replace(outcome="failed")]],
+        "troubles": [["it was not seen"]],
+    }
+    assert make_report(**good).healthy is True
+    for name, cases in bad.items():
+        for case in cases:
+            assert make_report(**(good | {name: case})).healthy is False
+            assert make_report(**(good | {name: case}), skipped="another run").healthy is None
+
+
+def make_report(**found: Any) -> Report:
+    return Report(NOON, dry_run=False, **found)
 
 
 def test_a_notice_says_which_period_and_why() -> None:
