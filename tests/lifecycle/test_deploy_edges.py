@@ -12,6 +12,7 @@ from tidetable.catalog import State
 from tidetable.errors import TableRefused
 from tidetable.leases import is_marked
 from tidetable.lifecycle import deploy as deploying
+from tidetable.lifecycle import reconcile
 from tidetable.lifecycle.deploy import Deployed, Unmade, deploy, name_entries
 
 TODAY, LAST = "tidetable-t.s.2026-03-15", "tidetable-t.s.2026-03-17"
@@ -66,11 +67,11 @@ def test_the_first_five_errors_of_a_configuration_are_named_and_a_rollback_is_no
 def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.run()
-    real, runs = deploying.reconcile, list[int]()
+    runs = list[int]()
 
     def fail_first(*given: Any, **named: Any) -> Any:
         runs.append(1)
-        return fail() if len(runs) == 1 else real(*given, **named)
+        return fail() if len(runs) == 1 else reconcile(*given, **named)
 
     monkeypatch.setattr(deploying, "reconcile", fail_first)
     recovered = run(world)

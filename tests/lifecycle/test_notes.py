@@ -1,6 +1,6 @@
 """What a run writes down, and the instants at which its outlook begins to worry."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -75,7 +75,12 @@ def test_the_horizon_is_before_the_first_period_that_is_there_and_never_goes_bac
     restored = replace(others[0], state=State.CLOSED)
     noted: list[Any] = []
     set_horizon = world.catalog.set_horizon
-    cast("Any", world.catalog).set_horizon = lambda *given: noted.append(given[1].day) or set_horizon(*given)
+
+    def note(stream: str, at: datetime) -> None:
+        noted.append(at.day)
+        set_horizon(stream, at)
+
+    world.catalog.set_horizon = note  # type: ignore[method-assign]
     for entries in ((restored,), (first, restored, *others[1:]), (first,), (first, *others), (first,)):
         remember_horizons(world.catalog, see(config, *entries))
     assert noted == [11, 14]

@@ -23,7 +23,7 @@ STEP = {
 
 def test_the_actions_of_a_run_have_their_order() -> None:
     """What events need at once comes first. A table is raised before it is scaled, and closed before it is archived."""
-    ranked = [
+    ranked: list[Any] = [
         actions.Create, actions.Open, actions.Reopen, actions.Unscale, actions.SetCapacity, actions.SetClass,
         actions.Scale, actions.Copy, actions.Close, actions.Archive, actions.Delete, actions.DeleteCopy,
         actions.Deferred, actions.Lost, actions.Unseen, actions.Stuck, actions.CopyTrouble,
@@ -36,7 +36,7 @@ def test_the_actions_of_a_run_have_their_order() -> None:
 def test_a_report_says_all_that_a_run_saw_and_did() -> None:
     world = World()
     world.tables.fails = {"tidetable-t.s.2026-03-14"}
-    world.catalog.ensure_secret = lambda: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    world.catalog.ensure_secret = lambda: 1 / 0  # type: ignore[method-assign, assignment]
     document = world.run().document()
     assert document.pop("actions")[0] == STEP
     assert document == {
@@ -65,12 +65,12 @@ def test_a_dry_run_says_that_it_is_one() -> None:
 def test_a_run_is_healthy_if_nothing_failed_was_lost_or_was_not_seen() -> None:
     (action, *_) = [done.action for done in World().run(dry_run=True).done]
     step, copy = FeedStep("map", "t", "why"), CatalogCopy("copy", "eu-west-1")
-    good = {
+    good: dict[str, Any] = {
         "done": [Done(action, "done"), Done(action, "deferred"), Done(action, "planned")],
         "feeds": [step._replace(outcome="done"), step._replace(outcome="deferred")],
         "catalog_copies": [copy._replace(outcome="done"), copy._replace(outcome="deferred")],
     }
-    bad = {
+    bad: dict[str, list[Any]] = {
         "done": [[Done(action, "failed")], [Done(action, "lost")]],
         "feeds": [[step._replace(outcome="failed")]],
         "catalog_copies": [[copy._replace(outcome="failed")]],

@@ -1,6 +1,5 @@
 """The refresher's function: its payloads, its answers, its lease and the figures that it measures."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -83,7 +82,7 @@ class Function:
 
 
 @pytest.fixture
-def function(monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
+def function(monkeypatch: pytest.MonkeyPatch) -> Function:
     monkeypatch.setenv("TIDETABLE_STAGE", "t")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
     made = Function()
