@@ -180,7 +180,7 @@ def test_a_backfill_is_ended_alone_or_with_all_others(function: Function) -> Non
     for span in (SPAN, day):
         function(backfill=span)
         function.world.clock.sleep(60)
-    function(end_backfill=day, dry_run=True)
+    assert function(end_backfill=day, dry_run=True)["dry_run"] is True
     assert len(function.backfills) == 2
     # Of another stream nothing is looked at.
     assert function(end_backfill=day)["dry_run"] is False
