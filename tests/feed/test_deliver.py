@@ -200,6 +200,17 @@ def test_a_record_that_cannot_be_read_holds_up_those_after_it_until_it_is_a_dead
     assert b"tidetable-t.s.2031-01-01" in letters.buried[""][0]
 
 
+def test_a_record_whose_period_cannot_be_looked_up_comes_again_whatever_the_error_is() -> None:
+    def fail(table: str) -> Entry | None:
+        raise ConnectionError(f"no answer for {table}")
+
+    feed = feed_to(FakeTarget("one", Random(1)))
+    feed.find_entry = fail
+    delivered = deliver([record(7, "a")], feed, lambda: 100.0)
+    assert delivered.first_failure == "7"
+    assert delivered.reason == "ConnectionError: no answer for tidetable-t.s.2026-03-01"
+
+
 def test_without_time_a_failed_request_is_not_tried_again() -> None:
     gone = FakeTarget("gone", Random(1), 1.0)
     deliver([record(0, "a")], feed_to(gone), lambda: 4.9)

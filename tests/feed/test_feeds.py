@@ -3,8 +3,9 @@
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from tidetable.events import Event
 from tidetable.feed import Record
 from tidetable.feed.deliver import Message
 from tidetable.feed.feeds import Feeds
-from tidetable.keys import Layout, Packing
+from tidetable.keys import Layout, Packing, Ref
 from tidetable.packs import make_packs
 from tidetable.periods import Kind, find_containing
 from wiring_upkeep import Upkeep
@@ -240,6 +241,33 @@ def test_a_table_is_looked_up_once() -> None:
     stage.catalog.entries = None  # type: ignore[method-assign, assignment]
     call(stage, {"Records": records})
     assert stage.taken(ONE) == ["a", "a"]
+
+
+def test_each_change_names_the_period_of_its_own_table() -> None:
+    stage = Stage()
+    day = find_containing(NOW + timedelta(days=1), Kind.DAY)
+    stage.catalog.add(Entry("orders", day, "tidetable-t.orders.2026-03-02", LAYOUT, State.OPEN, NOW))
+    for table in (TABLE, "tidetable-t.orders.2026-03-02"):
+        call(stage, {"Records": [as_sent(LAYOUT.make_item(event("a"), at=1), table=table)]})
+    refs = [Ref.decode(json.loads(body)["ref"]) for body in stage.targets[ONE].bodies]
+    assert [ref.period.label for ref in refs] == ["2026-03-01", "2026-03-02"]
+
+
+def test_a_target_that_is_out_of_order_for_one_stream_is_waited_for_by_another() -> None:
+    stage = Stage()
+    buried: list[str] = []
+    letters = SimpleNamespace(bury=lambda stream, *_: buried.append(stream))
+    config = parse(TEXT.replace("[streams.plain]", f'[streams.plain]\nfeed = {{ targets = ["{ONE}", "{TWO}"] }}'))
+    stage.feeds = Feeds(config, "t", stage.catalog, stage.whole, letters, stage.clock, stage.make_target)
+    stage.pipeline = Upkeep(feeds=stage.feeds, read_records=read_records, clock=stage.clock)
+    stage.targets[TWO].shut = True
+    old = as_sent(LAYOUT.make_item(event("a"), at=1))
+    old["dynamodb"]["ApproximateCreationDateTime"] -= 7_200
+    assert call(stage, {"Records": [old]}) == {"batchItemFailures": []}
+    assert buried == ["orders"]
+    young = as_sent(LAYOUT.make_item(event("b"), at=1), table="tidetable-t.plain.2026-03-01")
+    assert call(stage, {"Records": [young]}) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+    assert buried == ["orders"]
 
 
 def test_a_target_is_made_once() -> None:

@@ -224,11 +224,32 @@ def test_a_batch_of_another_table_does_not_end_the_memory_of_a_batch() -> None:
 
 
 def test_a_thousand_batches_are_remembered_at_the_most() -> None:
-    memory = Memory()
-    for number in range(1_001):
+    memory, other = Memory(), Memory()
+    for number in range(1_000):
         memory.note_taken("t", [record(number)])
-    assert memory.count_taken("t", [record(1_000)]) == 1
-    assert memory.count_taken("t", [record(999)]) == 0
+        other.note_taken("t", [record(number)])
+    assert memory.count_taken("t", [record(0)]) == 1
+    other.note_taken("t", [record(1_000)])
+    assert other.count_taken("t", [record(1_000)]) == 1
+    assert other.count_taken("t", [record(999)]) == 0
+
+
+def test_a_batch_that_came_again_is_forgotten() -> None:
+    """If it comes once more, the target gets it: nobody noted that it took the batch again."""
+    memory = Memory()
+    memory.note_taken("t", [record(5), record(6)])
+    assert [memory.count_taken("t", [record(5), record(6)]) for _ in range(2)] == [2, 0]
+
+
+def test_a_target_that_took_a_change_beside_a_dead_letter_is_not_out_of_order() -> None:
+    """It refuses one old change of a request. Younger changes wait for it as before."""
+    world = World()
+    world.gone.shut, world.gone.refused = False, {2}
+    assert world.send(1, 2, age=3_700).first_failure is None
+    assert (world.gone.taken, world.letters_of_gone) == ([1], [2])
+    world.gone.shut = True
+    assert world.send(3).first_failure == "3"
+    assert world.letters_of_gone == [2]
 
 
 def test_after_an_earlier_record_came_again_everything_behind_it_does() -> None:

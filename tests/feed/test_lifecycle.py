@@ -39,6 +39,14 @@ def test_a_table_is_mapped_by_the_run_that_makes_it() -> None:
     assert report.healthy
 
 
+def test_a_table_that_was_recorded_a_moment_ago_is_mapped_too() -> None:
+    """An eventually consistent read does not show it yet."""
+    world = World(more=FEED)
+    world.catalog.stale = {}
+    world.run()
+    assert find_tables(world) == world.tables.names
+
+
 def test_without_a_feed_no_table_shows_its_changes_and_none_is_mapped() -> None:
     world = World()
     assert world.run().feeds == []

@@ -110,7 +110,11 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing() -> None:
 
 def test_a_table_made_before_the_feed_gets_its_stream_and_then_its_mapping() -> None:
     world = World(shows="none")
+    shown: list[str] = []
+    set_stream = world.tables.set_stream
+    world.tables.set_stream = lambda name, shows: shown.append(shows) or set_stream(name, shows)  # type: ignore[func-returns-value, method-assign]
     assert [step[0] for step in world.follow()] == ["stream", "stream"]
+    assert shown == ["new-image", "new-image"], "older images would be paid for and never read"
     assert world.follow() == [], "the tables are changing"
     world.clock.sleep(60)
     assert [step[0] for step in world.follow()] == ["map", "map"]
@@ -243,6 +247,14 @@ def test_the_mapping_of_a_closed_table_is_put_back_while_its_records_stay(state:
     assert world.follow() == []
 
 
+def test_the_mapping_of_a_table_that_comes_back_from_its_archive_goes() -> None:
+    """Its restored table has another change stream, and none for a feed."""
+    world = World(days=1)
+    world.settle()
+    world.entries[0] = replace(world.entries[0], state=State.RESTORING)
+    assert world.follow() == [("unmap", "s.2026-03-05", "done")]
+
+
 def test_a_closed_table_that_a_backfill_had_opened_counts_from_the_end_of_that() -> None:
     world = World(days=1)
     until = datetime(2026, 3, 20, tzinfo=UTC)
@@ -324,7 +336,9 @@ def test_a_refusal_that_passes_is_left_to_the_next_run_and_another_is_a_failure(
             raise TableRefused("TooManyRequestsException", transient=transient)
 
         monkeypatch.setattr(world.mappings, "create", refuse)
-        assert world.follow() == [("map", "s.2026-03-05", outcome)]
+        (step,) = world.feeds.follow(world.periods, world.clock.now())
+        assert (step.action, step.reason, step.outcome) == ("map", "its stream has a feed", outcome)
+        assert step.detail == "TooManyRequestsException"
 
 
 def test_a_table_that_cannot_be_described_is_told() -> None:

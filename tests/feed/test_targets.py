@@ -199,3 +199,28 @@ def test_a_message_of_dead_letters_has_900_kb_with_its_ends_of_lines(last: int, 
     bodies = [b"x" * 449_999, b"x" * last]
     FeedDeadLetters(lambda: client, "dead").bury("orders", QUEUE, "gone", bodies)
     assert len(client.sent) == messages
+
+
+def test_requests_are_as_large_as_they_may_be() -> None:
+    """Smaller requests would cost more calls. Kinesis and Firehose count keys and ends of lines, too."""
+    limits = {arn: target(arn, Client()) for arn in (FUNCTION, QUEUE, BUS, KINESIS, FIREHOSE)}
+    assert {arn: (made.most_bytes, made.most_messages, made.most_together) for arn, made in limits.items()} == {
+        FUNCTION: (900_000, 1_000, 5_000_000),
+        QUEUE: (900_000, 10, 900_000),
+        BUS: (200_000, 10, 200_000),
+        KINESIS: (900_000, 500, 4_000_000),
+        FIREHOSE: (900_000, 500, 3_000_000),
+    }
+
+
+def test_of_a_queue_that_took_nothing_every_message_is_left() -> None:
+    client = Client(get_queue_url={"QueueUrl": "u"}, send_message_batch={"Failed": [{"Id": "0"}]})
+    assert list(target(QUEUE, client).send(MESSAGES)) == [0, 1, 2]
+
+
+def test_events_whose_names_join_to_the_same_text_are_different_events() -> None:
+    client = Client(put_records={"Records": [{}, {}]})
+    target(KINESIS, client).send([Message(("ab", "c", "d"), b"{}"), Message(("a", "bc", "d"), b"{}")])
+    first, second = (record["PartitionKey"] for record in client.sent[0][1]["Records"])
+    assert first != second
+    assert len(first) == len(second) == 32

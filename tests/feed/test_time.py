@@ -22,9 +22,10 @@ ENTRY = Entry("s", find_containing(NOW, Kind.DAY), "tidetable-t.s.2026-03-01", L
 
 @dataclass
 class Slow:
-    """A target that takes two changes per request, and needs 50 seconds for a request."""
+    """A target that takes two changes per request. A request needs 50 seconds, each ``later`` request so many."""
 
     clock: FakeClock
+    later: float = 50
     arn: str = "slow"
     most_bytes: int = 1_000
     most_messages: int = 2
@@ -32,7 +33,7 @@ class Slow:
     taken: list[int] = field(default_factory=list)
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        self.clock.time += timedelta(seconds=50)
+        self.clock.time += timedelta(seconds=self.later if self.taken else 50)
         self.taken += [json.loads(message.body)["data"]["n"] for message in messages]
         return []
 
@@ -79,3 +80,12 @@ def test_a_call_with_little_time_makes_one_request() -> None:
     target = Slow(FakeClock(NOW))
     assert send(target, 1, 2, 3, seconds=4).first_failure == "3"
     assert target.taken == [1, 2]
+
+
+def test_a_call_keeps_five_seconds_and_the_time_of_its_slowest_request() -> None:
+    """After the first request 54.9 or 55 seconds are left. The second takes one second, the third might take 50 again."""
+    target = Slow(FakeClock(NOW))
+    assert send(target, 1, 2, 3, seconds=104.9).first_failure == "3"
+    target = Slow(FakeClock(NOW), later=1)
+    assert send(target, 1, 2, 3, 4, 5, seconds=105).first_failure == "5"
+    assert target.taken == [1, 2, 3, 4]

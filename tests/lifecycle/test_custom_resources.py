@@ -83,6 +83,17 @@ def test_a_catalog_that_is_to_go_is_no_longer_protected_when_it_does(world: Worl
     assert not catalog.protected
 
 
+def test_an_update_changes_the_protection_of_the_catalog(world: World) -> None:
+    call("Create")
+    for request, protected in (("Create", "true"), ("Update", "false")):
+        answer = call(request, "Custom::TidetableStanding", protected=protected)
+        assert answer == {"PhysicalResourceId": "tidetable-t-standing"}
+        world.clock.sleep(60)
+        catalog = world.tables.describe(CATALOG)
+        assert catalog is not None
+        assert catalog.protected is (protected == "true")
+
+
 def test_a_stage_that_takes_its_catalog_back_and_fails_keeps_its_tables(world: World) -> None:
     call("Create")
     call("Create", "Custom::TidetableStanding", protected="true")

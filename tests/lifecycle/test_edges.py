@@ -167,6 +167,12 @@ def test_a_copy_of_the_catalog_in_a_region_that_no_stream_names_is_no_trouble() 
     assert followed(Service(there)) == []
 
 
+def test_a_trouble_in_one_region_is_told_beside_the_copy_that_is_begun_in_another() -> None:
+    there = table(**SHOWN, copies={IRELAND: "CREATION_FAILED"})
+    assert followed(Service(there)) == [("copy", IRELAND, "failed"), ("copy", TOKYO, "done")]
+    assert followed(Service(cast("Any", None))) == [], "the catalog is not there"
+
+
 def test_no_copy_of_the_catalog_is_begun_within_four_minutes_of_another() -> None:
     world = World()
     world.catalog.standing = True

@@ -1,12 +1,15 @@
 """A stage that never stood is deleted again; a stage that stands is protected and keeps its tables."""
 
 from datetime import timedelta
+from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.lifecycle.world import NOON, World
 from tests.worlds.standing import CATALOG, deployed
+from tidetable.catalog import State
 from tidetable.config import Config, TableClass
 from tidetable.errors import NotReady, TableRefused
 from tidetable.lifecycle.apply import World as Applied
@@ -209,3 +212,42 @@ def test_tables_that_were_recorded_a_moment_ago_are_taken_back_too() -> None:
     world.catalog.stale = {}
     assert len(taken(world)) == 4
     assert world.tables.names == {CATALOG}
+
+
+def test_a_closed_table_of_a_stage_that_never_stood_is_taken_back_too() -> None:
+    """A stream may have a short window, and a deployment takes minutes."""
+    world = deployed()
+    entry = world.catalog.entries("s")[0]
+    world.catalog.move(entry, State.CLOSED, expected=[State.OPEN])
+    assert len(taken(world)) == 4
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_without_the_age_of_the_catalog_no_table_is_taken_back(*, gone: bool) -> None:
+    world = deployed()
+    describe = world.tables.describe
+
+    def described(name: str) -> Any:
+        table = describe(name)
+        if name != CATALOG or table is None:
+            return table
+        return None if gone else replace(table, created=None)
+
+    cast("Any", world.tables).describe = described
+    assert taken(world) == []
+    assert len([name for name in world.tables.names if name != CATALOG]) == 4
+
+
+def test_protection_waits_until_the_catalog_is_active() -> None:
+    world = deployed()
+    calls: list[str] = []
+    set_protection = world.tables.set_protection
+
+    def note(name: str, protected: bool) -> None:
+        calls.append(name)
+        set_protection(name, protected)
+
+    world.tables.set_protection = note  # type: ignore[method-assign]
+    world.tables.set_class(CATALOG, TableClass.INFREQUENT)
+    protect(applied(world), CATALOG, protected=True)
+    assert calls == [CATALOG]

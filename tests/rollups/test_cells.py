@@ -90,6 +90,7 @@ def test_a_long_id_is_a_hash() -> None:
     assert long != other
     assert long[8] == "~"
     assert len(long) == 8 + 1 + 22
+    assert make_id(HOURS, ["x" * 197])[8] == "~"
     assert make_id(HOURS, ["x" * 196]) == f'{HOURS.key}["{"x" * 196}"]'
     # A sort key is measured in bytes: 99 times two of them are more than 197.
     assert make_id(HOURS, ["é" * 98]) == f'{HOURS.key}["{"é" * 98}"]'

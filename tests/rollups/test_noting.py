@@ -107,9 +107,29 @@ def test_a_sweep_after_a_pause_looks_at_deletions_of_four_days_before_it() -> No
     assert begun == Noting(AT + HOUR + timedelta(minutes=15), AT - 4 * DAY)
 
 
+def test_notes_go_in_the_very_moment_in_which_no_process_remembers_them() -> None:
+    """What a sweep has passed is never looked at again."""
+    world = world_of(AT)
+    world.time = AT + 2 * DAY
+    sweep(world)
+    assert (left(world), world.rollups.noting["s"].swept) == ([], AT)
+
+
 def test_a_deletion_that_the_catalog_reads_late_is_not_passed_over() -> None:
     world = world_of(AT)
     world.catalog.stale = {}
     world.time = AT + 3 * DAY
     sweep(world)
     assert left(world) == []
+
+
+@pytest.mark.parametrize(("after", "looks"), [(HOUR - MOMENT, 0), (HOUR, 1)])
+def test_the_catalog_is_searched_for_deletions_once_an_hour(after: timedelta, looks: int) -> None:
+    """It is read from its first period on, and runs come every minute."""
+    world = world_of()
+    world.time = AT
+    sweep(world)
+    world.catalog.reads.clear()
+    world.time = AT + after
+    sweep(world)
+    assert len(world.catalog.reads) == looks

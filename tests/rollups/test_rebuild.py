@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
+from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import Progress, rebuild
 from tidetable.rollups.status import describe_rollups, plan_rebuild
 from tidetable.times import to_text
@@ -99,6 +100,8 @@ def test_a_rebuild_of_sealed_buckets_has_them_computed_anew() -> None:
     assert world.ask(step="10m").rows == []
     progress = rebuilt(world, 0.5)
     assert progress.marked == 4
+    # The cells of before are read until every query that is under way has ended.
+    assert {mark.at for mark in world.rollups.read_state("s").marks} == {to_millis(world.now())}
     assert world.check(QUERIES) > 0
     world.sleep(121)
     world.refresh()

@@ -77,6 +77,13 @@ def test_a_bucket_that_cannot_be_sealed_yet_is_not_late(late: timedelta, lag: in
     assert measure_lag(MINUTES, state, START + 10 * MINUTE + 210 * SECOND + late) == timedelta(seconds=lag)
 
 
+def test_a_rollup_whose_buckets_become_longer_is_late_by_the_buckets_that_it_has() -> None:
+    edge = Edge("m", START, START, MINUTES.text)
+    longer = replace(MINUTES, every=HOUR)
+    lag = measure_lag(longer, RollupState([edge], [], [], None), START + 11 * MINUTE + 210 * SECOND)
+    assert lag == MINUTE
+
+
 def test_a_stream_notes_since_the_farthest_of_its_rollups() -> None:
     world = World((BY_DAY, replace(HOURS, period=Kind.DAY, ahead=HOUR)), SERIES)
     world.rollups.noting.clear()

@@ -1,0 +1,105 @@
+"""One run: its lease, the work of one stream, and a stream whose policy could not be recorded."""
+
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from tests.fakes.serial import Serial
+from tests.lifecycle.world import NOON, World, outcomes
+from tests.worlds.copied import text
+from tidetable.config import TableClass, parse
+from tidetable.errors import TableRefused
+from tidetable.lifecycle import reconcile
+from tidetable.ports import TableSpec
+
+DAY = timedelta(days=1)
+
+
+def test_a_run_as_at_another_time_takes_its_lease_now() -> None:
+    """A lease from the future would keep every other run out until then."""
+    world = World()
+    taken: list[tuple[datetime, timedelta]] = []
+    acquire = world.catalog.acquire
+
+    def note(lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        taken.append((now, length))
+        return acquire(lease, owner, now, length)
+
+    world.catalog.acquire = note  # type: ignore[method-assign]
+    report = reconcile(world.reconciler(), "owner", lambda: 80.0, at=NOON + 30 * DAY)
+    assert (report.now, taken) == (NOON + 30 * DAY, [(NOON, timedelta(seconds=90))])
+
+
+def test_a_stream_whose_policy_cannot_be_recorded_gets_no_table_and_its_tables_go_on() -> None:
+    world = World()
+    world.run()
+    world.catalog.recorded.clear()
+
+    def refuse(_: Any) -> None:
+        raise ConnectionError("try later")
+
+    cast("Any", world.catalog).put_policy = refuse
+    actions = {name for name, _, outcome in outcomes(world.after(days=2)) if outcome == "done"}
+    assert actions == {"capacity", "close"}
+
+
+def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_next() -> None:
+    world = World()
+    world.config = parse(text("eu-west-1"))
+    world.catalog.standing = True
+    world.tables.create(TableSpec("catalog", None, None, TableClass.STANDARD, {}))
+    world.clock.sleep(60)
+    reconciler = world.reconciler()
+    reconciler.find_catalog_table = lambda: "catalog"
+    assert reconcile(reconciler, "owner", lambda: 100.0, only="s", dry_run=True).catalog_copies == []
+    (step,) = reconcile(reconciler, "owner", lambda: 100.0, dry_run=True).catalog_copies
+    assert (step.region, step.outcome) == ("eu-west-1", "planned")
+
+
+@pytest.mark.parametrize(("crowded", "widths"), [(True, [8, 8, 4, 2, 1]), (False, [8, 8])])
+def test_creations_that_are_too_many_at_once_are_tried_again_by_half_as_many(
+    *, crowded: bool, widths: list[int]
+) -> None:
+    """The first eight look at the tables."""
+    world = World()
+    used: list[int] = []
+
+    def make_pool(width: int) -> Any:
+        used.append(width)
+        return Serial(width)
+
+    def refuse(_: Any) -> bool:
+        raise TableRefused("LimitExceededException: too many simultaneously", transient=True, crowded=crowded)
+
+    world.pools = make_pool
+    cast("Any", world.tables).create = refuse
+    report = world.run()
+    assert {outcome for _, _, outcome in outcomes(report)} == {"deferred"}
+    assert (len(report.done), used) == (4, widths)
+
+
+def test_a_change_that_is_refused_as_one_of_too_many_is_left_to_the_next_run() -> None:
+    world = World()
+    world.run()
+    tried: list[str] = []
+
+    def refuse(name: str, *_: Any, **__: Any) -> None:
+        tried.append(name)
+        raise TableRefused("ThrottlingException: rate", transient=True, crowded=True)
+
+    cast("Any", world.tables).set_capacity = refuse
+    world.at(NOON + timedelta(hours=11, minutes=50))
+    assert tried == ["tidetable-t.s.2026-03-16"]
+
+
+def test_a_table_that_is_lost_says_so_in_its_detail() -> None:
+    world = World()
+    world.run()
+    world.tables.vanish("tidetable-t.s.2026-03-15")
+    (lost,) = world.after(minutes=5).done
+    assert lost.detail == "the catalog says open, but there is no such table; see the runbook"
+
+
+def test_a_report_counts_the_tables_of_parts_that_were_made() -> None:
+    assert World(more='cold = ["raw"]').run().tables == 8

@@ -1,0 +1,188 @@
+"""The refresher's function: its payloads, its answers, its lease and the figures that it measures."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import wiring
+from tests.fakes import FakeArchive, FakeCatalog, FakeClock, FakeStore, FakeValues, unpacker
+from tests.fakes.rollups import FakeRollups
+from tests.fakes.serial import Serial
+from tidetable.config import parse
+from tidetable.errors import BadInvocation, TidetableError
+from tidetable.ports import Edge
+from tidetable.rollups.bucket import Report
+from tidetable.rollups.definition import make_definition
+from tidetable.rollups.rebuild import Progress
+from wiring_upkeep import Upkeep
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+CONFIG = parse(
+    """
+    [streams.s]
+    period = "day"
+    late = "1d"
+    retention = 5
+    key = { partition_by = "time", bucket = "6h" }
+    [[streams.s.rollup]]
+    name = "hours"
+    every = "1h"
+    retention = "30d"
+    """
+)
+TEXT = make_definition(CONFIG.streams["s"], CONFIG.streams["s"].rollup[0]).text
+EDGE = Edge("hours", NOON - 5 * HOUR, NOON - 2 * HOUR, TEXT)
+SPAN = {"stream": "s", "rollup": "hours", "from": "2026-03-01", "to": "2026-03-01T08:30:00Z"}
+
+
+class Function:
+    """The function on fakes: the leases that it took and what it measured. A call has so many ``seconds``."""
+
+    def __init__(self) -> None:
+        self.catalog, self.rollups = FakeCatalog(), FakeRollups()
+        self.seconds = 100.0
+        self.leases: list[tuple[str, timedelta]] = []
+        self.measured: dict[str, tuple[str, float]] = {}
+        store = FakeStore(self.catalog)
+        self.pipeline = Upkeep(
+            config=CONFIG,
+            catalog=self.catalog,
+            catalog_reader=self.catalog,
+            store=store,
+            rollups=self.rollups,
+            clock=FakeClock(NOON),
+            archive_reader=FakeArchive(),
+            unpacker=unpacker(store, FakeValues()),
+            pools=Serial,
+        )
+        self._acquire, self.catalog.acquire = self.catalog.acquire, self._take  # type: ignore[method-assign]
+
+    def __call__(self, **payload: Any) -> Any:
+        from handlers import refresher
+
+        context: Any = SimpleNamespace(
+            function_name="f",
+            memory_limit_in_mb=512,
+            invoked_function_arn="arn",
+            aws_request_id="request",
+            get_remaining_time_in_millis=lambda: int(1000 * self.seconds),
+        )
+        with wiring.serving(self.pipeline):
+            return refresher.handler(payload, context)
+
+    def _take(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
+        self.leases.append((owner, length))
+        return self._acquire(lease, owner, now, length)
+
+    def measure(self, name: str, unit: Any, value: float) -> None:
+        self.measured[name] = unit.value, value
+
+
+@pytest.fixture
+def function(monkeypatch: pytest.MonkeyPatch) -> Function:
+    monkeypatch.setenv("TIDETABLE_STAGE", "t")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "test")
+    made = Function()
+    monkeypatch.setattr("handlers.refresher.metrics.add_metric", made.measure)
+    return made
+
+
+def test_a_run_answers_and_measures_its_report(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report(1, 2, 3, ["a"] * 4, ["b"] * 5, [], 6, timedelta(seconds=7.5), finished=False)
+    monkeypatch.setattr("handlers.refresher.refresh", lambda *_: report)
+    assert function(source="schedule") == {
+        "sealed": 1,
+        "resealed": 2,
+        "gone": 3,
+        "blocked": ["a"] * 4,
+        "overfull": ["b"] * 5,
+        "failed": [],
+        "marks": 6,
+        "lag_seconds": 7,
+        "finished": False,
+    }
+    measured = {
+        "RollupLag": ("Seconds", 7),
+        "RollupBucketsSealed": ("Count", 1),
+        "RollupBucketsResealed": ("Count", 2),
+        "RollupBucketsBlocked": ("Count", 4),
+        "RollupGroupsExceeded": ("Count", 5),
+        "RollupMarks": ("Count", 6),
+    }
+    assert function.measured == measured
+    # A run that failed is measured, too, and its invocation fails, so that its alarm rings.
+    function.measured.clear()
+    report.failed = ["s: no answer", "t: no answer"]
+    with pytest.raises(TidetableError, match=r"^s: no answer; t: no answer$"):
+        function()
+    assert function.measured == measured
+
+
+def test_the_lease_of_a_run_outlives_its_call_by_35_seconds(function: Function) -> None:
+    """Twice the difference of two clocks, and a request under way. The reserve for the answer is part of the call."""
+    assert function()["finished"]
+    assert function.leases[0] == ("request", timedelta(seconds=100 + 35))
+    function.leases.clear()
+    function(rebuild=SPAN)
+    assert function.leases[0] == ("request", timedelta(seconds=100 + 35))
+
+
+def test_a_second_run_leaves_the_first_alone(function: Function) -> None:
+    function._acquire("rollups", "another", NOON, HOUR)
+    assert function() == {"skipped": "another run refreshes the rollups"}
+    assert function(rebuild=SPAN) == {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
+    assert function.measured == {}
+
+
+def test_a_call_keeps_five_seconds_for_its_answer(function: Function) -> None:
+    """Three more seconds are for a request."""
+    function.rollups.put_edge("s", EDGE, None)
+    for seconds, finished in ((8.0, True), (7.999, False)):
+        function.seconds = seconds
+        assert function()["finished"] is finished
+
+
+def test_a_status_and_a_plan_change_nothing(function: Function) -> None:
+    function.rollups.put_edge("s", EDGE, None)
+    for dry_run in (False, True):
+        status = function(status="s", dry_run=dry_run)
+        assert (status["stream"], status["rollups"][0]["sealed"]) == ("s", "2026-03-01T10:00:00.000000Z")
+    assert function(rebuild=SPAN, dry_run=True) == {"buckets": 7, "marked": 2, "problem": None}
+    assert (function.leases, list(function.rollups.read_state("s").edges)) == ([], [EDGE])
+
+
+def test_a_rebuild_answers_how_far_it_came(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "handlers.refresher.rebuild", lambda *_: Progress(NOON, 1, 2, marked=3, problem="it is blocked")
+    )
+    assert function(rebuild=SPAN) == {
+        "reached": "2026-03-01T12:00:00.000000Z",
+        "buckets": 1,
+        "left": 2,
+        "marked": 3,
+        "problem": "it is blocked",
+    }
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"rebuil": SPAN}, "unknown key 'rebuil': the payload may have status, rebuild and dry_run"),
+    ({"dry_run": True}, "dry_run goes with rebuild"),
+    ({"status": "other"}, "'other' is not a stream with rollups; there are: s"),
+    ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),
+    ({"rebuild": SPAN | {"rollup": "days"}}, "rebuild: s has no rollup 'days'; it has hours"),
+    ({"rebuild": SPAN | {"to": "2026-03-01"}}, "rebuild: from 2026-03-01T00:00:00.000000Z is not before to"),
+    ({"rebuild": SPAN | {"from": "soon"}}, "rebuild: 'soon"),
+    ({"rebuild": SPAN | {"to": 7}}, "rebuild: Expected"),
+    ({"rebuild": SPAN, "dry_run": "yes"}, "dry_run must be true or false"),
+]
+
+
+def test_a_payload_that_is_wrong_says_why(function: Function) -> None:
+    for payload, why in WRONG:
+        with pytest.raises(BadInvocation) as refused:
+            function(**payload)
+        assert str(refused.value).startswith(why), payload
+    assert function.leases == []
