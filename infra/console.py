@@ -37,11 +37,8 @@ def collect_files(root: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in _PAGE:
         shutil.copy(root / "console" / name, target / name)
-    scripts = root / "console" / "js"
-    for script in scripts.rglob("*.js"):
-        served = target / "js" / script.relative_to(scripts)
-        served.parent.mkdir(parents=True, exist_ok=True)
-        served.write_bytes(drop_comment_lines(script.read_bytes()))
+    modules, others = root / "console" / "js", shutil.ignore_patterns("*.d.ts")
+    shutil.copytree(modules, target / "js", ignore=others, dirs_exist_ok=True, copy_function=_copy_module)
     # The page's alarms and troubles link to sections of the runbook.
     shutil.copy(root / "docs" / "operate" / "runbook.md", target / "runbook.md")
     library = root / "node_modules" / "uplot"
@@ -51,6 +48,10 @@ def collect_files(root: Path, target: Path) -> None:
         shutil.copy(library / "dist" / name, target / copy)
     # uPlot's licence (MIT) requires that its text is delivered with every copy.
     shutil.copy(library / "LICENSE", target / "uplot-license.txt")
+
+
+def _copy_module(module: str, target: str) -> None:
+    Path(target).write_bytes(drop_comment_lines(Path(module).read_bytes()))
 
 
 OPERATED = ("/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 
 from strict.faults import Kind, NoAnswer
@@ -16,6 +17,26 @@ from strict.service import StrictDynamo
 
 _URL = "strict://dynamodb"
 _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDateTime"})
+
+
+class _Response(dict[str, Any]):
+    """An answer as its handler receives it. Its body is written once the handler asks for it: most handlers do not."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(status_code=200, headers={})
+        self._answer = answer
+
+    def __missing__(self, name: str) -> bytes:
+        if name != "body":
+            raise KeyError(name)
+        # The service writes JSON without spaces.
+        text = json.dumps(self._answer, default=_encode_binary, separators=(",", ":"))
+        self["body"] = text.encode()
+        return text.encode()
+
+
+def _encode_binary(value: Any) -> str:
+    return b64encode(bytes(value)).decode()
 
 
 class StrictClient:
@@ -36,12 +57,9 @@ class StrictClient:
         handler = self._handlers.get(f"before-parse.dynamodb.{operation}")
         if handler is None:
             return _convert_times(answer)
-        # The service writes JSON without spaces.
-        # msgspec writes binary values in base64, as the service does; other objects with bytes come from boto3's types.
-        body = msgspec.json.encode(answer, enc_hook=bytes)
-        response: dict[str, Any] = {"status_code": 200, "headers": {}, "body": body}
+        response = _Response(answer)
         handler(response_dict=response)
-        return msgspec.json.decode(response["body"])
+        return json.loads(response["body"]) if "body" in response else _convert_times(answer)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
