@@ -8,7 +8,7 @@ SIMULATOR := amplify-dynamodb-simulator-2.9.30.tgz
 SIMULATOR_SHA256 := 3503ffac19f183407909fecdacf4db51ab1fdad1da7b2f177016670b2d80e4b9
 JAR := .dynamodb-local/DynamoDBLocal.jar
 PY := .venv/bin/python
-CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 node_modules/.bin/cdk
+CDK := JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20 node_modules/.bin/cdk
 
 # Which variables each target takes. A variable that would be passed over in silence is an error: `make synth CONFG=shop.toml`
 # would otherwise synthesise another configuration than the one that its user thinks of.

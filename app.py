@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The output of a synth should not contain warnings about Node's release dates.
-os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
+# The output of a synth should not contain warnings about Node's release dates. jsii expects the numbers of the versions.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT / "lambdas"))
 

@@ -102,7 +102,7 @@ def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
             "AWS_CONFIG_FILE": str(Path(emulator.folder) / "no-config"),
             "AWS_SHARED_CREDENTIALS_FILE": str(Path(emulator.folder) / "no-credentials"),
             "AWS_EC2_METADATA_DISABLED": "true",
-            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
             # The CDK's own check of the template is meant for a stage in AWS, and takes half of the time of a synth. It
             # runs at a deployment to AWS, and in tests/infra/test_rules.py.
             "CDK_VALIDATION": "false",

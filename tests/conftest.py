@@ -19,6 +19,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 # The CDK's own check of a template is half of a synth's time. tests/infra/test_rules.py runs it, and the wheel's user does.
 os.environ["CDK_VALIDATION"] = "false"
 
+# Each worker's Node.js would print a banner of its own.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
 # The time-lapse's days until the first month has expired; a shorter life proves less.
 FULL_DAYS = 34
 
