@@ -15,6 +15,7 @@ from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
 from tidetable.archive import restore
+from tidetable.archive.portions import split_items
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass, parse
@@ -271,4 +272,4 @@ def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
     ],
 )
 def test_events_are_written_in_portions(packed: bool, count: int, size: int, portions: list[int]) -> None:
-    assert [len(some) for some in restore._split_items(some_items(count, size), packed=packed)] == portions
+    assert [len(some) for some in split_items(some_items(count, size), packed=packed)] == portions

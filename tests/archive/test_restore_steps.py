@@ -9,6 +9,7 @@ from aws.archive.whole import PageCompleter
 from tests.fakes.stage import CATALOG
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry, items
+from tidetable.archive import portions
 from tidetable.archive import restore as restoring
 from tidetable.archive.restore import Position
 from tidetable.catalog import State
@@ -58,7 +59,7 @@ def test_a_part_that_no_run_has_the_time_to_write_is_written_by_several_runs(mon
         left -= 1
         return retry_writes(write_items, puts, **options) if left >= 0 else Written(unwritten=list(puts))
 
-    monkeypatch.setattr(restoring, "_PUTS", 1)
+    monkeypatch.setattr(portions, "_PUTS", 1)
     monkeypatch.setattr(restoring, "retry_writes", write_one_portion_per_run)
     starts = [Position()]
     for _ in range(100):

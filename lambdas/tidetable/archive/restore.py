@@ -5,7 +5,7 @@ During a restore, queries read the period from its archive. Every step may be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -18,6 +18,7 @@ from tidetable.archive.export import find_entry
 from tidetable.archive.exporter import Exporter, open_source
 from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
+from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import TableClass
@@ -41,18 +42,13 @@ from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
-from tidetable.packs import make_packs
 from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
-from tidetable.ports import EventStore, Put, Tables, TableSpec
+from tidetable.ports import EventStore, Tables, TableSpec
 from tidetable.times import to_text
-from tidetable.values import count_item_bytes
 
 _POLL_SECONDS = 1.0
 # A part, or a page of the comparison, is begun only with this much time left.
 _PART_SECONDS = 60.0
-_PUTS = 400
-# For a table with packs: the events, and the bytes, after which a list of events that are packed together ends.
-_PACKED_EVENTS, _PACKED_BYTES = 20_000, 16_000_000
 
 
 @dataclass(slots=True)
@@ -207,9 +203,9 @@ def _write(
     packer = Packer(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     count = start.items
-    for portion in _split_items(items, packed=entry.layout.pack is not None):
+    for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = _make_puts(portion, place, packer)
+        puts = make_puts(portion, place, packer)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
@@ -243,33 +239,6 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
     series = {entry.layout.names_of(item)[1] for item in items}
     if not restorer.notes.note(entry.stream, {entry.period.label: series}, restorer.archive.clock.now()):
         raise ArchiveBusy(f"series of {entry.stream} could not be noted for its rollups; restore again")
-
-
-def _split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
-    """Yield items in order, in lists for one write each. Lists for packs are longer: more events make larger packs."""
-    most = _PACKED_EVENTS if packed else _PUTS
-    size, portion = 0, list[Item]()
-    for item in items:
-        portion.append(item)
-        if packed:
-            size += count_item_bytes({name: value for name, value in item.items() if name != "packed"})
-        if len(portion) == most or size > _PACKED_BYTES:
-            yield portion
-            size, portion = 0, []
-    if portion:
-        yield portion
-
-
-def _make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]:
-    """Make puts of an archive's items: packs, if the period's table has packs. The same items make the same puts."""
-    if place.layout.pack is None:
-        return [packer.put_again(item, place) for item in items]
-    bare = [
-        {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
-    ]
-    packing = make_packs(bare, place.layout, packer.compressor)
-    alone = [bare[number] for number in packing.alone] + [item for item in items if item.get("packed")]
-    return [Put(place.table, pack.item) for pack in packing.packs] + [packer.put_again(item, place) for item in alone]
 
 
 def _compare(
