@@ -23,11 +23,9 @@ from tidetable.config import Stream
 from tidetable.errors import TableMissing
 from tidetable.events import Item
 from tidetable.keys import find_number
-from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead, Tables
+from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, RangeRead
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
-from tidetable.query.estimate import estimate_top
-from tidetable.query.explain import describe_tables, show_conditions, show_plan, show_since
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import share
 from tidetable.query.model import RESERVE, Cost, Reader, Remaining
@@ -37,7 +35,7 @@ from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
-from tidetable.times import from_text, to_text
+from tidetable.times import from_text
 
 # Ties are read until so many items were read: four for each wanted item, plus a thousand.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
@@ -72,26 +70,6 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
         return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
-
-
-def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """Describe what ``find_top`` would read, and about how much."""
-    entries = reader.catalog.entries(stream.name, ranking.start, None)
-    plan = plan_ranking(ranking, entries)
-    described = describe_tables(plan, tables, reader.pools)
-    estimated = estimate_top(plan, ranking.limit, described, now, consistent=ranking.consistent)
-    query = {
-        "stream": ranking.stream,
-        "index": ranking.index.name,
-        "value": ranking.value,
-        "from": to_text(ranking.start),
-        "to": to_text(ranking.end),
-        "where": show_conditions(ranking.conditions),
-        "order": "asc" if ranking.ascending else "desc",
-        "limit": ranking.limit,
-    }
-    shown = show_plan(query, Plan(plan.scans, find_visible_gaps(plan.gaps, now)), None, estimated)
-    return shown | show_since(stream, entries, ranking.end)
 
 
 def _too_much(what: str) -> ProblemError:
