@@ -15,7 +15,7 @@ from tidetable.errors import BadBackfill, BadInvocation
 from tidetable.lifecycle import Report
 from tidetable.lifecycle.notices import Notice
 from tidetable.lifecycle.outlook import Outlook, RemovedStream
-from tidetable.lifecycle.reconcile import Done
+from tidetable.lifecycle.report import Done
 
 DAY = timedelta(days=1)
 MIDNIGHT = NOON.replace(hour=0)

@@ -7,7 +7,7 @@ from tidetable.feed.mappings import FeedStep
 from tidetable.lifecycle import Report, actions
 from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.notices import Notice, make_notices
-from tidetable.lifecycle.reconcile import Done
+from tidetable.lifecycle.report import Done
 
 REASON = "it meets the writable window or is among the next periods"
 STEP = {

@@ -4,6 +4,7 @@
 table closes and expires. ``plan`` turns these rules and an observation into actions; ``apply`` carries the actions out.
 """
 
-from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
+from tidetable.lifecycle.reconcile import Reconciler, reconcile
+from tidetable.lifecycle.report import Report
 
 __all__ = ["Reconciler", "Report", "reconcile"]

@@ -15,7 +15,8 @@ from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.premake import find_opening
-from tidetable.lifecycle.reconcile import LEASE, Reconciler, Report, reconcile
+from tidetable.lifecycle.reconcile import LEASE, Reconciler, reconcile
+from tidetable.lifecycle.report import Report
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
 from tidetable.times import to_text

@@ -16,7 +16,8 @@ from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import measure_lead
 from tidetable.lifecycle.premake import find_missing_periods
-from tidetable.lifecycle.reconcile import Reconciler, Report, reconcile
+from tidetable.lifecycle.reconcile import Reconciler, reconcile
+from tidetable.lifecycle.report import Report
 from tidetable.names import name_table
 from tidetable.periods import Period
 

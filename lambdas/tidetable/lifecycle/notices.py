@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tidetable.lifecycle.reconcile import Report
+from tidetable.lifecycle.report import Report
 from tidetable.times import to_text
 
 _KINDS = {"create": "created", "close": "closed", "archive": "archived", "delete": "deleted"}

@@ -1,0 +1,88 @@
+"""What a run of the lifecycle observed and did, as its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tidetable.feed.mappings import FeedStep
+from tidetable.lifecycle.actions import Action
+from tidetable.lifecycle.catalog_copies import CatalogCopy
+from tidetable.lifecycle.outlook import Outlook
+from tidetable.times import to_text
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action and its outcome: planned, done, deferred, failed or lost."""
+
+    action: Action
+    outcome: str
+    detail: str = ""
+    # True if it was refused only because too many such changes were under way at once.
+    crowded: bool = False
+
+    def document(self) -> dict[str, str]:
+        """The action as a line of a report."""
+        action, entry = self.action, self.action.entry
+        return {
+            "action": action.name,
+            "stream": entry.stream,
+            "period": entry.period.label,
+            "table": entry.table,
+            "reason": action.reason,
+            "outcome": self.outcome,
+            "detail": self.detail,
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """The observations and actions of a run. ``skipped`` says why it did nothing, ``troubles`` what was not observed.
+
+    ``tables`` counts the tables that exist after the run. ``only`` is the stream's name if the run was for one stream.
+    """
+
+    now: datetime
+    dry_run: bool
+    tables: int = 0
+    done: list[Done] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    outlook: Outlook = field(default_factory=Outlook)
+    skipped: str | None = None
+    only: str | None = None
+    feeds: list[FeedStep] = field(default_factory=list)
+    catalog_copies: list[CatalogCopy] = field(default_factory=list)
+
+    def count(self, outcome: str) -> int:
+        """Count the actions with an outcome."""
+        return sum(done.outcome == outcome for done in self.done)
+
+    @property
+    def healthy(self) -> bool | None:
+        """True if the run did all that it planned; None if it was skipped, because then nothing is known."""
+        if self.skipped is not None:
+            return None
+        failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
+        failed += sum(step.outcome == "failed" for step in self.catalog_copies)
+        return not (self.troubles or failed or self.count("lost"))
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON."""
+        return {
+            "now": to_text(self.now),
+            "dry_run": self.dry_run,
+            "healthy": self.healthy,
+            "skipped": self.skipped,
+            "tables": self.tables,
+            "troubles": self.troubles,
+            "without_next_table": list(self.outlook.without_next_table),
+            "archives_overdue": list(self.outlook.overdue),
+            "changes": list(self.outlook.changes),
+            "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],
+            "removed_streams": [stream.document() for stream in self.outlook.removed],
+            "actions": [done.document() for done in self.done],
+            "feeds": [step.document() for step in self.feeds],
+            "catalog_copies": [step.document() for step in self.catalog_copies],
+        }
