@@ -82,8 +82,8 @@ pictures: setup ## pictures of the console, for the documentation
 	@PYTHONPATH=lambdas:. $(PY) -m tests.console.pictures
 
 # What needs no server, no synthesised stack and no deployed stage, a folder per process.
-QUICK := tests/core tests/ingest tests/lean tests/lifecycle tests/query tests/test_imports.py
-# Simulations of many calls, and comparisons with another database: 65 tests take a third of the time of all 5,700.
+QUICK := tests/core tests/ingest tests/lean tests/lifecycle tests/query
+# Simulations of many calls, and comparisons with another database: 65 tests take a third of the time.
 LONG := lifecycle/test_late_writes lifecycle/test_outages lifecycle/test_removal query/test_levels query/test_duckdb
 
 quick: setup ## the pure core on the fakes, in less than a minute

@@ -80,8 +80,10 @@ def test_a_child_process_leaves_the_events_of_a_loop_to_its_parent(api: Api) -> 
     assert api.posts == 2  # 700 events are two batches
 
 
+# Python 3.12 warns of each fork beside threads.
 FORK_AT_ONE_TIME = """
-import os, sys
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
 from tidetable_client import Client
 client = Client(sys.argv[1], "k", unique_ids=True)
 client.write("quakes", {"series": "s", "time": 1773576000000, "data": {"n": 0}})
