@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from strict.engines import Document
@@ -121,10 +121,7 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._tables: dict[str, _Table] = {}
-
-    def call(self, operation: str, payload: Request) -> Document:
-        """Answer an operation."""
-        acts = {
+        self._operations: dict[str, Callable[[Request], Document]] = {
             "CreateTable": self._create,
             "UpdateTable": self._update_table,
             "DeleteTable": self._delete_table,
@@ -139,11 +136,14 @@ class MemoryEngine:
             "Query": self._query,
             "Scan": self._scan,
         }
+
+    def call(self, operation: str, payload: Request) -> Document:
+        """Answer an operation."""
         if operation == "DescribeTable" or operation == "ListTagsOfResource":
             raise not_found(str(payload))
-        if operation not in acts:
+        if operation not in self._operations:
             raise NotImplementedError(operation)
-        return acts[operation](payload)
+        return self._operations[operation](payload)
 
     def _find_table(self, name: str) -> _Table:
         if name not in self._tables:

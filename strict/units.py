@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -63,6 +64,7 @@ def measure_value(value: Wire) -> int:
     raise ValueError(f"{kind} is not a type of DynamoDB")
 
 
+@lru_cache(8192)
 def measure_number(text: str) -> int:
     """Bytes of a number: one per two significant digits, one more, and one for a minus.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from strict.metering import Charge, Meter, Reason, measure_collection_growth, om
 from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
 from strict.rules import Rule
 from strict.tables import Table
-from strict.units import ITEM_BYTES, Wire, measure_item
+from strict.units import ITEM_BYTES, Stored, Wire, measure_item
 
 Request = Mapping[str, Any]
 
@@ -33,11 +33,8 @@ class _Change:
     request: Document
     key: Document
     new: Wire | None
-
-    @property
-    def identity(self) -> tuple[str, str]:
-        """The item's table and key, as text that can be compared."""
-        return self.table.name, str(sorted(self.key.items()))
+    # The item's table and key, as text that can be compared.
+    identity: tuple[str, str]
 
 
 class Writes:
@@ -64,7 +61,7 @@ class Writes:
         self._pay_if_possible(table, self._meter.write(table, old, old))
         answer = self._forward("UpdateItem", request, table, old)
         new = self._get(table, request["Key"])
-        return self._charge(request, table, old, new, answer)
+        return self._charge(request, table, old, new, self._meter.write(table, old, new), answer)
 
     def batch_write_item(self, request: Request) -> Document:
         """BatchWriteItem: refused as a whole, or executed as far as the tables' throughput allows."""
@@ -138,13 +135,16 @@ class Writes:
     def _write_single(self, operation: str, request: Request, new: Wire | None) -> Document:
         table = self._account.find_usable(request["TableName"])
         if new is not None:
+            new = Stored(new)
+            request = {**request, "Item": new}
             self._check_item(new)
         old = self._get(table, request["Key"] if "Key" in request else _read_key(table, request["Item"]))
         if self._find_full([(table, old, new)]):
             raise collection_full()
-        self._pay_if_possible(table, self._meter.write(table, old, new))
+        charges = self._meter.write(table, old, new)
+        self._pay_if_possible(table, charges)
         answer = self._forward(operation, request, table, old)
-        return self._charge(request, table, old, new, answer)
+        return self._charge(request, table, old, new, charges, answer)
 
     def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
         """The numbers of the changes after which an item collection would hold too many bytes.
@@ -179,8 +179,15 @@ class Writes:
                 self._meter.take(table, self._meter.write(table, old, old))
             raise
 
-    def _charge(self, request: Request, table: Table, old: Wire | None, new: Wire | None, answer: Document) -> Document:
-        charges = self._meter.write(table, old, new)
+    def _charge(
+        self,
+        request: Request,
+        table: Table,
+        old: Wire | None,
+        new: Wire | None,
+        charges: Sequence[Charge],
+        answer: Document,
+    ) -> Document:
         self._meter.take(table, charges)
         self._meter.count(table, old, new)
         consumed = self._meter.report_consumed(request, [(table, charge) for charge in charges])
@@ -196,10 +203,13 @@ class Writes:
                     raise
                 continue
             for request in requests:
-                put = request.get("PutRequest")
-                new = put["Item"] if put else None
+                new: Stored | None = None
+                change = request
+                if "PutRequest" in request:
+                    new = Stored(request["PutRequest"]["Item"])
+                    change = {"PutRequest": {"Item": new}}
                 key = _read_key(table, new) if new is not None else request["DeleteRequest"]["Key"]
-                yield _Change(table, request, key, new)
+                yield _Change(table, change, key, new, (name, str(sorted(key.items()))))
 
     def _check_batch(self, changes: list[_Change]) -> None:
         account = self._account

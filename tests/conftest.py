@@ -23,7 +23,7 @@ os.environ["CDK_VALIDATION"] = "false"
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 # The time-lapse's days until the first month has expired; a shorter life proves less.
-FULL_DAYS = 34
+FULL_DAYS = 28
 
 
 def read_days(text: str) -> int:

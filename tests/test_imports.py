@@ -4,7 +4,8 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,25 @@ WIRING = [LAMBDAS / "wiring.py", LAMBDAS / "wiring_upkeep.py"]
 CORE = sorted((LAMBDAS / "tidetable").rglob("*.py"))
 
 
-def imports(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+@lru_cache(256)
+def parse_nodes(file: Path) -> list[ast.AST]:
+    """All nodes of a module, which several tests look at."""
+    return list(ast.walk(ast.parse(file.read_text())))
+
+
+@cache
+def imports(file: Path) -> list[str]:
+    """The imports of a module, also those inside of functions."""
+    return list(name_imports(parse_nodes(file)))
 
 
 def imports_at_once(file: Path) -> Iterator[str]:
     """The imports of a module itself: not those inside of functions, nor those for types only."""
-    for node in ast.parse(file.read_text()).body:
+    yield from name_imports(ast.parse(file.read_text()).body)
+
+
+def name_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -49,7 +58,7 @@ def test_the_core_imports_itself_msgspec_and_the_standard_library_only(file: Pat
 @pytest.mark.parametrize("file", CORE, ids=name)
 def test_the_core_reads_no_clock_and_no_environment_and_draws_no_lots(file: Path) -> None:
     assert not {"os", "time", "random", "socket"} & tops(file)
-    called = {node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute)}
+    called = {node.attr for node in parse_nodes(file) if isinstance(node, ast.Attribute)}
     assert not {"utcnow", "today"} & called
     assert "datetime.now(" not in file.read_text()
 
@@ -59,7 +68,7 @@ def test_the_core_works_side_by_side_in_pools_that_are_handed_in(file: Path) -> 
     """With its own pools or threads, simulations would not be reproducible."""
     taken = {
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in parse_nodes(file)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

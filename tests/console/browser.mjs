@@ -63,7 +63,7 @@ const commands = {
   },
   async evaluate({ expression }) { return page.evaluate(expression); },
   /** Until an expression is true. Puppeteer stops looking, and says nothing, once an expression fails: between two views there is no h1. */
-  async wait({ expression }) { await page.waitForFunction(`(() => { try { return ${expression}; } catch { return false; } })()`); },
+  async wait({ expression }) { await page.waitForFunction(`(() => { try { return ${expression}; } catch { return false; } })()`, { polling: 30 }); },
   /** No request was under way for a third of a second. */
   async settle() { await page.waitForNetworkIdle({ idleTime: 300 }); },
   async click({ selector }) { await page.locator(selector).setTimeout(PATIENCE).click(); },

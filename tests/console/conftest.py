@@ -24,8 +24,8 @@ def console() -> Iterator[Locked]:
                 yield application
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """One browser for all tests of a file."""
+    """One browser for all tests of the folder."""
     with running_browser() as browser:
         yield browser

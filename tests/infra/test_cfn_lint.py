@@ -17,11 +17,11 @@ def test_the_example_as_shipped() -> None:
 
 
 def test_keys_and_signatures_side_by_side() -> None:
-    assert problems(template("dev", BOTH, ("snap_start = false", "snap_start = true"))) == []
+    assert problems(template("dev", BOTH, ("snap_start = false", "snap_start = true")), checked=template("dev")) == []
 
 
 def test_everything_on() -> None:
-    assert problems(template("dev", *EVERYTHING)) == []
+    assert problems(template("dev", *EVERYTHING), checked=template("dev")) == []
 
 
 def test_copies_in_other_regions() -> None:

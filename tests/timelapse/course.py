@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.timelapse.vocabulary import Policy, Rollup, Step
 
-# A Friday. The next month is the shortest, so the first month expires on day 30.
-START = datetime(2026, 1, 30, tzinfo=UTC)
+# A Friday. The month is the shortest, and its predecessor, whose window is still open, expires on day 23.
+START = datetime(2026, 2, 6, tzinfo=UTC)
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 ALL = ("count", "sum", "min", "max", "first", "last", "percentiles")
@@ -56,7 +56,7 @@ POLICIES = {
     ),
     "monthly": Policy(
         "month",
-        late=timedelta(days=2),
+        late=timedelta(days=21),
         retention=1,
         key='partition_by = "time", bucket = "1d", shards = 1',
         ladder=(Step(0), Step(1, cheap=True)),
@@ -106,16 +106,16 @@ CHANGES: dict[int, dict[str, dict[str, Any] | None]] = {
 KEPT_DAY = 24
 # History is imported from the first day on, and another import is ended early.
 IMPORT_DAY, EARLY_DAY = 3, 9
-IMPORT = (datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 19, tzinfo=UTC))
-EARLY_IMPORT = (datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 1, 23, tzinfo=UTC))
+IMPORT = (datetime(2026, 1, 12, tzinfo=UTC), datetime(2026, 1, 26, tzinfo=UTC))
+EARLY_IMPORT = (datetime(2026, 1, 27, tzinfo=UTC), datetime(2026, 1, 30, tzinfo=UTC))
 # A day that was sealed and closed before it: its tables are opened again.
-LATE_IMPORT = (datetime(2026, 2, 5, tzinfo=UTC), datetime(2026, 2, 6, tzinfo=UTC))
+LATE_IMPORT = (datetime(2026, 2, 12, tzinfo=UTC), datetime(2026, 2, 13, tzinfo=UTC))
 # By day: the restored stream and period, and the number of days.
 RESTORES = {
-    9: ("daily", "2026-02-02", 2),
-    11: ("texts", "2026-02-02", 2),
-    13: ("weekly", "2026-W05", 3),
-    17: ("hourly", "2026-02-06T13", 1),
+    9: ("daily", "2026-02-09", 2),
+    11: ("texts", "2026-02-09", 2),
+    13: ("weekly", "2026-W06", 3),
+    17: ("hourly", "2026-02-13T13", 1),
 }
 # On every twelfth day more events come at once than the tables take, and the queue refuses for some minutes.
 STORM_DAYS, STORM_HOUR = 12, 13

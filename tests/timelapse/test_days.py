@@ -19,7 +19,7 @@ def test_a_whole_number_of_days_is_taken() -> None:
 def test_a_shorter_life_names_what_it_leaves_out_and_a_full_life_leaves_nothing_out() -> None:
     assert {"scaled", "restored", "import ended", "change 26", "swept expired"} <= set(unproven(5))
     assert {"change 4", "accepted", "sealed"} & set(unproven(5)) == set()
-    assert unproven(33) == []
+    assert unproven(27) == []
     assert unproven(26) == ["change 26"]
 
 

@@ -2,7 +2,7 @@
 
 ``TIDETABLE_SEED=7 make test`` runs another life, ``TIDETABLE_DAYS=10`` a shorter life with fewer changes and lower
 expectations: the tests whose subject it lacks are skipped with the reason. Weeks expire from day 10 on, the first month on
-day 30.
+day 23.
 """
 
 from collections import Counter
@@ -19,6 +19,7 @@ from tests.timelapse.least import least_outcomes, unproven
 from tests.timelapse.life import Life
 from tests.timelapse.traffic import SERIES
 from tests.timelapse.vocabulary import LATE_SETTLE, STAGGER, span_of
+from tidetable.catalog import State
 from tidetable.errors import StoreUnavailable
 from tidetable.problems import ProblemError
 from tidetable.query import get_event
@@ -124,6 +125,15 @@ def test_every_version_is_there_and_the_newest_is_the_last_that_was_sent(life: L
         assert life.traffic.sent.version_problems((stream, id), newest_first, kept=kept) == []
         newest = {name: newest_first[0][name] for name in ("series", "time", "id", "data")}
         assert newest in life.traffic.sent.may_show((stream, id))
+
+
+def test_the_first_month_was_written_and_its_table_is_gone(life: Life) -> None:
+    sent = life.traffic.sent.promised("monthly")
+    assert any(life.traffic.sent.sendings[name][0].event["time"] < "2026-02" for name in sent)
+    left = {label for stream, label, _ in life.checks.tables() if stream == "monthly"}
+    need("2026-01" not in left, "expired month")
+    states = {entry.period.label: entry.state for entry in life.stage.catalog.entries("monthly", consistent=True)}
+    assert states["2026-01"] is State.ARCHIVED
 
 
 def test_cold_fields_are_shown_only_by_name(life: Life) -> None:
