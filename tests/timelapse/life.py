@@ -354,6 +354,6 @@ class Life:
     def _count_failure(self, what: str, error: Exception) -> bool:
         """Count a failure by a fault, or complain about an error of the code; False, so that the task is repeated."""
         self.outcomes[f"{what} failed"] += 1
-        if type(error).__name__ in BUGS or (isinstance(error, BadBackfill) and "at work" not in str(error)):
+        if type(error).__name__ in BUGS or (isinstance(error, BadBackfill) and "is under way" not in str(error)):
             self.complaints.append(f"{what}: {type(error).__name__}: {error}")
         return False

@@ -133,7 +133,7 @@ def test_the_first_month_was_written_and_its_table_is_gone(life: Life) -> None:
     left = {label for stream, label, _ in life.checks.tables() if stream == "monthly"}
     need("2026-01" not in left, "expired month")
     states = {entry.period.label: entry.state for entry in life.stage.catalog.entries("monthly", consistent=True)}
-    assert states["2026-01"] is State.ARCHIVED
+    assert states["2026-01"] is State.DELETED
 
 
 def test_cold_fields_are_shown_only_by_name(life: Life) -> None:
