@@ -24,12 +24,12 @@ def stage() -> Stage:
     return stage
 
 
-def live(stage: Stage, hours: float) -> list[str]:
-    """Let hours pass with a run and an event every five minutes; returns the outcome of each event."""
+def live(stage: Stage, hours: float, minutes: float = 5) -> list[str]:
+    """Let hours pass with a run and an event every five or so many minutes; returns the outcome of each event."""
     end = stage.clock.now() + timedelta(hours=hours)
     outcomes = []
     while stage.clock.now() < end:
-        due = stage.clock.now() + timedelta(minutes=5)
+        due = stage.clock.now() + timedelta(minutes=minutes)
         stage.run_lifecycle()
         event = {"series": "a", "id": to_text(stage.clock.now()), "data": {}}
         outcome = stage.send("s", json.dumps(event).encode())
@@ -159,7 +159,7 @@ def test_a_change_of_configuration_in_the_last_minute_of_the_year(stage: Stage) 
     stage.config = parse(
         CONFIG.replace('"hour"', '"day"').replace('"1h"', '"1d"').replace("retention = 4", "retention = 2")
     )
-    assert set(live(stage, hours=30)) == {"stored"}
+    assert set(live(stage, hours=30, minutes=15)) == {"stored"}
     periods = sorted(
         entry.period for entry in stage.catalog.entries("s", consistent=True) if entry.period.end > settled_at
     )

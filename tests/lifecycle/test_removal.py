@@ -9,6 +9,7 @@ from strict import Fault, Kind
 from tests.fakes.stage import CATALOG, STAGE, Killed, Stage
 from tests.fakes.threads import SharedClock, side_by_side
 from tests.lifecycle.world import World as FakeWorld
+from tests.worlds.killed import copier_of
 from tidetable.catalog import State
 from tidetable.config import TableClass
 from tidetable.errors import NotReady, RemovalFailed, TableRefused
@@ -102,13 +103,14 @@ def test_a_removal_may_be_repeated() -> None:
 
 
 def test_a_removal_that_was_stopped_after_any_call_is_finished_by_the_next() -> None:
-    whole = lived()
+    make = copier_of(lived)
+    whole = make()
     whole.client.calls = 0
     removing(whole)
     total = whole.client.calls
     # Every seventh call represents the others: a removal makes the same calls for each of its tables.
     for calls in range(1, total, 7):
-        stage = lived()
+        stage = make()
         stage.client.calls, stage.client.allowance = 0, calls
         with pytest.raises(Killed):
             removing(stage)
