@@ -1,8 +1,10 @@
 """The documents agree with the code: links, commands, test vectors, routes."""
 
+import json
 import re
 import shlex
 import subprocess
+import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
@@ -339,3 +341,13 @@ def _requests(bucket: str, shards: int) -> list[int]:
         plan = plan_query(parse_query(stream, given, end, SEAL), entries)
         found.append(sum(scan.count for scan in plan.scans))
     return found
+
+
+def test_every_package_names_the_licence_that_lies_beside_it() -> None:
+    licence = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in licence.splitlines()[1]
+    assert "Version 2.0" in licence.splitlines()[2]
+    assert (ROOT / "cdk" / "LICENSE").read_text() == licence
+    assert json.loads((ROOT / "package.json").read_text())["license"] == "Apache-2.0"
+    for package in ("cdk", "clients/python"):
+        assert tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"

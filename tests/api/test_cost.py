@@ -104,8 +104,8 @@ def test_the_stage_pays_for_its_requests(door: Door) -> None:
     lines = lines_of(body["stage"])
     assert lines["API Gateway"] == pytest.approx(3 * 3.50)
     assert lines["functions, calls"] == pytest.approx(3 * 0.20)
-    # 20 ms and 100 events of 0.03 ms at half a GB; 30 ms per query at 1,769 MB; $0.0000133334 per GB-second.
-    seconds = 1e6 * 0.023 * 0.5 + 2e6 * 0.030 * 1769 / 1024
+    # 20 ms and 100 events of 0.03 ms at half a GB; 30 ms per query at 1,024 MB; $0.0000133334 per GB-second.
+    seconds = 1e6 * 0.023 * 0.5 + 2e6 * 0.030
     assert lines["functions, time"] == pytest.approx(seconds * 0.0000133334)
     # The authorizer checks each request: 2 ms at half a GB.
     assert lines["functions, authorizer"] == pytest.approx(3 * 0.20 + 3e6 * 0.001 * 0.0000133334)

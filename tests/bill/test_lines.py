@@ -60,8 +60,8 @@ def test_every_line_of_a_stream_on_demand() -> None:
         "API Gateway": 10.1178,
         # $0.20 per million.
         "functions, calls": 0.57816,
-        # 20.3 ms at half a GB per request, 30 ms at 1,769 MB per query: 138,866.64 GB-seconds at $0.0000133334.
-        "functions, time": 1.85156,
+        # 20.3 ms at half a GB per request, 30 ms at 1,024 MB per query: 81,507.42 GB-seconds at $0.0000133334.
+        "functions, time": 1.08677,
         # A call, and 2 ms at half a GB: 2,890.8 GB-seconds.
         "functions, authorizer": 0.6167,
         # 2.628 GB, a quarter of it for twelve months, at $0.023.

@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from tests.infra.synth import ROOT, Template, template
+from tests.infra.synth import EVERYTHING, ROOT, Template, template
+from tidetable.bill import prices
 
 # The environment variables of every function; {name} is its own name.
 EVERYWHERE = {
@@ -51,6 +52,20 @@ MORE = {
     "console": {},
     "operations": {"TIDETABLE_LIFECYCLE_FUNCTION": "-> lifecycle"},
 }
+
+
+def test_the_bill_prices_each_function_with_the_memory_that_it_has() -> None:
+    functions = template("dev").functions() | template("dev", *EVERYTHING).functions()
+    memory = {name: function["MemorySize"] for name, function in functions.items()}
+    priced = {
+        "ingest": prices.INGEST_GB,
+        "authorizer": prices.KEYS_GB,
+        "query": prices.QUERY_GB,
+        "archiver": prices.ARCHIVER_GB,
+        "refresher": prices.REFRESHER_GB,
+        "feed": prices.FEED_GB,
+    }
+    assert {name: memory[name] / 1024 for name in priced} == priced
 
 
 def _value(template: Template, value: object) -> object:

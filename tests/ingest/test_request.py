@@ -63,6 +63,7 @@ def test_of_a_request_that_is_refused_whole_a_hundred_errors_are_listed_and_all_
         assert problem.more["window"] == {
             "oldest": "2026-02-27T00:05:00.000000Z",
             "newest": "2026-03-01T00:10:00.000000Z",
+            "backfills": [],
         }
 
 

@@ -1,5 +1,6 @@
 """Requests at the limits of DynamoDB's items and keys, and requests to tables that are of another kind than their stream."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ from msgspec.structs import replace
 from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, numbered, world
-from tidetable.catalog import State
+from tidetable.catalog import Backfill, Opened, State
 from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.request import ingest_values
 from tidetable.names import name_parts_table
+from tidetable.problems import ProblemError
 from tidetable.times import to_text
 
 TABLE = f"tidetable-t.quakes.{LABEL}"
@@ -92,3 +94,20 @@ def test_backfills_are_read_once_and_only_for_events_before_the_window(days: lis
     outcome = stage.send(*[event(number, days=ago) for number, ago in enumerate(days)])
     assert calls == ["quakes"] * reads
     assert ("backfills" in outcome.document()["window"]) is bool(reads)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_request_that_is_refused_whole_says_which_backfills_are_open(strict: bool) -> None:
+    stage = World()
+    opened = Opened(NOW + timedelta(hours=1), None, None)
+    stage.catalog.put_backfill(Backfill("quakes", NOW - timedelta(days=9), NOW - timedelta(days=8), opened))
+    with pytest.raises(ProblemError) as refused:
+        stage.send(event(1, days=5), strict=strict)
+    window = refused.value.problem.document()["window"]
+    assert window["backfills"] == [
+        {
+            "from": to_text(NOW - timedelta(days=9)),
+            "to": to_text(NOW - timedelta(days=8)),
+            "until": to_text(NOW + timedelta(hours=1)),
+        }
+    ]

@@ -33,7 +33,7 @@ S3_STORAGE = 0.023  # S3 Standard, per GB-month
 INGEST_GB, INGEST_SECONDS, INGEST_EVENT_SECONDS = 0.5, 0.020, 0.000030
 # A warm call of the authorizer takes 19 microseconds of a whole core (bench/cold.py), so 2 ms are mostly Lambda's own share.
 KEYS_GB, KEYS_SECONDS = 0.5, 0.002
-QUERY_GB, QUERY_SECONDS = 1769 / 1024, 0.030
+QUERY_GB, QUERY_SECONDS = 1.0, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
 # The refresher: a run that finds nothing to do waits for some answers. Computing cells takes 6 to 7 microseconds per

@@ -196,7 +196,7 @@ def price_requests(requests: float, batch: float, queries: float, *, by_key: boo
         Line(
             "functions, time",
             duration,
-            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,769 MB per query",
+            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
         ),
         *(keys if by_key else []),
     ]

@@ -56,9 +56,7 @@ class Outcome(msgspec.Struct):
 
     def document(self) -> dict[str, Any]:
         """The answer's body."""
-        window = self.window.document()
-        if self.backfills is not None:
-            window["backfills"] = [backfill.document() for backfill in self.backfills]
+        window = show_window(self.window, self.backfills)
         document: dict[str, Any] = {
             "accepted": self.accepted,
             "queued": self.queued,
@@ -69,6 +67,14 @@ class Outcome(msgspec.Struct):
         if self.rejections:
             document["errors"] = list_errors(self.rejections)
         return document
+
+
+def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[str, Any]:
+    """The window as answers show it, with the backfills under way if they were read."""
+    document: dict[str, Any] = window.document()
+    if backfills is not None:
+        document["backfills"] = [backfill.document() for backfill in backfills]
+    return document
 
 
 def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
@@ -106,12 +112,18 @@ def reject_all(
     return Outcome([None] * count, window, rejections=rejections, backfills=backfills)
 
 
-def refuse_whole(rejections: Sequence[Rejection], count: int, window: Window, refusal: Refusal) -> None:
+def refuse_whole(
+    rejections: Sequence[Rejection],
+    count: int,
+    window: Window,
+    backfills: Sequence[Backfill] | None,
+    refusal: Refusal,
+) -> None:
     """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
     if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         return
     errors = list_errors(rejections[:LISTED])
-    listed = {"rejected": len(rejections), "errors": errors, "window": window.document()}
+    listed = {"rejected": len(rejections), "errors": errors, "window": show_window(window, backfills)}
     more = f"; errors lists the first {LISTED} of {len(rejections)}" if len(rejections) > LISTED else ""
     if refusal == "strict":
         detail = f"{len(rejections)} of {count} events are refused, so with handling=strict nothing was written{more}"

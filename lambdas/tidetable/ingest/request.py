@@ -134,7 +134,7 @@ def _take(
     judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = list_rejections(verdicts)
-    refuse_whole(rejections, len(values), window, refusal)
+    refuse_whole(rejections, len(values), window, imports.running, refusal)
     submissions = [verdict for verdict in verdicts if type(verdict) is Submission]
     if not submissions or (rejections and refusal == "whole"):
         return reject_all(len(values), window, rejections, imports.running)
@@ -142,7 +142,7 @@ def _take(
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
     routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = list_rejections(verdicts)
-    refuse_whole(rejections, len(values), window, refusal)
+    refuse_whole(rejections, len(values), window, imports.running, refusal)
     if rejections and refusal == "whole":
         return reject_all(len(values), window, rejections, imports.running)
     lowered, unmarked = find_lowered_tables(stream, entries, now), NO_SLOTS
