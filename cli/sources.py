@@ -158,7 +158,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
-            _refuse_twins(path, reader.fieldnames or ())
+            _refuse_duplicates(path, reader.fieldnames or ())
             for number, row in enumerate(reader):
                 make_event = partial(_make_csv_event, row, mapping, kept)
                 yield _make_row(number, raw.tell(), repr(row), make_event)
@@ -166,7 +166,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
             raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
 
 
-def _refuse_twins(path: Path, names: Iterable[str]) -> None:
+def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
     """SourceError if two columns have the same name, because only one of them would be imported."""
     seen: set[str] = set()
     for name in names:

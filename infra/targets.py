@@ -32,7 +32,7 @@ class Targets(Construct):
         policy = common.config.observability
         if topic is not None:
             self._check_room(policy.topics, own=bool(policy.addresses))
-        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._of_region(policy.topics)]
+        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._select_topics(policy.topics)]
         topics += [topic] if topic is not None else []
         self.topic = self._make_topic(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:
@@ -48,7 +48,7 @@ class Targets(Construct):
         alarm.add_alarm_action(*self._actions)
         alarm.add_ok_action(*self._actions)
 
-    def _of_region(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
+    def _select_topics(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield the topics of the stack's Region, each with its position in ``topics``.
 
         CloudWatch refuses an alarm that notifies a topic of another Region. A configuration may have a topic for each

@@ -105,8 +105,8 @@ def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, l
 
 
 def _make_first_step(measured: Measured, now: Step | None, busy: Throttling, reads: Throttling) -> Step:
-    write = _size(measured.find_peak("Write"), now.write if now else None, busy)
-    read = _size(measured.find_peak("Read"), now.read if now else None, reads)
+    write = _size_units(measured.find_peak("Write"), now.write if now else None, busy)
+    read = _size_units(measured.find_peak("Read"), now.read if now else None, reads)
     units = {index.name: _size_index(measured, index.name, now) for index in measured.stream.index}
     same = {name: own for name, own in units.items() if own != (write, read) or (now and name in now.index)}
     index = {name: Units(write=own[0], read=own[1]) for name, own in same.items()}
@@ -117,8 +117,8 @@ def _size_index(measured: Measured, index: str, now: Step | None) -> tuple[int, 
     throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
     reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
     own = _find_units(now, index)
-    write = _size(measured.find_peak("Write", index), own[0] if own else None, throttling)
-    return write, _size(measured.find_peak("Read", index), own[1] if own else None, reads)
+    write = _size_units(measured.find_peak("Write", index), own[0] if own else None, throttling)
+    return write, _size_units(measured.find_peak("Read", index), own[1] if own else None, reads)
 
 
 def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
@@ -131,12 +131,14 @@ def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
 def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
     """The present step for late events, raised if it throttles; else a new step with units for measured late events."""
     if present is not None:
-        write = _size(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
+        write = (
+            _size_units(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
+        )
         return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
-    write = min(_size(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
+    write = min(_size_units(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
     index: Mapping[str, Units] = {
         name.name: Units(
-            write=_size(measured.find_peak("Write", name.name, late=True), None, _NO_THROTTLING),
+            write=_size_units(measured.find_peak("Write", name.name, late=True), None, _NO_THROTTLING),
             read=(_find_units(first, name.name) or (1, 1))[1],
         )
         for name in measured.stream.index
@@ -144,7 +146,7 @@ def _make_late_step(measured: Measured, first: Step, present: Step | None, late:
     return Step(age=LATE, write=write, read=first.read, index=index, table_class=first.table_class)
 
 
-def _size(peak: float, now: int | None, throttling: Throttling) -> int:
+def _size_units(peak: float, now: int | None, throttling: Throttling) -> int:
     """The units for a peak. Throttled requests are sent and counted again, so they raise the present units at most to
     twice as many, or by ten.
     """

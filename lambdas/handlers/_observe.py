@@ -29,7 +29,7 @@ def observed(handler: Handler) -> Handler:
     def entry(event: Any, context: LambdaContext) -> Any:
         # Decided on the first call: importing a handler needs no environment, and the X-Ray SDK costs 0.4 s to import.
         if not traced:
-            traced.append(_traced(wrapped) if settings().tracing else wrapped)
+            traced.append(_add_tracing(wrapped) if settings().tracing else wrapped)
         return traced[0](event, context)
 
     return entry
@@ -53,7 +53,7 @@ def uncollected(handler: Handler) -> Handler:
     return entry
 
 
-def _traced(handler: Handler) -> Handler:
+def _add_tracing(handler: Handler) -> Handler:
     from aws_lambda_powertools import Tracer
 
     return Tracer().capture_lambda_handler(handler, capture_response=False)

@@ -41,7 +41,7 @@ class Keys:
         for index in self._indexes:
             pk, sk = (stored.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
             plain = self._split(wire["pk"], wire["sk"])[1]
-            expected = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
+            expected = pc.if_else(pk.is_valid(), self._make_full_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
             if not sk.equals(expected):
                 raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
@@ -110,7 +110,7 @@ class Keys:
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
         return keys | {name: columns[name] for name in self._ranking_pks}
 
-    def _long_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
+    def _make_full_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
         if self._layout.partition_by == "time":
             return sk
         series = pc.replace_substring_regex(pk, "#[0-9]+$", "")

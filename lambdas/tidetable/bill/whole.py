@@ -225,7 +225,7 @@ def _archive(workload: Workload) -> list[Line]:
 def _export(workload: Workload, stored: float) -> float:
     """Dollars of the reads of a month's exports, without the read units that the ladder pays for anyway."""
     stream = workload.stream
-    step = _step_at_export(workload)
+    step = _find_export_step(workload)
     if stream.capacity.on_demand(step):
         return stored / 4096 * ON_DEMAND[step.table_class][1] / 1e6
     raised = stream.archive.read_units
@@ -237,7 +237,7 @@ def _export(workload: Workload, stored: float) -> float:
     return tables * hours * (raised - step.read) * READ_HOUR * surcharge
 
 
-def _step_at_export(workload: Workload) -> Step:
+def _find_export_step(workload: Workload) -> Step:
     """The step of the ladder for an expired table."""
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 

@@ -59,11 +59,11 @@ class Memory:
 
         Later batches are forgotten, too: the target may get an earlier record again, and then needs all later records.
         """
-        table, first = records[0].table, _order_of(records[0])
+        table, first = records[0].table, _make_order(records[0])
         ends = self._taken.get(target, {})
         last = ends.get((table, first))
         self._taken[target] = {key: end for key, end in ends.items() if key[0] != table or key[1] < first}
-        return 0 if last is None else sum(_order_of(record) <= last for record in records)
+        return 0 if last is None else sum(_make_order(record) <= last for record in records)
 
     def note_taken(self, target: str, records: Sequence[Record]) -> None:
         """Remember that a target took all changes of these records. The next batch will begin with them."""
@@ -72,8 +72,8 @@ class Memory:
         ends = self._taken.setdefault(target, {})
         if len(ends) >= _MOST:
             ends.clear()
-        ends[records[0].table, _order_of(records[0])] = _order_of(records[-1])
+        ends[records[0].table, _make_order(records[0])] = _make_order(records[-1])
 
 
-def _order_of(record: Record) -> _Order:
+def _make_order(record: Record) -> _Order:
     return len(record.sequence), record.sequence

@@ -133,17 +133,17 @@ class _Run:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.scanners and self._remaining() < RESERVE:
-                raise _too_much()
+                raise _refuse_slow()
             if section.stretch is not None and self._listing.kind == "series":
                 self._read_notes(section.query, section.stretch)
                 continue
             for batch in self._scan(section):
                 if isinstance(batch, TimeUp):
-                    raise _too_much()
+                    raise _refuse_slow()
                 for value, seen in self._list(batch, section.definition):
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
-                    raise _too_much()
+                    raise _refuse_slow()
         for series, seen in self._noted.items():
             # If events or cells of the series were seen, their times are more precise than its note for a period.
             place = find_place(series)
@@ -198,7 +198,7 @@ class _Run:
             self.names.add(place, value, seen)
 
 
-def _too_much() -> ProblemError:
+def _refuse_slow() -> ProblemError:
     detail = (
         "the time does not suffice to read the whole range, which each page does: set from and to for a shorter one"
     )

@@ -76,7 +76,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
     def cursor(self, position: RankKey) -> Ranking:
         """The ranking as a cursor holds it, with the position where its page ended."""
-        index = _order_of(self.index)
+        index = _reduce_to_order(self.index)
         return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
@@ -100,7 +100,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return (*kind, *value, *self.conditions)
 
 
-def _order_of(index: Index) -> Index:
+def _reduce_to_order(index: Index) -> Index:
     """The index without the settings that do not affect its order."""
     return replace(index, shards=1, project=None)
 
@@ -114,7 +114,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
         index, projection = _find_same_index(stream, ranking.index), ranking.projection.of(stream)
         return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
-    index = _index(stream, values)
+    index = _find_index(stream, values)
     default_start = find_containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, values, now, default_start)
     value, kind = values.get("value", ""), values.get("kind", "")
@@ -165,12 +165,12 @@ def _list_repeats(
 def _find_same_index(stream: Stream, former: Index) -> Index:
     """The stream's index that a cursor's ranking used. Raises ProblemError if the order of the index has changed."""
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
-    if index is None or _order_of(index) != former:
+    if index is None or _reduce_to_order(index) != former:
         raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
     return index
 
 
-def _index(stream: Stream, values: Mapping[str, str]) -> Index:
+def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
     rankings = [index for index in stream.layout.indexes if index.ranks]
     if stream.pack is not None:
         detail = (
