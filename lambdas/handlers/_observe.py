@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore", message="No application metrics to publish")
 Handler = Callable[[Any, LambdaContext], Any]
 
 
-def observed(handler: Handler) -> Handler:
+def observe(handler: Handler) -> Handler:
     """Give each invocation a structured log with its request id, its metrics, and a trace where tracing is on."""
     wrapped: Handler = logger.inject_lambda_context(clear_state=True)(metrics.log_metrics()(handler))
     traced: list[Handler] = []
@@ -35,7 +35,7 @@ def observed(handler: Handler) -> Handler:
     return entry
 
 
-def uncollected(handler: Handler) -> Handler:
+def pause_collector(handler: Handler) -> Handler:
     """Turn the garbage collector off during an invocation.
 
     A request makes no reference cycles, and the search for them would take a tenth of its time. Between invocations the
