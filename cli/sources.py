@@ -72,8 +72,8 @@ class Columns:
         """Check an event that has its fields already. It needs a time: without one, a second import would double it."""
         if event.get("time") is None:
             raise ValueError("the event has no time: name its column with --time")
-        own = {name: value for name, value in event.items() if name != "ref"}
-        return {**own, "time": self._read_time(event["time"])}
+        fields = {name: value for name, value in event.items() if name != "ref"}
+        return {**fields, "time": self._read_time(event["time"])}
 
     def _read_time(self, value: Any) -> Any:
         if isinstance(value, datetime):
@@ -257,7 +257,9 @@ def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(inner, dict):
                 break
         if not isinstance(inner, dict) or last in inner:
-            raise ValueError(f"the column {name} and another have no room for each other: rename or remove one")
+            raise ValueError(
+                f"the column {name} and another column cannot both be stored: rename or remove one of them"
+            )
         inner[last] = value
     return nested
 

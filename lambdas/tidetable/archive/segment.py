@@ -93,7 +93,7 @@ class Segment:
             return page
 
     def _write(self, writer: PartWriter, number: int) -> Part:
-        """Write a part, fetch it anew, and compare bytes, counts by partition and content with what was scanned."""
+        """Write a part, fetch it anew, and compare bytes, counts by partition and content with the scanned items."""
         objects, facts = self.exporter.objects, writer.facts
         body = writer.finish()
         key = make_part_key(self.entry.stream, self.entry.period.label, self.number, number)

@@ -163,7 +163,11 @@ def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
         names = ", ".join(index.name for index in workload.stream.index)
         lines += [
             Line("indexes, writes", tables.index_writes, f"{workload.index_units:g} write units per event: {names}"),
-            Line("indexes, reads", tables.index_reads, "as provisioned; on demand, queries are priced at the tables"),
+            Line(
+                "indexes, reads",
+                tables.index_reads,
+                "provisioned units; on demand, the line of the tables has the price of all queries",
+            ),
             Line("indexes, storage", tables.index_storage, f"{workload.index_bytes:g} bytes per event"),
         ]
     if workload.stream.table.point_in_time_recovery:

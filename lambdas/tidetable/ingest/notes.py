@@ -27,7 +27,7 @@ class Notes:
     def __init__(self, rollups: Rollups, most: int = MOST) -> None:
         self._rollups = rollups
         self._most = most
-        # The remembered series by stream and period, in two halves: the younger half and the older half.
+        # The remembered series by stream and period: the younger half and the older half.
         self._young: dict[tuple[str, str], set[str]] = {}
         self._old: dict[tuple[str, str], set[str]] = {}
         self._count = 0

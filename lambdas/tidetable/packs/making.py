@@ -136,7 +136,7 @@ class _Packer:
 
     def pack(self, places: Sequence[str]) -> None:
         """Pack events into packs of at most ``max_bytes`` each."""
-        assert self.layout.pack is not None  # noqa: S101 - pack_rows saw to it
+        assert self.layout.pack is not None  # noqa: S101 - pack_rows has checked this
         most = self.layout.pack.max_bytes
         members = _pick(self.numbers, places)
         datas, ats = _pick(self.rows.datas, members), self.rows.ats

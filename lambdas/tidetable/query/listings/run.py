@@ -95,7 +95,7 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
 
 
 def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
-    assert reader.rolled is not None  # noqa: S101 - _resolve saw to it
+    assert reader.rolled is not None  # noqa: S101 - _resolve has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
     choice = choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
     refuse_unnoted(stream, choice, state.noted_since)
@@ -178,7 +178,7 @@ class _Run:
 
     @property
     def _rollups(self) -> Rollups:
-        assert self._reader.rolled is not None  # noqa: S101 - _resolve saw to it
+        assert self._reader.rolled is not None  # noqa: S101 - _resolve has checked this
         return self._reader.rolled.rollups
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
@@ -199,7 +199,5 @@ class _Run:
 
 
 def _refuse_slow() -> ProblemError:
-    detail = (
-        "the time does not suffice to read the whole range, which each page does: set from and to for a shorter one"
-    )
+    detail = "the time does not suffice: each page reads the whole range. Set from and to for a shorter range"
     return refuse(422, "too_much", f"{detail}, or add a rollup with a longer every")

@@ -174,8 +174,9 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
     rankings = [index for index in stream.layout.indexes if index.ranks]
     if stream.pack is not None:
         detail = (
-            f"{stream.name} keeps its events in packs, which no index sees into: query a range and sort it, or ask aggregate"
-            f" with by= and top= for the first groups; a ranking needs a stream without [streams.{stream.name}.pack]"
+            f"{stream.name} keeps its events in packs, and an index cannot see the events in a pack: query a range and sort it,"
+            " or ask aggregate with by= and top= for the first groups; a ranking needs a stream without"
+            f" [streams.{stream.name}.pack]"
         )
         raise refuse(400, "needs_index", detail)
     named = next((index for index in stream.layout.indexes if index.name == values.get("index")), None)
@@ -183,8 +184,8 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
         raise _refuse_index(named, [index.name for index in rankings])
     if not rankings:
         detail = (
-            f"{stream.name} has no ranking: [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
-            ' such as sort_by = "score", would be one'
+            f"{stream.name} has no ranking: add [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
+            ' such as sort_by = "score"'
         )
         raise refuse(400, "needs_index", detail)
     names = ", ".join(index.name for index in rankings)
