@@ -40,7 +40,7 @@ def build(folder: Path, platforms: Sequence[str]) -> None:
             built = assets.build(requirements)
             bundles[f"{platform}/{name}"] = built
             packages[name] = list_packages(built)
-    parts = pack_parts(bundles, folder)
+    zips = pack_files(bundles, folder)
     pack(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
     digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.zip"))}
     version = tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"]
@@ -48,14 +48,17 @@ def build(folder: Path, platforms: Sequence[str]) -> None:
         "version": version,
         "platforms": list(platforms),
         "packages": packages,
-        "bundles": parts,
+        "bundles": zips,
         "digests": digests,
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
-def pack_parts(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]]:
-    """Write every file of the bundles once: a ZIP file for the files that the same bundles have. The parts per bundle."""
+def pack_files(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]]:
+    """Write every file of the bundles once: a ZIP file for the files that the same bundles have.
+
+    Return the names of the ZIP files of each bundle.
+    """
     owners: dict[tuple[str, str], list[str]] = {}
     sources: dict[tuple[str, str], Path] = {}
     for bundle, built in bundles.items():
@@ -66,12 +69,12 @@ def pack_parts(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]
     groups: dict[tuple[str, ...], dict[str, Path]] = {}
     for file, having in owners.items():
         groups.setdefault(tuple(having), {})[file[0]] = sources[file]
-    parts: dict[str, list[str]] = {bundle: [] for bundle in bundles}
+    zips: dict[str, list[str]] = {bundle: [] for bundle in bundles}
     for number, (owning, files) in enumerate(sorted(groups.items()), 1):
-        pack(files, folder / f"part-{number}.zip")
+        pack(files, folder / f"files-{number}.zip")
         for bundle in owning:
-            parts[bundle].append(f"part-{number}.zip")
-    return parts
+            zips[bundle].append(f"files-{number}.zip")
+    return zips
 
 
 def _open_assets(platform: str) -> Assets:

@@ -160,7 +160,7 @@ def connect(
                 f"stage {stage!r} is here a reader of {outputs['Origin']}: add --region {outputs['Origin']}"
             )
         raise AccountError(
-            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no output {missing[0]}: it is no"
+            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no output {missing[0]}: it is not a"
             " deployed stage, or its first deployment is not done"
         )
     _keep_connected(functions)

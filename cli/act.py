@@ -86,7 +86,9 @@ def apply(
 def archive(
     stream: Annotated[str, typer.Argument(help="The stream.")],
     period: Annotated[str, typer.Argument(help="The period's label, such as 2026-01-31.")],
-    last: Annotated[str | None, typer.Argument(help="The last period of a range; it is part of it.")] = None,
+    last: Annotated[
+        str | None, typer.Argument(help="The last period of a range; this period is archived, too.")
+    ] = None,
     stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
     as_json: AsJson = False,
@@ -132,7 +134,7 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
         so_far = f"{prefix}archiving {name}: {answer['events']:,} events are archived and verified"
         wait = answer.get("wait", 0.0)
         if wait:
-            attempt(f"{so_far}; the table has more to read in {wait:.0f} s", lambda wait=wait: sleep(wait))
+            attempt(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
         answer = attempt(so_far, lambda: account.archive(entry.stream, entry.period.label))
     return answer
 
@@ -168,11 +170,9 @@ def backfill(
     start: Annotated[
         str | None, typer.Argument(help="The first event time to import, such as 2026-01-01T00:00:00Z.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Argument(help="The event time at which the import ends; it is not part of it.")
-    ] = None,
+    end: Annotated[str | None, typer.Argument(help="The first event time after the range to import.")] = None,
     stage: Stage = "dev",
-    hours: Annotated[int, typer.Option(help="How long the periods stay open.", min=1, max=720)] = 24,
+    hours: Annotated[int, typer.Option(help="For how many hours the periods stay open.", min=1, max=720)] = 24,
     write: Annotated[
         int | None, typer.Option(help="Write units of each table; on demand without this option.", min=1)
     ] = None,
@@ -243,6 +243,6 @@ def sweep(
     if report["unknown"]:
         out.print(f"{report['unknown']:,} belong to no period that the catalog knows, and are kept")
     for failure in report.get("failures", ()):
-        out.print(f"could not be looked at: {failure}", markup=False, soft_wrap=True)
+        out.print(f"could not be checked: {failure}", markup=False, soft_wrap=True)
     if not report["finished"]:
         out.print("The time was up; run the command again to continue.")

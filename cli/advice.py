@@ -25,10 +25,10 @@ def describe_stream(stream: Stream) -> str:
 
 def warn_about(config: Config) -> list[str]:
     """The warnings of the synth, and warnings about unusual settings. Each warning names the key and the remedy."""
-    own = [
+    warnings = [
         f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
     ]
-    return give_advice(config) + own
+    return give_advice(config) + warnings
 
 
 def _warn_about_stream(stream: Stream) -> Iterator[str]:

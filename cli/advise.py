@@ -36,17 +36,17 @@ def advise(
     stage: Stage = "dev",
     config: ConfigFile = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="One stream only.")] = None,
-    days: Annotated[int, typer.Option(help="Judge so many days.", min=1, max=LONGEST.days)] = 14,
+    days: Annotated[int, typer.Option(help="The number of days to judge.", min=1, max=LONGEST.days)] = 14,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
     region: Region = None,
 ) -> None:
-    """Advise by what was measured: shards, buckets, periods, packs, capacity, indexes, each with its figures and its
-    saving.
+    """Give advice from measurements about shards, buckets, periods, packs, capacity and indexes.
 
-    Changes nothing: each finding prints the lines of tidetable.toml that replace those of the same keys. Savings are estimates
-    by AWS's list prices, for one change alone: apply one, and ask again after a week.
+    Each finding has its figures and its saving. The command changes nothing: a finding prints the lines of
+    tidetable.toml that replace those of the same keys. A saving is an estimate for one change alone, by AWS's list
+    prices: apply one change, and ask again after a week.
     """
     configured = read_config(config)
     streams = {name: policy for name, policy in configured.streams.items() if not policy.source}
@@ -58,7 +58,7 @@ def advise(
     advice = []
     for policy in chosen:
         history = run_task(
-            f"reading what was measured of {policy.name}",
+            f"reading the measurements of {policy.name}",
             lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),
         )
         advice.append(judge(history))

@@ -66,8 +66,8 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
     url = outputs.get("ApiUrl")
     if url is None:
         fail(
-            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no API: it is no deployed stage, or"
-            " its first deployment is not done. Use --url and --key"
+            f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no API: it is not a deployed"
+            " stage, or its first deployment is not done. Use --url and --key"
         )
     return (_emulate(endpoint, url) if endpoint else url), key
 

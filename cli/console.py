@@ -28,7 +28,9 @@ _SECONDS = 35.0
 def console(
     stage: Stage = "dev",
     show_only: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the signing server; 0: any that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port of the signing server; 0 chooses a free port.")
+    ] = 0,
     endpoint: Endpoint = None,
     profile: Profile = None,
     region: Region = None,

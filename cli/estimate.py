@@ -117,7 +117,7 @@ def simulate(
         out.print("DynamoDB's bill: units of tables and indexes, events, queries, storage; `cost` prices the rest")
         return
     out.print(
-        "provisioned units of tables and indexes only: what events, queries and storage cost needs --rate, or `cost`"
+        "provisioned units of tables and indexes only: to price events, queries and storage, add --rate, or use `cost`"
     )
     if on_demand:
         out.print(

@@ -42,12 +42,12 @@ class Journal:
         self.refusals = path.with_name(f"{source.name}.refused.ndjson")
         self._lock = Lock()
         self._waiting: dict[int, int] = {}
-        self._read = 0
+        self._next_row = 0
         fingerprint = fingerprint_file(source)
         self.progress = Progress(fingerprint, task)
         if not anew and path.exists():
             self.progress = self._load(fingerprint, task)
-        self._read = self.progress.rows
+        self._next_row = self.progress.rows
         self._trim_refusals()
 
     def _load(self, fingerprint: str, task: dict[str, Any]) -> Progress:
@@ -63,19 +63,21 @@ class Journal:
             )
         if progress.task != task:
             changed = ", ".join(name for name in task if progress.task.get(name) != task[name])
-            raise JournalError(f"{self._path} is of an import with other options ({changed}): --again begins a new one")
+            raise JournalError(
+                f"{self._path} belongs to an import with other options ({changed}): --again begins a new one"
+            )
         return progress
 
     def expect(self, row: int, index: int) -> None:
         """Note that the row was handed to the client as its event ``index``."""
         with self._lock:
             self._waiting[index] = row
-            self._read = row + 1
+            self._next_row = row + 1
 
     def skip(self, row: int) -> None:
         """Note that a row is settled without being sent."""
         with self._lock:
-            self._read = row + 1
+            self._next_row = row + 1
 
     def find_row(self, index: int) -> int:
         """The row of an event that is not settled."""
@@ -88,7 +90,7 @@ class Journal:
             for index in indexes:
                 self._waiting.pop(index, None)
             # Rows are handed out in order, so the first waiting row is the lowest.
-            self.progress.rows = next(iter(self._waiting.values()), self._read)
+            self.progress.rows = next(iter(self._waiting.values()), self._next_row)
             self._save()
 
     def note_refusal(self, row: int, code: str, detail: str, event: Any) -> None:
@@ -102,7 +104,7 @@ class Journal:
     def finish(self) -> None:
         """Note that every row is settled."""
         with self._lock:
-            self.progress.rows, self.progress.is_done = self._read, True
+            self.progress.rows, self.progress.is_done = self._next_row, True
             self._save()
 
     def _save(self) -> None:

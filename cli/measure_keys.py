@@ -54,7 +54,7 @@ def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
     for key, count in counts.items():
         bucket, _, suffix = key.rpartition("#")
         buckets[bucket][suffix] = count
-    return max(buckets.values(), key=lambda own: sum(own.values()), default={})
+    return max(buckets.values(), key=lambda bucket: sum(bucket.values()), default={})
 
 
 def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, float] | None:

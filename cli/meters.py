@@ -64,12 +64,12 @@ class Meters:
     def detach(self, record: KeyRecord) -> None:
         """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
-            _call("a gateway key could not be removed", lambda: self._gone(record.gateway_key))
+            _call("a gateway key could not be removed", lambda: self._delete(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:
             _call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
 
     def _join(self, record: KeyRecord) -> str:
-        plan = self.usage_plan if record.rate is None else self._plan_of(record.rate, record.burst or 1)
+        plan = self.usage_plan if record.rate is None else self._ensure_plan(record.rate, record.burst or 1)
 
         def add() -> None:
             try:
@@ -82,7 +82,7 @@ class Meters:
         _call("a gateway key could not be put into its usage plan", add)
         return plan
 
-    def _plan_of(self, rate: float, burst: int) -> str:
+    def _ensure_plan(self, rate: float, burst: int) -> str:
         """The id of the stage's plan with these limits. The plan is made if there is none."""
         name = f"tidetable-{self.stage}-{rate:g}-{burst}"
         stage = {"apiId": self.api, "stage": _API_STAGE}
@@ -113,7 +113,7 @@ class Meters:
             if error.response["Error"]["Code"] != "NotFoundException":
                 raise
 
-    def _gone(self, gateway_key: str) -> None:
+    def _delete(self, gateway_key: str) -> None:
         try:
             self.client.delete_api_key(apiKey=gateway_key)
         except ClientError as error:

@@ -44,7 +44,7 @@ class Rehearsal:
         packs = (
             configured is None or large.beyond != "refuse" or large.compress_above is not None or bool(simulated.cold)
         )
-        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _holds(ranges), packs=packs)
+        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges), packs=packs)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
         """The reason why the event would be refused; None if it would be stored.
@@ -59,7 +59,7 @@ class Rehearsal:
         return verdict if isinstance(verdict, Rejection) else None
 
 
-def _holds(ranges: list[tuple[datetime, datetime]]) -> Callable[[datetime], bool]:
+def _make_range_check(ranges: list[tuple[datetime, datetime]]) -> Callable[[datetime], bool]:
     return lambda time: any(start <= time < end for start, end in ranges)
 
 

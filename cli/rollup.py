@@ -39,7 +39,7 @@ def rollup(
         bool, typer.Option("--rebuild", help="Compute past buckets, from tables or from archives.")
     ] = False,
     start: Annotated[str | None, typer.Option("--from", help="The first time to compute, such as 2026-01-01.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="The time at which to end; it is not part of it.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="The first time after the range to compute.")] = None,
     name: Annotated[str | None, typer.Option(help="One rollup only, such as hours.")] = None,
     stage: Stage = "dev",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be computed.")] = False,
@@ -119,7 +119,7 @@ def _rebuild(
         answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
         computed, marked = computed + answer["buckets"], marked + answer["marked"]
         if answer["left"]:
-            # What was computed is sealed now: the next call must not have it computed anew.
+            # The computed buckets are sealed now: the next call must not compute them anew.
             range_of_rollup["to"] = answer["reached"]
         busy = busy + 1 if answer["left"] is None else 0
         if busy:

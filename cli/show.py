@@ -45,7 +45,7 @@ def status(
     config: ConfigFile = DEFAULT,
     stream: Annotated[str | None, typer.Option(help="One stream only.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Deleted periods too.")] = False,
-    metrics: Annotated[bool, typer.Option(help="Ask CloudWatch what on-demand tables took.")] = True,
+    metrics: Annotated[bool, typer.Option(help="Ask CloudWatch for the consumed units of on-demand tables.")] = True,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -133,11 +133,11 @@ def _draw(rows: Sequence[Row], title: str) -> None:
             style=colours.get(row.state),
         )
     for name in dict.fromkeys(row.stream for row in rows):
-        own = [row for row in rows if row.stream == name]
-        line = Text(f"{name:>12} {own[-1].period} ")
-        for row in reversed(own):
+        stream_rows = [row for row in rows if row.stream == name]
+        line = Text(f"{name:>12} {stream_rows[-1].period} ")
+        for row in reversed(stream_rows):
             line.append(*mark_period(row))
-        out.print(line.append(f" {own[0].period}"), soft_wrap=True)
+        out.print(line.append(f" {stream_rows[0].period}"), soft_wrap=True)
     out.print(
         "             oldest to newest: . ahead  # open  + late  = closed  > archiving or restoring  a archived  ! lost"
     )
@@ -163,7 +163,7 @@ def _read_consumed(
     try:
         return read_consumed_units(account.metrics, tables, now)
     except (ClientError, BotoCoreError) as error:
-        reason = f"CloudWatch does not answer the units of on-demand tables: {error}"
+        reason = f"CloudWatch did not answer with the units of on-demand tables: {error}"
         remedy = "allow cloudwatch:GetMetricData, or add --no-metrics"
         err.print(f"{reason}; {remedy}", style="yellow", markup=False, soft_wrap=True)
         return None

@@ -72,8 +72,8 @@ class Columns:
         """Check an event that has its fields already. It needs a time: without one, a second import would double it."""
         if event.get("time") is None:
             raise ValueError("the event has no time: name its column with --time")
-        own = {name: value for name, value in event.items() if name != "ref"}
-        return {**own, "time": self._read_time(event["time"])}
+        fields = {name: value for name, value in event.items() if name != "ref"}
+        return {**fields, "time": self._read_time(event["time"])}
 
     def _read_time(self, value: Any) -> Any:
         if isinstance(value, datetime):
@@ -158,7 +158,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
-            _refuse_twins(path, reader.fieldnames or ())
+            _refuse_duplicates(path, reader.fieldnames or ())
             for number, row in enumerate(reader):
                 make_event = partial(_make_csv_event, row, mapping, kept)
                 yield _make_row(number, raw.tell(), repr(row), make_event)
@@ -166,7 +166,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
             raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
 
 
-def _refuse_twins(path: Path, names: Iterable[str]) -> None:
+def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
     """SourceError if two columns have the same name, because only one of them would be imported."""
     seen: set[str] = set()
     for name in names:
@@ -257,7 +257,9 @@ def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
             if not isinstance(inner, dict):
                 break
         if not isinstance(inner, dict) or last in inner:
-            raise ValueError(f"the column {name} and another have no room for each other: rename or remove one")
+            raise ValueError(
+                f"the column {name} and another column cannot both be stored: rename or remove one of them"
+            )
         inner[last] = value
     return nested
 

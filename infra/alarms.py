@@ -33,7 +33,8 @@ class Alarms(Construct):
         self._add_alarm(
             "ApiFailing",
             api.rest.deployment_stage.metric_server_error(period=minute, statistic="Sum"),
-            "The API answers 5xx: events are refused, or queries fail. The functions answer so themselves, without an error.",
+            "The API answers 5xx: events are refused, or queries fail. The functions make these answers themselves, so"
+            " CloudWatch counts no errors of the functions.",
             periods=3,
         )
         if api.keys is not None:
@@ -142,7 +143,7 @@ class StageAlarms(Alarms):
         running = self._add_alarm(
             "LifecycleNotRunning",
             lifecycle.function.metric_invocations(period=five),
-            f"The lifecycle, due every {EVERY_MINUTES} minutes, has not run for 20: the next tables may not be made.",
+            f"The lifecycle, due every {EVERY_MINUTES} minutes, has not run for 20 minutes: the next tables may not be made.",
             periods=4,
             below=True,
         )
@@ -157,7 +158,7 @@ class StageAlarms(Alarms):
         self._add_alarm(
             "NextTableMissing",
             make_own_metric(stage, "lifecycle", "StreamsWithoutNextTable", "Maximum").with_(period=five),
-            "A stream's next table does not exist a quarter of a period, or an hour, before it begins: events will be queued.",
+            "A stream's next table is missing a quarter of a period, or an hour, before it is needed: events will be queued.",
             periods=2,
         )
         self._add_alarm(
@@ -175,7 +176,7 @@ class StageAlarms(Alarms):
         self._add_alarm(
             "TableQuotaNear",
             make_own_metric(stage, "lifecycle", "PeriodTables", "Maximum").with_(period=five),
-            f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises that.",
+            f"This stage alone has {near:,} tables; the account may have {quota:,} in the Region until AWS raises the quota.",
             threshold=near,
         )
         self._add_alarm(
@@ -192,7 +193,7 @@ class StageAlarms(Alarms):
         self._add_alarm(
             "SweepFailing",
             lifecycle.sweeper.metric_errors(period=five),
-            "The sweep could not look for large values to which no event refers; until it can, they cost storage.",
+            "The sweep failed. It removes large values to which no event refers: until it succeeds, they cost storage.",
         )
         self._add_alarm(
             "FeedLagging",

@@ -146,9 +146,9 @@ class Api(Construct):
         if policy.by_key and policy.by_signature:
             # CloudWatch counts by the API's name. The dot keeps it apart from the API of a stage "<stage>-signed".
             self.signed = self._make("Signed", f"tidetable-{common.stage}.signed", access, None)
-            # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second API
-            # begins after the stage of the first. If each resource of the one waited for each of the other, the
-            # template would be larger than CloudFormation's 1,000,000 bytes.
+            # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second
+            # API begins after the stage of the first. If each resource of the second API waited for each resource of
+            # the first, the template would be larger than CloudFormation's 1,000,000 bytes.
             self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
     def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:

@@ -76,13 +76,13 @@ class Bundles:
             raise UsageError(f"architecture {wanted}: this package has code for {', '.join(built)}; choose one of them")
         return str(wanted)
 
-    def _add_configuration(self, name: str) -> lambda_.Code:
-        parts = self._manifest["bundles"][f"{self._platform}/{name}"]
-        content = [*(str(self._manifest["digests"][part]) for part in parts), sha256(self._config).hexdigest()]
+    def _add_configuration(self, bundle: str) -> lambda_.Code:
+        names = self._manifest["bundles"][f"{self._platform}/{bundle}"]
+        content = [*(str(self._manifest["digests"][name]) for name in names), sha256(self._config).hexdigest()]
         digest = sha256("\n".join(content).encode()).hexdigest()
         file = self._work / f"{digest}.zip"
         if not file.exists():
-            join([self._folder / part for part in parts], file)
+            join([self._folder / name for name in names], file)
             with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
                 entry = zipfile.ZipInfo("tidetable.toml", EPOCH)
                 # Functions do not run as the user who owns the files, so everybody may read this file.

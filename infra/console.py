@@ -25,7 +25,9 @@ _CHARTS = {"uPlot.iife.min.js": "uplot.js", "uPlot.min.css": "uplot.css"}
 
 
 def drop_comment_lines(script: bytes) -> bytes:
-    """A JavaScript module without the lines that hold nothing but a comment. No text of the console begins a line so."""
+    """A JavaScript module without the lines that hold nothing but a comment. No text in a module has a line that begins
+    like a comment.
+    """
     return _COMMENT_LINES.sub(b"", script)
 
 

@@ -24,7 +24,7 @@ from .configuration import Config
 from .errors import UsageError
 from .function import Common, Function
 from .outputs import name_outputs
-from .parts import Code, External, StageParts, make_reader, make_stage
+from .stage_constructs import Code, External, StageConstructs, make_reader, make_stage
 
 # The constructs need these flags of the CDK, whatever the app's cdk.json says. Without the first, the request
 # validators of two APIs get the same name. Without the second, a bucket that forbids ACLs cannot receive access logs.
@@ -82,9 +82,9 @@ class Tidetable(Construct):
         functions = code or Bundles(config.content, stage, machine)
         external = External(bucket, key, alarm_topic)
         if self._reads_only:
-            self._parts = make_reader(self, self._common, functions, external)
+            self._constructs = make_reader(self, self._common, functions, external)
         else:
-            self._parts = make_stage(self, self._common, functions, external, present)
+            self._constructs = make_stage(self, self._common, functions, external, present)
         outside = [child for child in stack.node.children if child.node.id not in present]
         for made in (self, *outside):
             Tags.of(made).add("project", "tidetable")
@@ -94,7 +94,7 @@ class Tidetable(Construct):
                 iam.PermissionsBoundary.of(made).apply(permissions_boundary)
 
     def _acknowledge(self, made: IConstruct) -> None:
-        own, config = self._parts.own, self._common.config
+        own, config = self._constructs.own, self._common.config
         tracing = config.observability.tracing
         if own is None:
             bucket = self.bucket.bucket_name
@@ -119,10 +119,10 @@ class Tidetable(Construct):
     def _reads_only(self) -> bool:
         return bool(self._common.origin)
 
-    def _find_stage(self, name: str) -> StageParts:
-        if self._parts.own is None:
-            raise UsageError(f"{name}: a reader has none; that of the stage is in {self._common.origin}")
-        return self._parts.own
+    def _find_stage(self, name: str) -> StageConstructs:
+        if self._constructs.own is None:
+            raise UsageError(f"{name}: a reader does not have it; the stage in {self._common.origin} has it")
+        return self._constructs.own
 
     @property
     def role(self) -> str:
@@ -142,12 +142,12 @@ class Tidetable(Construct):
     @property
     def api(self) -> apigateway.RestApi:
         """The API: for keys, or for signed requests if ``auth`` is ``"iam"`` alone."""
-        return self._parts.api.rest
+        return self._constructs.api.rest
 
     @property
     def signed_api(self) -> apigateway.RestApi | None:
         """The API for requests that are signed with AWS credentials; None unless ``auth`` has ``"iam"``."""
-        return self._parts.api.signed or (None if self._common.config.api.by_key else self._parts.api.rest)
+        return self._constructs.api.signed or (None if self._common.config.api.by_key else self._constructs.api.rest)
 
     @property
     def url(self) -> str:
@@ -162,27 +162,27 @@ class Tidetable(Construct):
     @property
     def key(self) -> apigateway.IApiKey | None:
         """The first key of callers, which may do everything; None unless ``auth`` has ``"api-key"``."""
-        return self._parts.api.key
+        return self._constructs.api.key
 
     @property
     def usage_plan(self) -> apigateway.UsagePlan | None:
         """The usage plan of keys without a rate of their own; None unless ``auth`` has ``"api-key"``."""
-        return self._parts.api.plan
+        return self._constructs.api.plan
 
     @property
     def bucket(self) -> s3.IBucket:
         """The bucket of archives and large values."""
-        return self._parts.storage.bucket
+        return self._constructs.storage.bucket
 
     @property
     def encryption_key(self) -> kms.IKey | None:
         """The key of the queues and the stage's own bucket; None if the services use their own keys."""
-        return self._parts.storage.key
+        return self._constructs.storage.key
 
     @property
     def catalog(self) -> dynamodb.ITable:
         """The table that records the period tables; for a reader, the copy of that table in the reader's Region."""
-        return self._parts.storage.catalog
+        return self._constructs.storage.catalog
 
     @property
     def rollups_table(self) -> dynamodb.Table:
@@ -223,12 +223,12 @@ class Tidetable(Construct):
     @property
     def alarms(self) -> Mapping[str, cloudwatch.Alarm]:
         """The alarms by their sections of the runbook, such as ``DeadLetters``."""
-        return self._parts.alarms.by_name
+        return self._constructs.alarms.by_name
 
     @property
     def alarm_topic(self) -> sns.Topic | None:
         """The stage's own topic; None unless ``[observability] notify`` has e-mail addresses."""
-        return self._parts.targets.topic
+        return self._constructs.targets.topic
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
@@ -277,7 +277,7 @@ class Tidetable(Construct):
     @property
     def outputs(self) -> Mapping[str, str]:
         """The values with which the command line finds the stage, by the names of their outputs."""
-        return name_outputs(self._common, self._parts, self.functions)
+        return name_outputs(self._common, self._constructs, self.functions)
 
     def add_outputs(self) -> None:
         """Add the outputs with which ``bin/tidetable --stage`` finds a stage. A stack can have one such stage."""

@@ -74,7 +74,7 @@ class Lifecycle(Construct):
     def health(self) -> cloudwatch.Metric:
         """1 for a run whose actions all succeeded, 0 for a run with failed actions.
 
-        A failed action is no error of the function.
+        A failed action is not an error of the function.
         """
         return make_own_metric(self._common.stage, "lifecycle", "LifecycleHealthy", "Minimum")
 

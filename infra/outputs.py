@@ -8,32 +8,32 @@ from aws_cdk import aws_lambda as lambda_
 
 from .api import Api
 from .function import Common
-from .parts import Parts, StageParts
+from .stage_constructs import Constructs, StageConstructs
 
 # The functions whose logs `bin/tidetable` reads.
 _LOGGED = ("ingest", "query", "doors")
 
 
-def name_outputs(common: Common, parts: Parts, functions: Mapping[str, lambda_.Function]) -> dict[str, str]:
+def name_outputs(common: Common, constructs: Constructs, functions: Mapping[str, lambda_.Function]) -> dict[str, str]:
     """The values, by the names of their outputs. ``functions`` maps the names of handlers to the functions."""
     logs = {
         f"{handler.capitalize()}Logs": function.log_group.log_group_name
         for handler, function in functions.items()
         if handler in _LOGGED
     }
-    outputs = {"ApiUrl": parts.api.rest.url, **logs}
-    if parts.own is not None:
-        outputs |= _name_own(parts.own, parts.api)
+    outputs = {"ApiUrl": constructs.api.rest.url, **logs}
+    if constructs.own is not None:
+        outputs |= _name_own(constructs.own, constructs.api)
     if common.origin:
         outputs["Origin"] = common.origin
-    if parts.api.signed is not None:
-        outputs["IamApiUrl"] = parts.api.signed.url
-    if parts.targets.topic is not None:
-        outputs["AlarmTopic"] = parts.targets.topic.topic_arn
+    if constructs.api.signed is not None:
+        outputs["IamApiUrl"] = constructs.api.signed.url
+    if constructs.targets.topic is not None:
+        outputs["AlarmTopic"] = constructs.targets.topic.topic_arn
     return outputs
 
 
-def _name_own(own: StageParts, api: Api) -> dict[str, str]:
+def _name_own(own: StageConstructs, api: Api) -> dict[str, str]:
     lifecycle = own.lifecycle
     outputs = {
         "ArchiveBucket": own.storage.bucket.bucket_name,

@@ -31,8 +31,8 @@ class Targets(Construct):
         super().__init__(scope, id)
         policy = common.config.observability
         if topic is not None:
-            self._check_room(policy.topics, own=bool(policy.addresses))
-        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._of_region(policy.topics)]
+            self._check_room(policy.topics, has_own=bool(policy.addresses))
+        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._select_topics(policy.topics)]
         topics += [topic] if topic is not None else []
         self.topic = self._make_topic(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:
@@ -48,30 +48,32 @@ class Targets(Construct):
         alarm.add_alarm_action(*self._actions)
         alarm.add_ok_action(*self._actions)
 
-    def _of_region(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
+    def _select_topics(self, topics: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yield the topics of the stack's Region, each with its position in ``topics``.
 
         CloudWatch refuses an alarm that notifies a topic of another Region. A configuration may have a topic for each
         Region of its copies. If the stack's Region is not known yet, CloudFormation chooses the topic.
         """
-        region, named = Stack.of(self).region, [arn.split(":")[3] for arn in topics]
+        region, regions = Stack.of(self).region, [arn.split(":")[3] for arn in topics]
         for number, arn in enumerate(topics):
             if not Token.is_unresolved(region):
-                if named[number] == region:
+                if regions[number] == region:
                     yield number, arn
-            elif len(set(named)) == 1:
+            elif len(set(regions)) == 1:
                 yield number, arn
             else:
-                here = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, named[number]))
-                yield number, Token.as_string(Fn.condition_if(here.logical_id, arn, Aws.NO_VALUE))
+                condition = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, regions[number]))
+                yield number, Token.as_string(Fn.condition_if(condition.logical_id, arn, Aws.NO_VALUE))
 
-    def _check_room(self, given: Sequence[str], *, own: bool) -> None:
-        """UsageError if an alarm that notifies the ``given`` topics, and the stack's ``own``, has no room for the app's."""
+    def _check_room(self, given: Sequence[str], *, has_own: bool) -> None:
+        """UsageError if an alarm has no room for the app's topic beside the ``given`` topics and, with ``has_own``, the
+        stack's own topic.
+        """
         region, regions = Stack.of(self).region, Counter(arn.split(":")[3] for arn in given)
         present = max(regions.values(), default=0) if Token.is_unresolved(region) else regions[region]
-        if present + own >= MAX_TOPICS:
+        if present + has_own >= MAX_TOPICS:
             raise UsageError(
-                f"alarm_topic: [observability] notify has {present + own} topics already (all e-mail addresses together are"
+                f"alarm_topic: [observability] notify has {present + has_own} topics already (all e-mail addresses together are"
                 f" one), and an alarm notifies at most {MAX_TOPICS}: name fewer there, or leave out alarm_topic"
             )
 

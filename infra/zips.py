@@ -27,16 +27,16 @@ class _Directory(NamedTuple):
     entries: bytes
 
 
-def join(parts: Sequence[Path], target: Path) -> None:
-    """Write a ZIP file with the files of all ``parts``. The parts are ZIP files without comments, with different files.
+def join(sources: Sequence[Path], target: Path) -> None:
+    """Write a ZIP file with the files of all ``sources``. They are ZIP files without comments, with different files.
 
-    ValueError if a part is not such a ZIP file, or if the result would need the 64-bit form.
+    ValueError if a source is not such a ZIP file, or if the result would need the 64-bit form.
     """
     entries, count = b"", 0
     with target.open("wb") as joined:
-        for part in parts:
-            with part.open("rb") as source:
-                base, found = joined.tell(), _read_directory(source, part)
+        for path in sources:
+            with path.open("rb") as source:
+                base, found = joined.tell(), _read_directory(source, path)
                 source.seek(0)
                 _copy(source, joined, found.offset)
                 entries += _move_entries(found.entries, base)
@@ -48,11 +48,11 @@ def join(parts: Sequence[Path], target: Path) -> None:
         joined.write(_END.pack(_END_SIGNATURE, 0, 0, count, count, len(entries), begins, 0))
 
 
-def _read_directory(source: BinaryIO, part: Path) -> _Directory:
+def _read_directory(source: BinaryIO, path: Path) -> _Directory:
     source.seek(-_END.size, 2)
     signature, _, _, _, count, size, offset, _ = _END.unpack(source.read())
     if signature != _END_SIGNATURE:
-        raise ValueError(f"{part} is not a ZIP file without a comment")
+        raise ValueError(f"{path} is not a ZIP file without a comment")
     source.seek(offset)
     return _Directory(count, offset, source.read(size))
 

@@ -156,7 +156,7 @@ class Emulator:
                     "the emulator",
                     self._command,
                     self.log,
-                    lambda text: "Running on http" in text and self._answers(),
+                    lambda text: "Running on http" in text and self._is_answering(),
                     folder=self.folder,
                     environment=self._make_environment(),
                 )
@@ -200,7 +200,7 @@ class Emulator:
         self._process = self._layer = self._tables = None
         self._dynamodb = ""
 
-    def _answers(self) -> bool:
+    def _is_answering(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=2):  # noqa: S310 - our own address
                 return True

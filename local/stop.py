@@ -3,4 +3,4 @@
 from local.keep import stop
 
 if __name__ == "__main__":
-    print("stopped" if stop() else "nothing was left up")
+    print("stopped" if stop() else "no stage was running")

@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     config = read_config(options.config)
     if stop():
-        print("the stage that was up is stopped", flush=True)
+        print("the earlier stage is stopped", flush=True)
     emulator = Emulator(engine=options.engine)
     try:
         emulator.start()

@@ -20,7 +20,9 @@ _TIMES = frozenset({"LastDecreaseDateTime", "LastIncreaseDateTime", "CreationDat
 
 
 class _Response(dict[str, Any]):
-    """An answer as its handler receives it. Its body is written once the handler asks for it: most handlers do not."""
+    """An answer as its handler receives it. Its body is written when the handler reads it; most handlers do not read
+    it.
+    """
 
     def __init__(self, answer: Any) -> None:
         super().__init__(status_code=200, headers={})

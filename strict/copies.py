@@ -69,7 +69,7 @@ def _describe(regions: Regions, table: Table, member: Member) -> dict[str, Any]:
     if copy is None:
         return described
     described["ReplicaArn"] = copy.arn
-    described["ReplicaTableClassSummary"] = {"TableClass": _class(infrequent=copy.infrequent)}
+    described["ReplicaTableClassSummary"] = {"TableClass": _name_class(infrequent=copy.infrequent)}
     if member.read is not None:
         described["ProvisionedThroughputOverride"] = {"ReadCapacityUnits": member.read}
     key = (copy.encryption or {}).get("KMSMasterKeyId")
@@ -266,5 +266,5 @@ def _describe_creation(table: Table) -> dict[str, Any]:
     return request
 
 
-def _class(*, infrequent: bool) -> str:
+def _name_class(*, infrequent: bool) -> str:
     return "STANDARD_INFREQUENT_ACCESS" if infrequent else "STANDARD"

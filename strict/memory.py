@@ -248,7 +248,7 @@ class MemoryEngine:
         if len(index.keys) > 1 and not _is_range(request):
             matches = Parser(request["KeyConditionExpression"], request).condition()
             items = (item for item in items if matches(item))
-        return _page(index.project(items), request, {*table.main.keys, *index.keys})
+        return _cut_page(index.project(items), request, {*table.main.keys, *index.keys})
 
     def _scan(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
@@ -261,7 +261,7 @@ class MemoryEngine:
         if after is not None:
             last = next(number for number, item in enumerate(items) if all(item[name] == after[name] for name in after))
             items = items[last + 1 :]
-        return _page(index.project(iter(items)), request, {*table.main.keys, *index.keys})
+        return _cut_page(index.project(iter(items)), request, {*table.main.keys, *index.keys})
 
 
 def _is_range(request: Request) -> bool:
@@ -289,7 +289,7 @@ def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
     return partition, None if operator.startswith("<") else value, None if operator.startswith(">") else value
 
 
-def _page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> Document:
+def _cut_page(items_in_order: Iterator[_Item], request: Request, keys: set[str]) -> Document:
     """Answer items up to the limit. Like the service, answer LastEvaluatedKey at the limit even if no item follows."""
     limit = request.get("Limit")
     items: list[_Item] = []

@@ -16,7 +16,7 @@ EXPRESSION_BYTES = 4096
 OPERANDS = 100
 _PLACEHOLDER = re.compile(r"[#:]\w+")
 _IN = re.compile(r"\bIN\s*\(([^)]*)\)", re.IGNORECASE)
-# The name at the beginning of a path. It is no member of a map, no function and no placeholder of a value.
+# The name at the beginning of a path. It is not a member of a map, a function or the placeholder of a value.
 _FIRST_NAME = re.compile(r"(?<![.\w#:])#?[A-Za-z_]\w*(?!\s*\(|\w)")
 _WORDS = frozenset({"and", "or", "not", "between", "in"})
 _MEMBERS = {"#": "ExpressionAttributeNames", ":": "ExpressionAttributeValues"}

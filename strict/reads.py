@@ -123,13 +123,13 @@ class Reads:
             raise invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
             )
-        return self._page("Query", request, _read_queried_key(request))
+        return self._read_page("Query", request, _read_queried_key(request))
 
     def scan(self, request: Request) -> Document:
         """Scan."""
-        return self._page("Scan", request, f"segment {request.get('Segment', 0)}")
+        return self._read_page("Scan", request, f"segment {request.get('Segment', 0)}")
 
-    def _page(self, operation: str, request: Request, key: str) -> Document:
+    def _read_page(self, operation: str, request: Request, key: str) -> Document:
         table = self._account.find_usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         payer = self._meter.find_payer(table, resource)

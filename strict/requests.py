@@ -48,8 +48,8 @@ class Requests:
             "BatchGetItem": self._check_batch_get,
             "TransactWriteItems": self._check_transaction,
             "TransactGetItems": self._check_transaction,
-            "Query": self._page,
-            "Scan": self._page,
+            "Query": self._check_page,
+            "Scan": self._check_page,
         }
 
     def check(self, operation: str, request: Request) -> None:
@@ -138,7 +138,7 @@ class Requests:
         if len(set(items)) < len(items) and self._account.enforces(Rule.ONE_ACTION_PER_ITEM):
             raise invalid("Transaction request cannot include multiple operations on one item")
 
-    def _page(self, request: Request) -> None:
+    def _check_page(self, request: Request) -> None:
         """Check a Query or a Scan."""
         enforces = self._account.enforces
         self._check_expressions(request)

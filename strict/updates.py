@@ -60,7 +60,14 @@ class Update:
         check_concurrency(account)
         copied = account.regions is not None and bool(account.regions.members(table.name))
         seconds, finish = 0.0, list[Callable[[], object]]()
-        for change in (self._capacity, self._class, self._protection, self._warm, self._stream, self._index):
+        for change in (
+            self._change_capacity,
+            self._change_class,
+            self._change_protection,
+            self._change_warm_throughput,
+            self._change_stream,
+            self._change_index,
+        ):
             duration, effects = change(table, request)
             seconds = max(seconds, duration)
             finish += effects
@@ -81,7 +88,7 @@ class Update:
         if copied and concerns != {"DeletionProtectionEnabled"}:
             follow(account, table, seconds)
 
-    def _capacity(self, table: Table, request: Request) -> _Effect:
+    def _change_capacity(self, table: Table, request: Request) -> _Effect:
         """Check a change of billing mode, of units (also of indexes), or of on-demand maxima; return its effect."""
         account = self._account
         on_demand = request.get("BillingMode", "PAY_PER_REQUEST" if table.on_demand else "PROVISIONED") != "PROVISIONED"
@@ -148,7 +155,7 @@ class Update:
                 "One or more parameter values were invalid: Disabling Stream is not allowed for a Global Table replica."
             )
 
-    def _class(self, table: Table, request: Request) -> _Effect:
+    def _change_class(self, table: Table, request: Request) -> _Effect:
         if "TableClass" not in request:
             return _NO_EFFECT
         infrequent = request["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
@@ -163,7 +170,7 @@ class Update:
 
         return account.timings.table_class, [finish]
 
-    def _protection(self, table: Table, request: Request) -> _Effect:
+    def _change_protection(self, table: Table, request: Request) -> _Effect:
         if "DeletionProtectionEnabled" not in request:
             return _NO_EFFECT
         account, now = self._account, self._account.clock.now()
@@ -176,7 +183,7 @@ class Update:
         table.protected = request["DeletionProtectionEnabled"]
         return account.timings.protection, []
 
-    def _warm(self, table: Table, request: Request) -> _Effect:
+    def _change_warm_throughput(self, table: Table, request: Request) -> _Effect:
         if "WarmThroughput" not in request:
             return _NO_EFFECT
         requested = read_sides(request["WarmThroughput"])
@@ -192,7 +199,7 @@ class Update:
 
         return self._account.timings.warm, [finish]
 
-    def _stream(self, table: Table, request: Request) -> _Effect:
+    def _change_stream(self, table: Table, request: Request) -> _Effect:
         if "StreamSpecification" not in request:
             return _NO_EFFECT
         enabled = request["StreamSpecification"]["StreamEnabled"]
@@ -206,7 +213,7 @@ class Update:
 
         return self._account.timings.stream, [finish]
 
-    def _index(self, table: Table, request: Request) -> _Effect:
+    def _change_index(self, table: Table, request: Request) -> _Effect:
         account = self._account
         finishing: list[Callable[[], object]] = []
         for change in request.get("GlobalSecondaryIndexUpdates", ()):

@@ -46,7 +46,10 @@ def _list_missing(measured: Measured, *, enough: bool) -> Iterator[str]:
     if not measured.count_units("Write"):
         yield "no table of the stream was written to: there is nothing to judge"
     elif not enough:
-        yield f"{measured.days:.1f} days are measured: advice about the bill needs {MIN_DAYS}, about throttling one hour in three"
+        yield (
+            f"{measured.days:.1f} days are measured: advice about the bill needs {MIN_DAYS}; advice about throttling needs 100"
+            " throttled events in three hours"
+        )
     if left := {own.period for own in history.resources} - {own.period for own in measured.fitting}:
         yield f"{len(left):,} tables were left out: a backfill wrote to them, or they have another period, or packs"
     if history.uses is None:

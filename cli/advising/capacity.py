@@ -86,9 +86,9 @@ def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, 
 def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
     """The ladder with units for the measured peaks, and the same ladder with a step for late events."""
     capacity = measured.stream.capacity
-    now = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
-    first = _make_first_step(measured, now, busy, reads)
-    if now is not None:
+    first_step = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
+    first = _make_first_step(measured, first_step, busy, reads)
+    if first_step is not None:
         rest = [step for step in capacity.ladder[1:] if not step.is_late]
     else:
         classes = {step.age: step.table_class for step in capacity.ladder[1:]}
@@ -97,28 +97,28 @@ def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, l
             for age, kind in ({1: first.table_class} | classes).items()
         ]
         rest.sort(key=lambda step: step.rung)
-    present = capacity.late_step if now is not None else None
+    present = capacity.late_step if first_step is not None else None
     if present is None:
         yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, *rest)))
     lowered = _make_late_step(measured, first, present, late)
     yield _price_plan(measured, Capacity(mode="provisioned", ladder=(first, lowered, *rest)))
 
 
-def _make_first_step(measured: Measured, now: Step | None, busy: Throttling, reads: Throttling) -> Step:
-    write = _size(measured.find_peak("Write"), now.write if now else None, busy)
-    read = _size(measured.find_peak("Read"), now.read if now else None, reads)
-    units = {index.name: _size_index(measured, index.name, now) for index in measured.stream.index}
-    same = {name: own for name, own in units.items() if own != (write, read) or (now and name in now.index)}
+def _make_first_step(measured: Measured, present: Step | None, busy: Throttling, reads: Throttling) -> Step:
+    write = _size_units(measured.find_peak("Write"), present.write if present else None, busy)
+    read = _size_units(measured.find_peak("Read"), present.read if present else None, reads)
+    units = {index.name: _size_index(measured, index.name, present) for index in measured.stream.index}
+    same = {name: own for name, own in units.items() if own != (write, read) or (present and name in present.index)}
     index = {name: Units(write=own[0], read=own[1]) for name, own in same.items()}
     return Step(age=0, write=write, read=read, index=index)
 
 
-def _size_index(measured: Measured, index: str, now: Step | None) -> tuple[int, int]:
+def _size_index(measured: Measured, index: str, present: Step | None) -> tuple[int, int]:
     throttling = measured.find_throttling("Write", "ProvisionedThroughput", index)
     reads = measured.find_throttling("Read", "ProvisionedThroughput", index, late=None)
-    own = _find_units(now, index)
-    write = _size(measured.find_peak("Write", index), own[0] if own else None, throttling)
-    return write, _size(measured.find_peak("Read", index), own[1] if own else None, reads)
+    units = _find_units(present, index)
+    write = _size_units(measured.find_peak("Write", index), units[0] if units else None, throttling)
+    return write, _size_units(measured.find_peak("Read", index), units[1] if units else None, reads)
 
 
 def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
@@ -131,30 +131,32 @@ def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
 def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
     """The present step for late events, raised if it throttles; else a new step with units for measured late events."""
     if present is not None:
-        write = _size(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
-        return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
-    write = min(_size(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
-    index: Mapping[str, Units] = {
-        name.name: Units(
-            write=_size(measured.find_peak("Write", name.name, late=True), None, _NO_THROTTLING),
-            read=(_find_units(first, name.name) or (1, 1))[1],
+        write = (
+            _size_units(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
         )
-        for name in measured.stream.index
+        return msgspec.structs.replace(present, write=min(write or 1, first.write or 1))
+    write = min(_size_units(measured.find_peak("Write", late=True), None, _NO_THROTTLING), first.write or 1)
+    index: Mapping[str, Units] = {
+        policy.name: Units(
+            write=_size_units(measured.find_peak("Write", policy.name, late=True), None, _NO_THROTTLING),
+            read=(_find_units(first, policy.name) or (1, 1))[1],
+        )
+        for policy in measured.stream.index
     }
     return Step(age=LATE, write=write, read=first.read, index=index, table_class=first.table_class)
 
 
-def _size(peak: float, now: int | None, throttling: Throttling) -> int:
+def _size_units(peak: float, present: int | None, throttling: Throttling) -> int:
     """The units for a peak. Throttled requests are sent and counted again, so they raise the present units at most to
     twice as many, or by ten.
     """
     needed = max(1, ceil(peak / TARGET))
-    if now is None:
+    if present is None:
         return needed
     if throttling.enough:
         needed = max(1, ceil((peak + throttling.rate) / TARGET))
-        return max(now, min(needed, max(2 * now, now + 10)))
-    return needed if now > _KEPT * needed else now
+        return max(present, min(needed, max(2 * present, present + 10)))
+    return needed if present > _KEPT * needed else present
 
 
 def _price_plan(measured: Measured, capacity: Capacity) -> _Plan:

@@ -113,7 +113,8 @@ def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | Non
     if refused:
         evidence.append(f"{refused:,} queries that compare {field} were refused: no index answers them")
     evidence.append(
-        f"the index costs up to ${cost:,.2f} per month, less if not each event has the field, or it holds some fields only"
+        f"the index costs up to ${cost:,.2f} per month, less if only some events have the field, or if the index"
+        " holds only some fields"
     )
     lines = write_indexes(stream.name, (*stream.index, index))
     return Finding("new_index", f"add an index by {field}", tuple(evidence), saving, lines, "medium")

@@ -141,7 +141,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     if saving < max(MIN_DOLLARS, MIN_SHARE * now):
         return
     evidence = (
-        f"{stream.retention:,} tables are kept, each with the least units or more; by the {longer.value} it is {retention:,}",
+        f"{stream.retention:,} tables are kept, each with the minimum of units or more; by the {longer.value}, {retention:,}",
         f"DynamoDB per month: ${now:,.2f} with a table per {stream.period.value}, ${dollars:,.2f} then",
         f"ages of the ladder count periods: they become {[step.age for step in ladder]}",
     )

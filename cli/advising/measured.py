@@ -171,7 +171,7 @@ class Measured:
             old_reads_per_second=old / per_query,
         )
         return replace(
-            workload, index_shares={index.name: self._share_in(index.name, workload) for index in stream.index}
+            workload, index_shares={index.name: self._compute_share(index.name, workload) for index in stream.index}
         )
 
     @property
@@ -192,7 +192,7 @@ class Measured:
                 sums[hour.start >= resource.period.end + timedelta(days=1)] += hour.read
         return sums[0] / self.seconds, sums[1] / self.seconds
 
-    def _share_in(self, index: str, workload: Workload) -> float:
+    def _compute_share(self, index: str, workload: Workload) -> float:
         """The share of events in an index, from the units of the index and the units of the table."""
         (policy,) = (policy for policy in self.stream.index if policy.name == index)
         units = self.count_units("Write")

@@ -77,7 +77,7 @@ def make_attributes(entry: Entry) -> Item:
             "shards": layout.shards,
             "shard_by": layout.shard_by,
             "bucket": layout.bucket,
-            "indexes": [_index_item(index) for index in layout.indexes],
+            "indexes": [_make_index_value(index) for index in layout.indexes],
             "versioned": layout.versioned,
             "parts": layout.parts,
         },
@@ -138,14 +138,14 @@ def _read_layout(item: Mapping[str, Any]) -> Layout:
         shards=int(item["shards"]),
         shard_by=item["shard_by"],
         bucket=int(item["bucket"]),
-        indexes=tuple(_index(*stored) for stored in item.get("indexes", ())),
+        indexes=tuple(_read_index(*stored) for stored in item.get("indexes", ())),
         versioned=item.get("versioned", False),
         parts=item.get("parts", False),
         pack=Packing(*map(int, item["pack"])) if item.get("pack") else None,
     )
 
 
-def _index_item(index: Index) -> list[Any]:
+def _make_index_value(index: Index) -> list[Any]:
     project = None if index.project is None else list(index.project)
     kinds = [list(pair) for pair in index.kinds]
     item = [index.name, index.partition_by, index.shards, index.sort_by, project, index.kind, kinds, index.replica]
@@ -153,7 +153,7 @@ def _index_item(index: Index) -> list[Any]:
     return [*item, list(index.levels), index.local] if index.levels or index.local else item
 
 
-def _index(
+def _read_index(
     name: str,
     field: str,
     shards: Any,
@@ -165,7 +165,7 @@ def _index(
     levels: Sequence[str] = (),
     local: bool = False,
 ) -> Index:
-    """An index as ``_index_item`` wrote it. Older releases, which only sorted indexes by time, wrote fewer members."""
+    """An index as ``_make_index_value`` wrote it. Older releases, which only sorted indexes by time, wrote fewer members."""
     pairs = tuple((value, by) for value, by in kinds)
     attributes = None if project is None else tuple(project)
     return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)

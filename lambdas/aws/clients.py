@@ -61,7 +61,7 @@ def _try(attempts: int) -> dict[str, Any]:
 @_Shared
 def dynamodb() -> DynamoDBClient:
     """For events and the catalog. Retries are few and short: the caller queues puts that a throttled table refuses."""
-    # Our own checks name the event at fault, and every item has passed them; botocore checks each attribute again.
+    # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
     return cast("DynamoDBClient", client)
@@ -111,7 +111,8 @@ def scaling(region: str | None = None) -> Any:
     return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
-# Callers wait for the rest of their own time, which is another number of seconds in nearly each run: a client takes megabytes.
+# Nearly every call waits for another number of seconds, because a caller waits for the rest of its own time. Each number
+# needs its own client, and a client takes megabytes. So only the two newest clients are kept.
 @partial(_Shared, most=2)
 def functions(seconds: int) -> LambdaClient:
     """For calling another function and waiting ``seconds`` for it. A second attempt would do the work twice at once."""

@@ -1,4 +1,4 @@
-"""The codes of DynamoDB's refusals that the code distinguishes."""
+"""The error codes of DynamoDB that the adapters handle."""
 
 from __future__ import annotations
 

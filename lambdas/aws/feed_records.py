@@ -14,10 +14,10 @@ _KINDS: Mapping[str, Kind] = {"INSERT": "insert", "MODIFY": "replace"}
 
 def read_records(event: Mapping[str, Any]) -> Sequence[Record]:
     """The records of an invocation. All come from one shard of the stream, in the shard's order."""
-    return [_record(record) for record in event["Records"]]
+    return [_read_record(record) for record in event["Records"]]
 
 
-def _record(record: Mapping[str, Any]) -> Record:
+def _read_record(record: Mapping[str, Any]) -> Record:
     change = record["dynamodb"]
     image = change.get("NewImage")
     created = datetime.fromtimestamp(float(change.get("ApproximateCreationDateTime", 0)), UTC)

@@ -42,9 +42,9 @@ class CloudWatchMeters:
 
     def traffic(self, now: datetime) -> Traffic:
         """The requests, events, queries and read units that the functions counted in the last 30 days."""
-        end = _end_of(now)
+        end = _find_end(now)
         queries = [
-            _query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
+            _make_query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
             for name, (handler, metric, stat) in _TRAFFIC.items()
         ]
         sums = dict.fromkeys(_TRAFFIC, 0.0)
@@ -66,7 +66,7 @@ def read_consumed_units(
     resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
     requested = [(resource, metric) for resource in resources for metric in _METRICS]
     sums: dict[tuple[tuple[str, str], str], float] = {}
-    end = _end_of(now)
+    end = _find_end(now)
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
         for id, values in _read(client, list(_make_queries(batch)), end):
@@ -77,7 +77,7 @@ def read_consumed_units(
     }
 
 
-def _end_of(now: datetime) -> datetime:
+def _find_end(now: datetime) -> datetime:
     return now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
 
 
@@ -94,10 +94,10 @@ def _read(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iter
 def _make_queries(requested: Sequence[tuple[tuple[str, str], str]]) -> Iterator[dict[str, Any]]:
     for number, ((table, index), metric) in enumerate(requested):
         dimensions = {"TableName": table} | ({"GlobalSecondaryIndexName": index} if index else {})
-        yield _query(f"m{number}", "AWS/DynamoDB", metric, dimensions, "Sum")
+        yield _make_query(f"m{number}", "AWS/DynamoDB", metric, dimensions, "Sum")
 
 
-def _query(id: str, namespace: str, metric: str, dimensions: Mapping[str, str], stat: str) -> dict[str, Any]:
+def _make_query(id: str, namespace: str, metric: str, dimensions: Mapping[str, str], stat: str) -> dict[str, Any]:
     named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
     queried = {"Namespace": namespace, "MetricName": metric, "Dimensions": named}
     return {"Id": id, "MetricStat": {"Metric": queried, "Period": _DAY_SECONDS, "Stat": stat}}

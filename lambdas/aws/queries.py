@@ -77,7 +77,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
     condition = f"{names.of([pk])} = {values.of('S', keys.pk)}"
-    body["KeyConditionExpression"] = condition + _within(replace(keys, low=low, high=high), names, sk, values)
+    body["KeyConditionExpression"] = condition + _make_sort_condition(
+        replace(keys, low=low, high=high), names, sk, values
+    )
     filters = list(_make_filters(keys, names, values))
     if filters:
         body["FilterExpression"] = _join_terms(filters)
@@ -86,7 +88,7 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     return body | {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
-def _within(keys: KeyRange, names: _Names, sk: str, values: _Values) -> str:
+def _make_sort_condition(keys: KeyRange, names: _Names, sk: str, values: _Values) -> str:
     """The condition on the sort key; empty for a whole partition."""
     low, high = keys.low, keys.high
     letter = "N" if keys.index is not None and keys.index.ranks else "S"

@@ -70,10 +70,10 @@ def _make_throughput(spec: TableSpec, index: str) -> Any:
         limits["ProvisionedThroughput"] = make_units(write, read)
         # AWS refuses a warm throughput below the provisioned one, and an index may have more units than its table.
         warm = (max(spec.warm[0], write), max(spec.warm[1], read)) if spec.warm is not None else None
-    return limits | _warm_members(warm) | make_maxima(spec.most)
+    return limits | _make_warm_throughput(warm) | make_maxima(spec.most)
 
 
-def _warm_members(warm: tuple[int, int] | None) -> Any:
+def _make_warm_throughput(warm: tuple[int, int] | None) -> Any:
     if warm is None:
         return {}
     write, read = warm
@@ -89,7 +89,7 @@ def make_maxima(most: tuple[int, int] | None) -> Any:
 
 def make_extras(spec: TableSpec) -> Any:
     """The settings of a table besides its key and its units, all of them set at its creation."""
-    extras = _warm_members(spec.warm) | make_maxima(spec.most)
+    extras = _make_warm_throughput(spec.warm) | make_maxima(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
         extras["SSESpecification"] = {"Enabled": True, "SSEType": "KMS", **own}

@@ -69,7 +69,7 @@ class DynamoTables:
             decreases_today=decreases,
             last_decrease=last_decrease,
             protected=table.get("DeletionProtectionEnabled", False),
-            index_units={} if on_demand else _index_units(table),
+            index_units={} if on_demand else _read_index_units(table),
             created=table.get("CreationDateTime"),
             size_bytes=table.get("TableSizeBytes", 0),
             item_count=table.get("ItemCount", 0),
@@ -222,7 +222,7 @@ class DynamoTables:
             return
 
 
-def _index_units(table: Any) -> dict[str, tuple[int, int]]:
+def _read_index_units(table: Any) -> dict[str, tuple[int, int]]:
     return {
         index["IndexName"]: (
             index["ProvisionedThroughput"]["WriteCapacityUnits"],

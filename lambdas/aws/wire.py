@@ -80,20 +80,20 @@ def encode_value(value: Any) -> str:
     return _encode_rare(value)
 
 
-def put_text(guarded: Guarded) -> str:
+def encode_transaction_put(guarded: Guarded) -> str:
     """A put of a transaction, as JSON."""
     put = guarded.put
-    return f'{{"Put":{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{_guard_text(guarded)}}}}}'
+    return f'{{"Put":{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{_encode_guard(guarded)}}}}}'
 
 
-def put_body(put: Put, guard: Guard | None = None) -> bytes:
+def encode_put(put: Put, guard: Guard | None = None) -> bytes:
     """The body of PutItem, with a condition if there is a guard; a refusal then shows the present item."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
-    text = _guard_text(Guarded(put, guard))
+    text = _encode_guard(Guarded(put, guard))
     return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
 
 
-def _guard_text(guarded: Guarded) -> str:
+def _encode_guard(guarded: Guarded) -> str:
     members = make_condition(guarded)
     values = members.pop("ExpressionAttributeValues", None)
     text = "".join(f",{quote_name(name)}:{msgspec.json.encode(member).decode()}" for name, member in members.items())

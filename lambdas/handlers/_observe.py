@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore", message="No application metrics to publish")
 Handler = Callable[[Any, LambdaContext], Any]
 
 
-def observed(handler: Handler) -> Handler:
+def observe(handler: Handler) -> Handler:
     """Give each invocation a structured log with its request id, its metrics, and a trace where tracing is on."""
     wrapped: Handler = logger.inject_lambda_context(clear_state=True)(metrics.log_metrics()(handler))
     traced: list[Handler] = []
@@ -29,13 +29,13 @@ def observed(handler: Handler) -> Handler:
     def entry(event: Any, context: LambdaContext) -> Any:
         # Decided on the first call: importing a handler needs no environment, and the X-Ray SDK costs 0.4 s to import.
         if not traced:
-            traced.append(_traced(wrapped) if settings().tracing else wrapped)
+            traced.append(_add_tracing(wrapped) if settings().tracing else wrapped)
         return traced[0](event, context)
 
     return entry
 
 
-def uncollected(handler: Handler) -> Handler:
+def pause_collector(handler: Handler) -> Handler:
     """Turn the garbage collector off during an invocation.
 
     A request makes no reference cycles, and the search for them would take a tenth of its time. Between invocations the
@@ -53,7 +53,7 @@ def uncollected(handler: Handler) -> Handler:
     return entry
 
 
-def _traced(handler: Handler) -> Handler:
+def _add_tracing(handler: Handler) -> Handler:
     from aws_lambda_powertools import Tracer
 
     return Tracer().capture_lambda_handler(handler, capture_response=False)

@@ -8,12 +8,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import metrics, observed
+from handlers._observe import metrics, observe
 from tidetable.archive.reading import read_archive
 from tidetable.archive.wire import decode_request, encode_page
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer one page."""
     request = decode_request(event)

@@ -13,18 +13,18 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.archive import archive_period
 from tidetable.errors import ArchiveBusy
 
 _RESERVE_SECONDS = 10.0
 
 
-@observed
+@observe
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
     """Archive and verify. An error fails the function, so that the caller sees it and an alarm counts it.
 
-    A busy period is no error: an export that takes longer than the lifecycle's five minutes meets its next run.
+    A busy period is not an error: an export that takes longer than the lifecycle's five minutes meets its next run.
     """
     remaining = make_countdown(context, _RESERVE_SECONDS)
     stream, period, exporter = event["stream"], event["period"], wiring_upkeep.pipeline().exporter

@@ -10,12 +10,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._observe import metrics, observed, uncollected
+from handlers._observe import metrics, observe, pause_collector
 from tidetable.credentials import Call, Decision, decide
 
 
-@uncollected
-@observed
+@pause_collector
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001 - Lambda's signature
     """Answer API Gateway. If the catalog cannot be read, this raises, and the gateway answers 503 to the caller."""
     pipeline = wiring.pipeline()

@@ -11,7 +11,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, observed
+from handlers._observe import logger, make_countdown, observe
 from handlers.lifecycle import publish_notices
 from machine import draw_salt
 from settings import settings
@@ -42,7 +42,7 @@ class DeployFailed(TidetableError):
     """The request failed, most often because tables that the configuration needs now could not be made."""
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer the CDK provider framework: make the tables on create and update, remove them on delete.
 

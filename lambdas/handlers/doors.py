@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import Response, complete_answers, make_problem_response, read_access
-from handlers._observe import logger, make_countdown, metrics, observed, uncollected
+from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from handlers.ingest import RESERVE_SECONDS, measure
 from tidetable.dialects import cloudevents
 from tidetable.dialects.door import Answer, Door, Request, take
@@ -32,14 +32,14 @@ _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
 }
 
 
-@uncollected
-@observed
+@pause_collector
+@observe
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the points, records or events of one request, or answer a client that checks whether the API is there."""
     try:
         return _serve(event, context)
-    except Exception as error:  # from the event itself or an answer: the gateway would answer 502 without a reason
+    except Exception as error:  # from the event or an answer: the gateway would answer 502 without a reason
         logger.exception("door failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))
@@ -61,7 +61,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         logger.info("request refused", code=error.problem.code, status=error.problem.status)
         metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
         return _respond(door.refuse(request, error.problem))
-    except Exception as error:  # even if only the answer failed: the sender learns that nothing was acknowledged
+    except Exception as error:  # also if only the answer failed: the sender must learn that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return _respond(door.refuse(request, make_problem(error, "ingest")))

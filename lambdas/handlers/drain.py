@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import NotDrained
 from tidetable.ingest.drain import drain_message
 
@@ -21,7 +21,7 @@ _RESERVE_SECONDS = 5.0
 _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Write the events of some messages; the answer names the messages that SQS must deliver again."""
     remaining = make_countdown(context, _RESERVE_SECONDS)

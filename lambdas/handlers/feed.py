@@ -13,13 +13,13 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import BadInvocation
 
 _RESERVE_SECONDS = 5.0
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Deliver some records. The answer names the first record that failed: Lambda sends it and all later ones again."""
     feeds, remaining = wiring_upkeep.pipeline().feeds, make_countdown(context, _RESERVE_SECONDS)

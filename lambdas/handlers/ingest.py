@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
-from handlers._observe import logger, make_countdown, metrics, observed, uncollected
+from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, make_problem, refuse
 
@@ -20,8 +20,8 @@ from tidetable.problems import ProblemError, make_problem, refuse
 RESERVE_SECONDS = 10.0
 
 
-@uncollected
-@observed
+@pause_collector
+@observe
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the events of one request."""
@@ -38,7 +38,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
             return make_problem_response(make_problem(error, "ingest"))
-    except Exception as error:  # even if only the answer failed: the caller learns that nothing was acknowledged
+    except Exception as error:  # also if only the answer failed: the caller must learn that nothing was acknowledged
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))

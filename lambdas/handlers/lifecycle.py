@@ -17,7 +17,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from settings import settings
 from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadInvocation, InvalidTime
@@ -48,7 +48,7 @@ class _EndPayload(msgspec.Struct, forbid_unknown_fields=True):
     end: str | None = msgspec.field(name="to", default=None)
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Run once and answer the report."""
     unknown = event.keys() - _KEYS

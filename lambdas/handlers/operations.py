@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
 from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
-from handlers._observe import logger, make_countdown, observed
+from handlers._observe import logger, make_countdown, observe
 from settings import settings
 from tidetable.access import Access
 from tidetable.problems import ProblemError, make_problem, refuse, refuse_parameter
@@ -71,7 +71,7 @@ ROUTES: Mapping[str, Callable[[Request], dict[str, Any]]] = {
 }
 
 
-@observed
+@observe
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Answer one of the operators' routes."""

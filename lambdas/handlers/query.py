@@ -20,7 +20,7 @@ from handlers._http import (
     make_text_response,
     read_access,
 )
-from handlers._observe import logger, make_countdown, metrics, observed, uncollected
+from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from settings import config, settings
 from tidetable.access import FULL, Access, find_scopes
 from tidetable.config import Stream
@@ -180,8 +180,8 @@ ROUTES: Mapping[str, Callable[[Request], Response]] = {
 }
 
 
-@uncollected
-@observed
+@pause_collector
+@observe
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Route one request. Every exception becomes an answer here, because the gateway's answer would give no reason."""

@@ -1,9 +1,10 @@
 """The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same run by hand: {}.
 
-{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup": "hours",
-"from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how many. As long as
-the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's ``reached`` as "to": what was
-computed is sealed now, and would be computed anew. ``left`` is null while another run is under way.
+{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup":
+"hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how
+many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's ``reached``
+as "to": the buckets after ``reached`` are sealed now, and a run to a later time would compute them anew. ``left`` is
+null while another run is under way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import BadInvocation, InvalidTime, TidetableError
 from tidetable.rollups.bounds import choose_lease_length
 from tidetable.rollups.bucket import Report
@@ -43,7 +44,7 @@ class _RebuildPayload(msgspec.Struct, forbid_unknown_fields=True):
     end: str = msgspec.field(name="to")
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Refresh once and answer the report, or answer a status or the progress of a rebuild."""
     unknown = event.keys() - _KEYS

@@ -12,7 +12,7 @@ import msgspec
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, observed
+from handlers._observe import logger, make_countdown, observe
 from tidetable.archive import restore_period
 from tidetable.archive.restore import Position
 from tidetable.errors import BadInvocation
@@ -21,7 +21,7 @@ _RESERVE_SECONDS = 10.0
 _KEYS = frozenset({"stream", "period", "keep_days", "start"})
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Restore as much as the time allows. An error fails the function."""
     keep = event.get("keep_days", 7)

@@ -8,7 +8,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring_upkeep
-from handlers._observe import logger, make_countdown, metrics, observed
+from handlers._observe import logger, make_countdown, metrics, observe
 from tidetable.errors import BadInvocation, TidetableError
 from tidetable.large.sweep import sweep
 
@@ -19,7 +19,7 @@ class SweepIncomplete(TidetableError):
     """Some objects could not be checked: an operator should look at the log. All other objects were swept."""
 
 
-@observed
+@observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Remove large values that no event refers to; answer the counts."""
     dry_run = event.get("dry_run", False)
@@ -32,5 +32,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     report = swept.document()
     logger.info("swept", report=report)
     if swept.failures and event.get("source") == "schedule":
-        raise SweepIncomplete(f"{len(swept.failures)} could not be looked at, such as {swept.failures[0]}")
+        raise SweepIncomplete(f"{len(swept.failures)} objects could not be checked, such as {swept.failures[0]}")
     return report

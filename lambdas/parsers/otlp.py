@@ -98,7 +98,8 @@ class _Converter:
                     self._convert_resource(owner),
                     [
                         types.ScopeLogs(
-                            self._convert_scope(scoped), list(map(self._record, self._count(scoped.log_records)))
+                            self._convert_scope(scoped),
+                            list(map(self._convert_record, self._count(scoped.log_records))),
                         )
                         for scoped in self._count(owner.scope_logs)
                     ],
@@ -158,7 +159,7 @@ class _Converter:
         kind = metric.WhichOneof("data")
         made = types.Metric(metric.name, metric.unit)
         if kind is not None:
-            setattr(made, kind, self._of_kind(kind, getattr(metric, kind)))
+            setattr(made, kind, self._convert_kind(kind, getattr(metric, kind)))
         return made
 
     def _convert_number_point(self, point: Any) -> types.NumberPoint:
@@ -231,7 +232,7 @@ class _Converter:
             exemplar.trace_id.hex(),
         )
 
-    def _record(self, record: Any) -> types.LogRecord:
+    def _convert_record(self, record: Any) -> types.LogRecord:
         return types.LogRecord(
             record.time_unix_nano,
             record.observed_time_unix_nano,
@@ -246,7 +247,7 @@ class _Converter:
             record.event_name,
         )
 
-    def _of_kind(self, kind: str, data: Any) -> Any:
+    def _convert_kind(self, kind: str, data: Any) -> Any:
         """Convert the data of a metric, by its kind."""
         points = self._count(data.data_points)
         match kind:

@@ -74,8 +74,8 @@ class Copies(NamedTuple):
         label = entry.period.label
         detail = (
             f"the table of {entry.stream}'s period {label} has no copy in {self.region}, so this reader cannot know: ask"
-            f" {self.origin}. A table that was made before replicas was set, or was restored, never has one; that of a new"
-            " period has one soon"
+            f" {self.origin}. A table that was made before replicas was set, or was restored, never has a copy; the table of"
+            " a new period gets its copy soon"
         )
         return refuse(503, "no_copy", detail, periods=[label], origin=self.origin)
 

@@ -75,7 +75,7 @@ def parse_stamp(value: object) -> tuple[datetime, str]:
         try:
             instant = datetime.fromisoformat(value)
         except ValueError:
-            instant = parse_instant(value)  # which says what is wrong
+            instant = parse_instant(value)  # this error says what is wrong
         if EPOCH <= instant < LATEST:
             return instant, value[:26] + "Z"
     instant = parse_instant(value)

@@ -11,7 +11,7 @@ import pytest
 
 from cli.advise import write_lines
 from cli.advising import pricing
-from cli.advising.capacity import _size
+from cli.advising.capacity import _size_units
 from cli.advising.finding import Advice, Finding
 from cli.advising.history import Hour, Resource, Writing
 from cli.advising.lines import write_indexes, write_ladder, write_table
@@ -54,7 +54,7 @@ def test_throttles_are_a_pattern_from_a_hundred_in_three_hours_on(events: float,
 def test_a_peak_takes_seven_tenths_of_its_units(
     peak: float, now: int | None, throttling: Throttling, units: int
 ) -> None:
-    assert _size(peak, now, throttling) == units
+    assert _size_units(peak, now, throttling) == units
 
 
 def resource(start: datetime, *hours: Hour, **keys: Any) -> Resource:

@@ -194,7 +194,7 @@ def test_a_trace_is_made_where_tracing_is_on_and_never_holds_an_answer(
     monkeypatch.setenv("TIDETABLE_TRACING", tracing)
     settings.settings.cache_clear()
     context: Any = Context()
-    entry = _observe.observed(lambda event, _: event)
+    entry = _observe.observe(lambda event, _: event)
     assert [entry(number, context) for number in (1, 2)] == [1, 2]
     assert made == ([False] if traced else [])
     monkeypatch.undo()
@@ -213,7 +213,7 @@ def test_what_one_request_adds_to_the_log_is_not_in_the_lines_of_the_next() -> N
         _observe.logger.append_keys(added=event)
 
     context: Any = Context()
-    entry = _observe.observed(note)
+    entry = _observe.observe(note)
     entry("first", context)
     entry("second", context)
     assert seen == [None, None]

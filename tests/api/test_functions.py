@@ -162,7 +162,7 @@ def test_the_collector_stands_still_in_an_invocation_and_goes_on_after_it_whatev
         if event is not None:
             raise RuntimeError(event)
 
-    entry = _observe.uncollected(handler)
+    entry = _observe.pause_collector(handler)
     entry(None, Context())  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="broken"):
         entry("broken", Context())  # type: ignore[arg-type]

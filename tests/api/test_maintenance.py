@@ -256,7 +256,7 @@ def test_what_a_scheduled_sweep_could_not_look_at_is_an_error_after_all_else_was
         return owner(key)
 
     functions.stage.values.owner = failing  # type: ignore[method-assign]
-    with pytest.raises(SweepIncomplete, match="1 could not be looked at, such as large/stream=s"):
+    with pytest.raises(SweepIncomplete, match="1 objects could not be checked, such as large/stream=s"):
         functions.sweep(source="schedule")
     assert list(functions.stage.values.blobs) == ["large/stream=s/period=2026-03-17/0/x"]
     # If an operator calls the function, the report is its answer.

@@ -191,9 +191,9 @@ def test_a_payload_that_is_wrong_says_why(rollups: FakeRollups, payload: dict[st
 
 def test_the_metrics_of_a_run_are_those_of_its_report(capsys: pytest.CaptureFixture[str]) -> None:
     from handlers import refresher
-    from handlers._observe import observed
+    from handlers._observe import observe
 
-    @observed
+    @observe
     def measure(event: dict[str, Any], context: Any) -> None:
         refresher._measure(
             Report(sealed=1, resealed=2, blocked=["a"] * 3, over=["b"] * 4, marks=5, lag=timedelta(seconds=6.5))

@@ -23,7 +23,7 @@ def test_copies_have_a_line_for_each_kind_of_cost() -> None:
     assert lines == [
         ("copies, writes", 7.0, "each write of tables and indexes once more in ap-northeast-1, eu-west-1"),
         ("copies, reads", 8.0, "the provisioned read units of each copy"),
-        ("copies, storage", 9.0, "as the tables' and indexes', by the same class"),
+        ("copies, storage", 9.0, "the same bytes and the same class as in the Region of the stage"),
         # $0.50 at $0.02 per GB.
         ("copies, transfer", 0.5, "25.00 GB per month between Regions at $0.02"),
     ]
@@ -37,7 +37,7 @@ def test_a_bill_of_a_stream_has_the_lines_of_its_copies_and_names_what_they_lack
     assert names[3:7] == ["copies, writes", "copies, reads", "copies, storage", "copies, transfer"]
     prices, readers, catalog = name_unpriced_copies(workload().stream.replicas)
     assert prices.startswith("the prices of ap-northeast-1, eu-west-1: ")
-    assert (readers.startswith("what reads the copies"), catalog.startswith("the catalog's copies")) == (True, True)
+    assert (readers.startswith("the readers of the copies"), catalog.startswith("the catalog's copies")) == (True, True)
     assert name_unpriced(workload())[-3:] == [prices, readers, catalog]
     assert name_unpriced_copies([]) == []
     assert not [line.name for line in price_lines(workload(""), BILL, 100) if line.name.startswith("copies")]

@@ -247,7 +247,7 @@ def test_a_rollup_is_priced_with_the_groups_of_the_question(simulate: Callable[[
     assert idea["saving"] == pytest.approx(found["saving"])
     # 70 cells of 20 bytes, and 130 of the pack: two units and the edge's.
     (line,) = (line for line in found["after"]["lines"] if line["name"] == "rollup s-hours, writes")
-    assert line["how"] == "24 buckets per day of 70 groups, 2 write units each with the edge"
+    assert line["how"] == "24 buckets per day of 70 groups, 2 write units each, the edge included"
 
 
 def live(**changes: Any) -> list[dict[str, Any]]:

@@ -42,11 +42,11 @@ def test_each_line_says_how_it_was_calculated() -> None:
     found = lines(workload(ROLLUP + HOURS))
     refresher = "100 ms and 15 microseconds per event at 1,769 MB; and its reads of edges and marks"
     assert {name: how for name, (_, how) in found.items()} == {
-        "rollup s-m, writes": "1,440 buckets per day of 1,000 groups, 21 write units each with the edge",
-        "rollup s-m, reads": "each event, and each bucket, once and strongly consistent",
+        "rollup s-m, writes": "1,440 buckets per day of 1,000 groups, 21 write units each, the edge included",
+        "rollup s-m, reads": "each event, and each bucket: read once, strongly consistent",
         "rollup s-m, storage": "20,130 bytes per bucket, 30 days",
-        "rollup s-h, writes": "24 buckets per day of 1,000 groups, 21 write units each with the edge",
-        "rollup s-h, reads": "the cells of s-m, and each bucket, once and strongly consistent",
+        "rollup s-h, writes": "24 buckets per day of 1,000 groups, 21 write units each, the edge included",
+        "rollup s-h, reads": "the cells of s-m, and each bucket: read once, strongly consistent",
         # In tables of a month each, of which one may be shorter than 30 days: two of them.
         "rollup s-h, storage": "20,130 bytes per bucket, 60 days",
         "refresher": f"a run per minute, assumed: {refresher}",
@@ -62,9 +62,12 @@ def test_events_of_a_provisioned_table_are_read_by_its_units() -> None:
     """An old table may be on demand: events are read of a new one."""
     found = lines(workload(ROLLUP + HOURS, capacity=PROVISIONED))
     dollars, how = found["rollup s-m, reads"]
-    assert how == "each event by the provisioned units of its table, and each bucket, once and strongly consistent"
+    assert (
+        how
+        == "each event, at the price of its table's provisioned units, and each bucket: read once, strongly consistent"
+    )
     assert dollars == pytest.approx(1_440 * 20_130 / 4096 * MONTH * 0.125e-6)
-    assert found["rollup s-h, reads"][1] == "the cells of s-m, and each bucket, once and strongly consistent"
+    assert found["rollup s-h, reads"][1] == "the cells of s-m, and each bucket: read once, strongly consistent"
 
 
 def test_events_in_packs_are_read_as_they_are_stored() -> None:

@@ -10,7 +10,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from cdk.bundle import pack, pack_parts, read_files, refuse_large
+from cdk.bundle import pack, pack_files, read_files, refuse_large
 from infra import UsageError
 from infra.bundles import MANIFEST, Bundles
 from infra.zips import join
@@ -39,9 +39,9 @@ def lay_out(folder: Path) -> dict[str, Path]:
 def package(tmp_path: Path) -> Path:
     """A package's folder of bundles for both of Lambda's architectures."""
     folder = tmp_path / "package"
-    parts = pack_parts(lay_out(tmp_path / "built"), folder)
+    zips = pack_files(lay_out(tmp_path / "built"), folder)
     digests = {file.name: file.name * 2 for file in folder.glob("*.zip")}
-    manifest = {"platforms": ["arm64", "x86_64"], "bundles": parts, "digests": digests}
+    manifest = {"platforms": ["arm64", "x86_64"], "bundles": zips, "digests": digests}
     (folder / MANIFEST).write_text(json.dumps(manifest))
     return folder
 
@@ -65,22 +65,22 @@ def content_of(code: lambda_.Code, architecture: lambda_.Architecture = ARM) -> 
 
 
 def test_every_file_is_packed_once(tmp_path: Path) -> None:
-    parts = pack_parts(lay_out(tmp_path / "built"), tmp_path / "package")
+    zips = pack_files(lay_out(tmp_path / "built"), tmp_path / "package")
     packed = [name for file in (tmp_path / "package").glob("*.zip") for name in zipfile.ZipFile(file).namelist()]
     assert sorted(packed) == ["handlers/ingest.py", "lib.so", "lib.so", "pyarrow.so", "pyarrow.so"]
     for bundle, files in CONTENT.items():
         found = {
-            name: zipfile.ZipFile(tmp_path / "package" / part).read(name).decode()
-            for part in parts[bundle]
-            for name in zipfile.ZipFile(tmp_path / "package" / part).namelist()
+            name: zipfile.ZipFile(tmp_path / "package" / file).read(name).decode()
+            for file in zips[bundle]
+            for name in zipfile.ZipFile(tmp_path / "package" / file).namelist()
         }
         assert found == files
 
 
-def test_the_same_files_make_the_same_parts(tmp_path: Path) -> None:
+def test_the_same_files_make_the_same_zip_files(tmp_path: Path) -> None:
     built = lay_out(tmp_path / "built")
     for name in ("one", "two"):
-        pack_parts(built, tmp_path / name)
+        pack_files(built, tmp_path / name)
         for path in (tmp_path / "built").rglob("*.so"):
             path.touch()
     one, two = ({file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("one", "two"))

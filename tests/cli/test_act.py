@@ -348,7 +348,7 @@ def test_a_sweep_says_what_stays_what_failed_and_that_there_is_more(scripted: Sc
     scripted.answers = [SWEPT | {"unknown": 1001, "failures": ["s 2026-03-15T09: throttled"], "finished": False}]
     assert run("sweep").stdout.splitlines()[1:] == [
         "1,001 belong to no period that the catalog knows, and are kept",
-        "could not be looked at: s 2026-03-15T09: throttled",
+        "could not be checked: s 2026-03-15T09: throttled",
         "The time was up; run the command again to continue.",
     ]
 

@@ -100,7 +100,7 @@ def test_what_is_not_known_of_copies_is_listed(file: Path) -> None:
     file.write_text(STREAM)
     shown = run("cost", str(file), *LOAD).output
     assert "not priced: the prices of ap-northeast-1, eu-west-1: the copies there are priced as in us-east-1" in shown
-    assert "not priced: what reads the copies" in shown
+    assert "not priced: the readers of the copies" in shown
     assert "not priced: the catalog's copies" in shown
     assert "transfer" in shown
     file.write_text(STREAM.replace("replicas", "# replicas"))

@@ -39,7 +39,7 @@ def test_columns_that_contradict_each_other_spoil_their_row_alone(tmp_path: Path
     path = tmp_path / "rows.csv"
     path.write_text(f"series,time,{header}\na,1000,x,y\na,2000,x,\n")
     first, second = open_source(path, None, Columns()).read()
-    assert (first.event, "have no room for each other" in first.problem) == (None, True)
+    assert (first.event, "cannot both be stored" in first.problem) == (None, True)
     assert second.event is not None
 
 

@@ -126,7 +126,7 @@ REFUSED = {
     "an empty ladder": (ON_DEMAND + "ladder = []\n", ".capacity.ladder: the first step has age = 0"),
     "twenty-one indexes": (
         STREAM + make_indexes(21, 'partition_by = "a"'),
-        ".index: 21 indexes; AWS allows 20 a table",
+        ".index: 21 indexes; AWS allows 20 per table",
     ),
     "six local indexes": (
         STREAM + make_indexes(6, 'local = true\nsort_by = "n"'),

@@ -60,7 +60,7 @@ def test_the_longest_span_is_named() -> None:
     (problem,) = problems(TIMELY + 'pack = { span = "7h" }\n')
     assert problem == (
         "streams.s.pack.span: 7h is not within 1s to the stream's bucket, 6h; choose the time that the events of one request"
-        ' mostly take, such as "1m": a query reads so much beyond the end of its range'
+        ' mostly take, such as "1m": a query also reads the events of this time after its range'
     )
     assert "1s to the stream's period, 1d;" in problems(SERIAL + 'pack = { span = "2d" }\n')[0]
 

@@ -151,7 +151,7 @@ MISTAKES = {
     ),
     "series as a number": (
         RICH.replace('["mag"]', '["series"]'),
-        '.hours.fields: "series" is what events are grouped by; name it in by',
+        '.hours.fields: "series" can only group events; name it in by',
     ),
     "a name of another form": (
         RICH.replace('"hours"', '"Hours"'),

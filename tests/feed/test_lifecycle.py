@@ -103,7 +103,7 @@ def test_feeds_that_cannot_be_looked_at_are_told_and_stop_no_table(monkeypatch: 
 
     monkeypatch.setattr(world.mappings, "list", fail)
     report = world.run()
-    assert report.troubles == ["the feeds could not be looked at: ConnectionError: no answer"]
+    assert report.troubles == ["the feeds could not be checked: ConnectionError: no answer"]
     assert world.tables.names
 
 

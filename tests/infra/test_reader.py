@@ -291,9 +291,9 @@ def test_the_stage_and_its_reader_in_one_app() -> None:
     alarms = found.all("AWS::CloudWatch::Alarm").values()
     assert [alarm["AlarmActions"] for alarm in alarms] == [[topic.topic_arn]] * 2
     for name in ("overflow", "dead_letters", "dashboard", "database", "rollups_table", "lifecycle_dead_letters"):
-        with pytest.raises(UsageError, match=f"{name}: a reader has none; that of the stage is in us-east-1"):
+        with pytest.raises(UsageError, match=f"{name}: a reader does not have it; the stage in us-east-1 has it"):
             getattr(made, name)
-    with pytest.raises(UsageError, match="grant_write: a reader has none"):
+    with pytest.raises(UsageError, match="grant_write: a reader does not have it"):
         made.grant_write(iam.User(away, "Sender"))
 
 

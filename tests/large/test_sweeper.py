@@ -89,7 +89,7 @@ def test_a_scheduled_sweep_that_could_not_look_at_everything_has_failed_and_the_
     report = invoke(sweeper, dry_run=False)
     assert report["failures"]
     assert "TimeoutError" in report["failures"][0]
-    with pytest.raises(sweeper.SweepIncomplete, match="could not be looked at, such as large/stream=stored/"):
+    with pytest.raises(sweeper.SweepIncomplete, match="could not be checked, such as large/stream=stored/"):
         invoke(sweeper, source="schedule")
     assert counted["ObjectsSwept"] == 3
 

@@ -16,10 +16,10 @@ from aws.wire import (
     decode_value,
     encode_batch,
     encode_item,
+    encode_put,
+    encode_transaction_put,
     encode_value,
     plain,
-    put_body,
-    put_text,
     split_batches,
 )
 from tidetable.ports import Guarded, Put
@@ -144,8 +144,8 @@ WRITTEN = {"pk": {"S": "p#0"}, "sk": {"S": "s"}, "at": {"N": "7"}, "data": {"M":
 def test_a_put_has_its_condition_alone_and_in_a_transaction(guard: Any, members: dict[str, Any]) -> None:
     put = Put("t", ITEM)
     request = {"TableName": "t", "Item": WRITTEN, **members}
-    assert json.loads(put_text(Guarded(put, guard))) == {"Put": request}
-    assert json.loads(put_body(put, guard)) == {
+    assert json.loads(encode_transaction_put(Guarded(put, guard))) == {"Put": request}
+    assert json.loads(encode_put(put, guard)) == {
         **request,
         "ReturnConsumedCapacity": "TOTAL",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",

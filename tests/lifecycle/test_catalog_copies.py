@@ -127,7 +127,7 @@ def test_a_catalog_that_cannot_be_described_keeps_no_table_waiting() -> None:
     report = run(stage)
     assert [result.outcome for result in report.done] == ["done"] * 3
     assert (report.healthy, report.troubles) == (False, [])
-    assert "the catalog could not be looked at" in report.catalog_copies[0].detail
+    assert "the copies of the catalog could not be checked" in report.catalog_copies[0].detail
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_a_copy_in_a_state_that_does_not_pass_is_trouble_and_the_table_goes_on(s
     ours = [(action.name, action.reason) for action in planned if action.entry.period == period]
     assert ours == [
         ("class", "standard to infrequent-access; age 1: step 1 of the ladder"),
-        ("close", "its latest event could come until 2026-03-16T01:00:00.000000Z"),
+        ("close", "its events could arrive until 2026-03-16T01:00:00.000000Z"),
         (
             "copy-trouble",
             f"the copy of {held.table} in eu-west-1 is {status}; see the runbook, *Copies in other Regions*",

@@ -78,7 +78,7 @@ def test_a_deploy_whose_runs_end_early_says_why_after_four_of_them(monkeypatch: 
     assert (recovered.failure, recovered.troubles, len(recovered.reports)) == (None, [], 2)
     monkeypatch.setattr(deploying, "reconcile", fail)
     failed = run(world, "b")
-    assert failed.failure == ("the tables could not all be looked at: a run ended early: ConnectionError: no answer")
+    assert failed.failure == ("some tables could not be checked: a run ended early: ConnectionError: no answer")
     assert (len(failed.reports), is_marked(world.catalog, "deployed#b", NOON)) == (4, False)
 
 
@@ -87,7 +87,7 @@ def test_a_stream_that_cannot_be_looked_at_is_a_trouble(monkeypatch: pytest.Monk
     world.run()
     monkeypatch.setattr(deploying, "_find_unmade", fail)
     assert run(world).failure == (
-        "the tables could not all be looked at: the catalog could not be read for s: ConnectionError: no answer"
+        "some tables could not be checked: the catalog could not be read for s: ConnectionError: no answer"
     )
 
 

@@ -337,7 +337,7 @@ def test_a_class_that_was_changed_by_hand_is_put_back() -> None:
 @pytest.mark.parametrize(
     ("until", "reason"),
     [
-        (CLOSES - HOUR, "its latest event could come until 2026-03-17T00:00:00.000000Z"),
+        (CLOSES - HOUR, "its events could arrive until 2026-03-17T00:00:00.000000Z"),
         (CLOSES + HOUR, "it was open for a backfill until 2026-03-17T01:00:00.000000Z"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_a_table_has_and_cannot_be_noted_is_told_and_stops_no_other_note() 
 
     world.catalog.note = refuse_one  # type: ignore[method-assign]
     report = world.after(minutes=5)
-    assert report.troubles == [f"what {TABLE} has could not be noted for s: ConnectionError: no answer"]
+    assert report.troubles == [f"the state of {TABLE} could not be recorded for s: ConnectionError: no answer"]
     noted = [entry.period.label for entry in world.catalog.entries("s") if entry.seen is not None]
     assert noted == ["2026-03-15", "2026-03-16", "2026-03-17"]
     world.catalog.note = note  # type: ignore[method-assign]

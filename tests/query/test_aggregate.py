@@ -269,7 +269,7 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_aggregate_says() -> Non
         "order": "desc",
     }
     for name, value in {**others, "series": "a", "where.mag:ge": "3", "from": "2026-01-01T00:00:00Z"}.items():
-        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave that out"):
+        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave {name} out"):
             ask(base, cursor=following, **{name: value})
 
 

@@ -15,7 +15,7 @@ from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Table
 from tidetable.query import parse_query
-from tidetable.query.estimate import Estimate, _estimate_density, _share_of, estimate, estimate_top
+from tidetable.query.estimate import Estimate, _estimate_density, _estimate_share, estimate, estimate_top
 from tidetable.query.plan import plan_query
 from tidetable.query.rankings import parse_ranking
 from tidetable.query.rankings.parse import plan_ranking
@@ -185,7 +185,7 @@ def test_fetched_events_cost_their_whole_units_and_a_request_per_hundred() -> No
 
 def test_shares_of_what_nobody_has_counted() -> None:
     """A value is taken for its whole index, a series for a hundredth of its table."""
-    assert _share_of(scan_of_kind()) == 1
+    assert _estimate_share(scan_of_kind()) == 1
     query = {"from": [to_text(FIRST)], "to": [to_text(FIRST + DAY)]}
     shares = []
     for by, layout, more in (
@@ -196,7 +196,7 @@ def test_shares_of_what_nobody_has_counted() -> None:
         ("time", TIMED, {"where.kind": ["a"], "id": ["7"]}),
     ):
         (scan,) = plan_query(parse_query(STREAMS[by], query | more, NOW, SEAL), [live(layout)]).scans
-        shares.append(_share_of(scan))  # type: ignore[arg-type]
+        shares.append(_estimate_share(scan))  # type: ignore[arg-type]
     assert shares == [0.02, 0.01, 0.25, 1, 0.5]
 
 
@@ -211,7 +211,7 @@ def test_a_local_index_has_the_shares_of_its_table() -> None:
         own = replace(layout, indexes=NEAR)
         (scan,) = plan_query(parse_query(STREAMS[by], span | more, NOW, SEAL), [live(own)]).scans
         assert isinstance(scan, IndexScan)
-        shares.append(_share_of(scan))
+        shares.append(_estimate_share(scan))
     assert shares == [0.25, 0.02]
 
 

@@ -158,7 +158,7 @@ def test_a_range_of_an_archive_is_the_same_on_its_way_to_the_reader() -> None:
         ({"id": ["x" * 481]}, "bad_parameter", "1 to 480 bytes"),
         ({"series:prefix": [""]}, "bad_parameter", "1 to 480 bytes"),
         ({"series:prefix": ["a", "b"]}, "bad_parameter", "give it once"),
-        ({"series:prefix": ["a"]}, "needs_series", "series:prefix names none"),
+        ({"series:prefix": ["a"]}, "needs_series", "series:prefix names no series"),
         ({"id": ["a"]}, "needs_series", "add series="),
         ({"series": [f"{n:0480d}" for n in range(11)]}, "bad_parameter", "query less at once"),
     ],

@@ -79,7 +79,7 @@ REFUSED = [
     ("a condition on no field", {"where.": ["1"]}, "unknown_parameter", "where.FIELD"),
     ("an operator on no field", {"where.:gt": ["1"]}, "bad_parameter", "where.FIELD:gt"),
     ("an operator that there is not", {"where.mag:gte": ["4"]}, "bad_parameter", "there are eq, ne, lt"),
-    ("an operator in other letters", {"where.mag:GE": ["4"]}, "bad_parameter", "'GE' is no operator"),
+    ("an operator in other letters", {"where.mag:GE": ["4"]}, "bad_parameter", "'GE' is not an operator"),
     ("an operator of SQL", {"where.mag>": ["4"]}, "bad_parameter", "where.mag:OPERATOR=VALUE"),
     ("too many values", {"where.a:in": [",".join(map(str, range(31)))]}, "bad_parameter", "30 values"),
     ("a prefix of nothing", {"where.a:prefix": [""]}, "bad_parameter", "prefix"),
@@ -106,7 +106,7 @@ REFUSED = [
         "a cursor with a new edge",
         {"cursor": [CURSOR], "from": ["-1h"]},
         "invalid_cursor",
-        "repeat its from, leave that out",
+        "repeat its from, leave from out",
     ),
     ("a cursor with two others", {"cursor": [CURSOR], "to": ["-1h"], "id": ["x"]}, "invalid_cursor", "its id and to"),
 ]

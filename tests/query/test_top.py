@@ -191,7 +191,7 @@ def test_a_parameter_beside_a_cursor_may_repeat_what_its_ranking_says() -> None:
         "fields": "a",
     }
     for name, value in {**others, "from": "2026-01-01T00:00:00Z", "to": "-1h"}.items():
-        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave that out"):
+        with pytest.raises(ProblemError, match=f"another query: repeat its {name}, leave {name} out"):
             ask(base, cursor=following, **{name: value})
 
 

@@ -41,7 +41,7 @@ class Keys:
         for index in self._indexes:
             pk, sk = (stored.get(name, pa.nulls(count, _TEXT)) for name in (index.pk, index.sk))
             plain = self._split(wire["pk"], wire["sk"])[1]
-            expected = pc.if_else(pk.is_valid(), self._long_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
+            expected = pc.if_else(pk.is_valid(), self._make_full_sort_key(wire["pk"], plain), pa.scalar(None, _TEXT))
             if not sk.equals(expected):
                 raise ArchiveFailed(f"the table holds an item whose key in the index {index.name} is not an event's")
             columns[index.pk] = pk
@@ -52,20 +52,20 @@ class Keys:
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
-        partitions = pk.dictionary_encode()
-        heads, which = partitions.dictionary, partitions.indices
-        timely = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
-        sharded = pc.match_substring_regex(heads, "#[0-9]{1,4}$").take(which)
-        _refuse_others(pc.and_(timely, sharded), pk, sk)
+        encoded = pk.dictionary_encode()
+        pks, pk_numbers = encoded.dictionary, encoded.indices
+        has_time = pc.match_substring_regex(pc.utf8_slice_codeunits(sk, 0, _TIME), _TIME_PATTERN)
+        has_suffix = pc.match_substring_regex(pks, "#[0-9]{1,4}$").take(pk_numbers)
+        _refuse_others(pc.and_(has_time, has_suffix), pk, sk)
         texts = pc.utf8_slice_codeunits(sk, 0, _TIME - 1)
-        shard = pc.cast(pc.replace_substring_regex(heads, "(?s)^.*#", ""), pa.int16()).take(which)
+        shard = pc.cast(pc.replace_substring_regex(pks, "(?s)^.*#", ""), pa.int16()).take(pk_numbers)
         names = pc.utf8_slice_codeunits(sk, _TIME + 1)
         if self._layout.partition_by == "time":
             _refuse_others(pc.match_substring(names, "#"), pk, sk)
-            both = pc.split_pattern(names, "#", max_splits=1)
-            series, id = (_unescape(pc.list_element(both, index)) for index in range(2))
+            pairs = pc.split_pattern(names, "#", max_splits=1)
+            series, id = (_unescape(pc.list_element(pairs, index)) for index in range(2))
         else:
-            series = _unescape(pc.replace_substring_regex(heads, "#[0-9]+$", "")).take(which)
+            series = _unescape(pc.replace_substring_regex(pks, "#[0-9]+$", "")).take(pk_numbers)
             id = _unescape(names)
         try:
             time = pc.cast(pc.cast(texts, pa.timestamp("us")), _ZONE)
@@ -76,8 +76,8 @@ class Keys:
         if version is not None:
             columns["version"] = version
         columns |= {name: arrays[name] for name in (*(index.pk for index in self._indexes), *self._ranking_pks)}
-        back = self.restore(columns)
-        _refuse_others(pc.and_(pc.equal(back["pk"], pk), pc.equal(back["sk"], arrays["sk"])), pk, arrays["sk"])
+        restored = self.restore(columns)
+        _refuse_others(pc.and_(pc.equal(restored["pk"], pk), pc.equal(restored["sk"], arrays["sk"])), pk, arrays["sk"])
         return columns
 
     def _split(self, pk: pa.Array, sk: pa.Array) -> tuple[pa.Array | None, pa.Array]:
@@ -110,7 +110,7 @@ class Keys:
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
         return keys | {name: columns[name] for name in self._ranking_pks}
 
-    def _long_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
+    def _make_full_sort_key(self, pk: pa.Array, sk: pa.Array) -> pa.Array:
         if self._layout.partition_by == "time":
             return sk
         series = pc.replace_substring_regex(pk, "#[0-9]+$", "")

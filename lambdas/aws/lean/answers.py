@@ -98,15 +98,15 @@ def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
         read = _PLAIN(body)
         contents = render_texts(read.Items)
         if contents is not None:
-            return _page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
+            return _make_page(read, Columns([keys.pk] * len(contents), [item.sk.S for item in read.Items], contents))
     answer = ITEMS(body)
     items = [decode_item(item) for item in answer.Items]
     if index is not None and keys.after is not None:
         items = [item for item in items if item[index.sk] != keys.after]
-    return _page(answer, Columns.of(items))
+    return _make_page(answer, Columns.of(items))
 
 
-def _page(read: _Read, columns: Columns) -> Page:
+def _make_page(read: _Read, columns: Columns) -> Page:
     units = read.ConsumedCapacity.CapacityUnits if read.ConsumedCapacity is not None else 0.0
     last = find_last_key(read.LastEvaluatedKey)
     return Page(columns, read.LastEvaluatedKey is not None, units, last, read.ScannedCount)

@@ -74,16 +74,16 @@ class LeanCatalog:
 
     def _query(self, body: dict[str, Any]) -> Iterator[Item]:
         """The items in order of their sort keys."""
-        return self._read_items(body, self._page(body))
+        return self._read_items(body, self._fetch_page(body))
 
     def _read_items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
         """The items of a page and of all pages that follow it."""
         yield from map(decode_item, page.Items)
         while page.LastEvaluatedKey is not None:
-            page = self._page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
+            page = self._fetch_page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
             yield from map(decode_item, page.Items)
 
-    def _page(self, body: dict[str, Any]) -> ItemsAnswer:
+    def _fetch_page(self, body: dict[str, Any]) -> ItemsAnswer:
         (reply,) = read_all(self._client, [_request(body)])
         return cast("ItemsAnswer", decode_answer(reply, self._table))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tidetable.errors import TidetableError
 
-# Renewed this long before they end, as AWS's own clients do.
+# Credentials are renewed this long before they expire, as AWS's own clients do.
 _EARLY = timedelta(minutes=5)
 _SECONDS = 2.0
 _RELATIVE = "http://169.254.170.2"
@@ -98,6 +98,7 @@ def _fetch(url: str, token: str | None) -> bytes:
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
             body: bytes = answer.read()
     except HTTPException as error:
-        # What is no whole answer of HTTP is no OSError.
+        # Callers handle OSError only. urllib raises HTTPException, which is not an OSError, if the answer is
+        # incomplete.
         raise OSError(f"the answer cannot be read: {error}") from error
     return body

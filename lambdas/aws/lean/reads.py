@@ -51,7 +51,7 @@ def _collect_replies(
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
             # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer attempts.
             most = rounds if _is_throttled(reply) else _ATTEMPTS
-            if _passes(reply) and turn < rounds and failures + 1 < most:
+            if _is_temporary(reply) and turn < rounds and failures + 1 < most:
                 again.append((number, request, failures + 1))
                 continue
             yield number, reply
@@ -72,7 +72,7 @@ def _is_throttled(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
-def _passes(reply: Reply) -> bool:
+def _is_temporary(reply: Reply) -> bool:
     """True if the same request may succeed later."""
     return isinstance(reply, NoAnswer) or (isinstance(reply, Refused) and reply.code in THROTTLED | _BROKEN)
 

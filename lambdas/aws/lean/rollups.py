@@ -63,7 +63,7 @@ class LeanRollups(LeanNotes):
             first, last = to_text(span[0]), to_text(span[1])
             behind = to_text(min(span[1], _LAST) + _LONGEST) + _BEHIND
         items = self._read(stream, _MARK + first, _MARK + behind)
-        marks = [_mark_of(rest, item) for rest, item in items]
+        marks = [_decode_mark(rest, item) for rest, item in items]
         edges, noting = list[Edge](), None
         for rest, item in self._read(stream, _EDGE, _NOTING):
             if rest:
@@ -104,7 +104,7 @@ class LeanRollups(LeanNotes):
         for bucket in dict.fromkeys(buckets):
             item = {"at": {"N": str(at)}}
             body = self._put(
-                stream, _mark_key(bucket, length), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"}
+                stream, _make_mark_key(bucket, length), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"}
             )
             requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
         self._mark(requests)
@@ -128,7 +128,7 @@ class LeanRollups(LeanNotes):
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """A conditional DeleteItem."""
         body = {
-            **self._make_members(stream, _mark_key(mark.bucket, mark.length)),
+            **self._make_members(stream, _make_mark_key(mark.bucket, mark.length)),
             "ConditionExpression": "#at = :at",
             "ExpressionAttributeNames": {"#at": "at"},
             "ExpressionAttributeValues": {":at": {"N": str(mark.at)}},
@@ -244,11 +244,11 @@ def _make_edge_key(edge: Edge) -> str:
     return f"{_EDGE}{edge.rollup}#{to_text(edge.start)}"
 
 
-def _mark_key(bucket: datetime, length: timedelta) -> str:
+def _make_mark_key(bucket: datetime, length: timedelta) -> str:
     return f"{_MARK}{to_text(bucket + length)}#{int(length.total_seconds())}"
 
 
-def _mark_of(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
+def _decode_mark(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
     return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
 

@@ -81,7 +81,8 @@ def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
         return None
     # Neither this JSON nor a text in it contains a line feed, so a match around a line feed is never inside a text.
     texts = text[len(_OPEN) : -1].split(f"}}\n{_OPEN}")
-    # Data that is missing or not a map makes no text here; braces of other data may have made up the number above.
+    # An item whose data is missing or is not a map gives no text. Additional braces of another item may have hidden
+    # this in the count above.
     return texts if len(texts) == len(datas) and text.startswith(_OPEN) else None
 
 

@@ -16,7 +16,7 @@ from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from aws.lean.reads import decode_answer, read_all, read_whole
 from aws.queries import query_request
-from aws.wire import decode_item, encode_item, make_requests, put_body, put_text
+from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from tidetable.catalog import WRITABLE, Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item
@@ -44,27 +44,29 @@ class LeanStore:
                 # The refusal does not name the full item collection. The other puts of the batch must still be written.
                 mixed += batch
             else:
-                _account(batch, reply, total)
+                _add_outcome(batch, reply, total)
         if mixed:
-            replies = self._client.call_all([Request("PutItem", put_body(put), answers.decode_put) for put in mixed])
+            replies = self._client.call_all([Request("PutItem", encode_put(put), answers.decode_put) for put in mixed])
             for put, reply in zip(mixed, replies, strict=True):
-                _account([put], reply, total)
+                _add_outcome([put], reply, total)
         return total
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
         """One PutItem per put, several under way at once."""
         total = Written()
-        replies = self._client.call_all([Request("PutItem", put_body(put, guard), answers.decode_put) for put in puts])
+        replies = self._client.call_all(
+            [Request("PutItem", encode_put(put, guard), answers.decode_put) for put in puts]
+        )
         for put, reply in zip(puts, replies, strict=True):
             if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                 total.conflicts.append((put, self._read_present(put, reply)))
             else:
-                _account([put], reply, total)
+                _add_outcome([put], reply, total)
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
         """TransactWriteItems. With ``entry``, the archive can change its state only before or after the transaction."""
-        actions = [put_text(put) for put in puts]
+        actions = [encode_transaction_put(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
         body = f'{{"TransactItems":[{",".join(actions)}]}}'
@@ -123,7 +125,7 @@ class LeanStore:
             for read in reads
         ]
         replies = read_all(self._client, requests)
-        return [_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
+        return [_make_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
 
     def get(self, table: str, key: Key) -> Item | None:
         """One GetItem."""
@@ -160,7 +162,7 @@ class LeanStore:
             yield from decode_answer(reply, table).Responses.get(table, ())
 
 
-def _page(reply: Reply, table: str) -> Page | None:
+def _make_page(reply: Reply, table: str) -> Page | None:
     """A page; None if there is no such table, StoreUnavailable if there is no answer."""
     try:
         return cast("Page", decode_answer(reply, table))
@@ -168,7 +170,7 @@ def _page(reply: Reply, table: str) -> Page | None:
         return None
 
 
-def _account(batch: list[Put], reply: Reply, total: Written) -> None:
+def _add_outcome(batch: list[Put], reply: Reply, total: Written) -> None:
     """Add the outcome of some puts. A put without an answer counts as unwritten: to write it twice is harmless."""
     if isinstance(reply, NoAnswer):
         total.unwritten += batch

@@ -71,7 +71,7 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     for candidate in _sort_versions(ordered) if keys.versions else ordered:
         sort_key = candidate.sort_key
         if read >= MAX_READ and sort_key != reached:
-            return _page(page, keys, read, more=True, reached=reached)
+            return _make_page(page, keys, read, more=True, reached=reached)
         read += 1
         reached = sort_key
         if not _is_of_series(candidate, keys):
@@ -88,15 +88,15 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
         full = len(page) >= limit or (page and size > MAX_PAGE_BYTES)
         if full and not earlier:
             # The next page begins with this event.
-            return _page(page, keys, read - 1, more=True)
+            return _make_page(page, keys, read - 1, more=True)
         if earlier and size > MAX_PAGE_BYTES:
             if page[0].sort_key != sort_key:
-                return _page([row for row in page if row.sort_key != sort_key], keys, read, more=True)
+                return _make_page([row for row in page if row.sort_key != sort_key], keys, read, more=True)
             # This event has too many versions for one page. The page omits the oldest; requests by number find them.
             skipped = sort_key
             continue
         page.append(candidate._replace(event=event))
-    return _page(page, keys, read, more=False)
+    return _make_page(page, keys, read, more=False)
 
 
 def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
@@ -154,7 +154,7 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     def read_part(part: Part) -> Iterator[_SortedEvent]:
         archived = reader.events(part, _skip_read(keys, ascending=ascending), layout, ascending=ascending)
         events = (
-            _with_sort_key(event, version, across)
+            _add_sort_key(event, version, across)
             for event, version in archived
             if keys.versions or version is None or version.newest
         )
@@ -203,7 +203,7 @@ def _select_fields(event: Event, fields: Sequence[str]) -> Event:
     return Event(event.series, event.time, event.id, data)
 
 
-def _with_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:
+def _add_sort_key(event: Event, version: Version | None, layout: Layout) -> _SortedEvent:
     rank = 0 if version is None or version.newest else -version.number
     return _SortedEvent(layout.sort_key(event.time, event.series, event.id), rank, event, version)
 
@@ -214,7 +214,7 @@ def _sort_versions(ordered: Iterable[_SortedEvent]) -> Iterator[_SortedEvent]:
         yield from sorted(versions, key=lambda row: (row.event.series, row.version_rank != 0, row.version_rank))
 
 
-def _page(
+def _make_page(
     page: Sequence[_SortedEvent], keys: ArchiveRange, read: int, *, more: bool, reached: str | None = None
 ) -> ArchivePage:
     versions = [row.version for row in page if row.version is not None] if keys.versions else None

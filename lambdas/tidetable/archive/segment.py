@@ -54,7 +54,7 @@ class Segment:
     def _fill(self, writer: PartWriter, after: Mapping[str, object] | None) -> tuple[Mapping[str, object] | None, bool]:
         """Read pages into a part; returns the key after which to go on, and whether the segment ended."""
         while writer.size < self.exporter.part_bytes:
-            page = self._page(after)
+            page = self._fetch_page(after)
             if page is None:
                 return after, False
             try:
@@ -69,7 +69,7 @@ class Segment:
                 return None, True
         return after, False
 
-    def _page(self, after: Mapping[str, object] | None) -> RawPage | None:
+    def _fetch_page(self, after: Mapping[str, object] | None) -> RawPage | None:
         """Fetch the next page when the pacer allows it; None if too little time is left, or a wait costs too much."""
         backoff = 1.0
         pause = self.pacer.pause()
@@ -93,7 +93,7 @@ class Segment:
             return page
 
     def _write(self, writer: PartWriter, number: int) -> Part:
-        """Write a part, fetch it anew, and compare bytes, counts by partition and content with what was scanned."""
+        """Write a part, fetch it anew, and compare bytes, counts by partition and content with the scanned items."""
         objects, facts = self.exporter.objects, writer.facts
         body = writer.finish()
         key = make_part_key(self.entry.stream, self.entry.period.label, self.number, number)

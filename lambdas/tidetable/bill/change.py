@@ -208,7 +208,7 @@ def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> St
         raise refuse_unknown_stream(name, written)
     if stream.source:
         raise refuse_parameter(
-            f"stream: {name} is a rollup of {stream.source}, whose bill holds its price; simulate {stream.source}"
+            f"stream: {name} is a rollup of {stream.source}, and the bill of {stream.source} has its price; simulate that stream"
         )
     return stream
 

@@ -19,7 +19,7 @@ def list_copies(bill: Bill, regions: Iterable[str]) -> Iterator[Priced]:
     yield "copies, writes", bill.copy_writes, f"each write of tables and indexes once more in {names}"
     if bill.copy_reads:
         yield "copies, reads", bill.copy_reads, "the provisioned read units of each copy"
-    yield "copies, storage", bill.copy_storage, "as the tables' and indexes', by the same class"
+    yield "copies, storage", bill.copy_storage, "the same bytes and the same class as in the Region of the stage"
     sent = bill.transfer / TRANSFER
     yield "copies, transfer", bill.transfer, f"{sent:,.2f} GB per month between Regions at ${TRANSFER:.2f}"
 
@@ -35,6 +35,6 @@ def name_unpriced_copies(regions: Iterable[str]) -> list[str]:
     )
     return [
         prices,
-        "what reads the copies: queries there, and the API and functions of a stage that answers from them",
+        "the readers of the copies: their queries, their API and their functions",
         "the catalog's copies (cents: two writes per run of the lifecycle and of the refresher)",
     ]

@@ -122,11 +122,11 @@ def _count_events(stream: Stream, facts: Facts, counted: _Stored | None, now: da
         per_day = events / sum((entry.period.end - entry.period.start) / _DAY for entry in archived)
         return (
             per_day,
-            f"{per_day:,.0f} events per day: those of its newest archives, as a pack is an item of many events",
+            f"{per_day:,.0f} events per day: the events of its newest archives, as tables count packs and not events",
         )
     if facts.alone and facts.traffic.events:
         per_day = facts.traffic.events / _measure_span(facts, now) * _DAY.total_seconds()
-        return per_day, f"{per_day:,.0f} events per day, as the stage accepted"
+        return per_day, f"{per_day:,.0f} events per day: the events that the stage accepted"
     return None, ""
 
 

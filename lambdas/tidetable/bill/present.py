@@ -123,7 +123,7 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
         most = max(share // len(present[0].tables), 1) if present else 0
         account = _Account(stream, entries, [], known.removed.get(name), max(len(present) - most, 0))
         account.periods = describe_entries(
-            present[:most], stream, _within(sources, account), sources.pools, account.removed
+            present[:most], stream, _make_describer(sources, account), sources.pools, account.removed
         )
         if account.left_out:
             notes.texts.append(
@@ -133,7 +133,7 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
     return accounts
 
 
-def _within(sources: Sources, account: _Account) -> Callable[[str], Table | None]:
+def _make_describer(sources: Sources, account: _Account) -> Callable[[str], Table | None]:
     """Return a function that describes a table; if little time is left, it returns None instead."""
 
     def describe(name: str) -> Table | None:

@@ -87,10 +87,10 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     sizes = {rollup.name: size_bucket(rollup, _count_groups(rollup, workload, groups)) for rollup in source.rollup}
     rollups = []
     for rollup in source.rollup:
-        seconds, own = rollup.every.total_seconds(), definitions[rollup.name]
+        seconds, definition = rollup.every.total_seconds(), definitions[rollup.name]
         # A rollup is made from the coarsest rollup that has all the data that it needs.
         finer = max(
-            (rollup for rollup in definitions.values() if rollup.feeds(own)),
+            (rollup for rollup in definitions.values() if rollup.feeds(definition)),
             key=lambda rollup: rollup.every,
             default=None,
         )
@@ -129,14 +129,14 @@ def price_rollups(workload: Workload, groups: int) -> Iterator[Priced]:
         bill, cells = price_rolling(rollup.workload), rollup.workload
         buckets = cells.events_per_day
         how = f"{buckets:,.0f} buckets per day of {rollup.groups:,} groups, {cells.event_units:g} write units each"
-        yield f"rollup {rollup.name}, writes", bill.table_writes, f"{how} with the edge"
+        yield f"rollup {rollup.name}, writes", bill.table_writes, f"{how}, the edge included"
         source = f"the cells of {rollup.finer}" if rollup.finer else "each event"
         if not rollup.finer and not _is_on_demand(workload.stream):
-            source = "each event by the provisioned units of its table"
+            source = "each event, at the price of its table's provisioned units"
         yield (
             f"rollup {rollup.name}, reads",
             bill.table_reads,
-            f"{source}, and each bucket, once and strongly consistent",
+            f"{source}, and each bucket: read once, strongly consistent",
         )
         yield (
             f"rollup {rollup.name}, storage",

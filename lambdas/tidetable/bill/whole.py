@@ -163,7 +163,11 @@ def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
         names = ", ".join(index.name for index in workload.stream.index)
         lines += [
             Line("indexes, writes", tables.index_writes, f"{workload.index_units:g} write units per event: {names}"),
-            Line("indexes, reads", tables.index_reads, "as provisioned; on demand, queries are priced at the tables"),
+            Line(
+                "indexes, reads",
+                tables.index_reads,
+                "provisioned units; on demand, the line of the tables has the price of all queries",
+            ),
             Line("indexes, storage", tables.index_storage, f"{workload.index_bytes:g} bytes per event"),
         ]
     if workload.stream.table.point_in_time_recovery:
@@ -225,7 +229,7 @@ def _archive(workload: Workload) -> list[Line]:
 def _export(workload: Workload, stored: float) -> float:
     """Dollars of the reads of a month's exports, without the read units that the ladder pays for anyway."""
     stream = workload.stream
-    step = _step_at_export(workload)
+    step = _find_export_step(workload)
     if stream.capacity.on_demand(step):
         return stored / 4096 * ON_DEMAND[step.table_class][1] / 1e6
     raised = stream.archive.read_units
@@ -237,7 +241,7 @@ def _export(workload: Workload, stored: float) -> float:
     return tables * hours * (raised - step.read) * READ_HOUR * surcharge
 
 
-def _step_at_export(workload: Workload) -> Step:
+def _find_export_step(workload: Workload) -> Step:
     """The step of the ladder for an expired table."""
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 

@@ -31,7 +31,7 @@ class Units(Group, frozen=True, kw_only=True):
 
 
 class Range(Group, frozen=True, kw_only=True):
-    """The limits between which units follow the traffic. ``target`` is the percentage of them that should be used."""
+    """The limits between which units follow the traffic. ``target`` is the percentage of the units that should be used."""
 
     min: int
     max: int

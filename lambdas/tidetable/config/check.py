@@ -27,7 +27,7 @@ _DAY_SECONDS = 86_400
 MAX_OPEN_TABLES = 200
 # AWS raises the quota of tables to 10,000 at the most.
 MAX_QUOTA = 10_000
-# 100 years: calendars have an end, and nobody means more.
+# 100 years: no real retention is longer, and a date after the year 9999 cannot be computed.
 MAX_RETENTION = timedelta(days=36_525)
 # AWS: 50 tags per resource; the pipeline adds four of its own.
 MAX_TAGS = 40
@@ -100,7 +100,7 @@ def _check_quota(config: Config) -> Iterator[str]:
 def _check_api(config: Config) -> Iterator[str]:
     api = config.api
     yield from check_bounds("api.max_events", api.max_events, 1, 10_000)
-    yield from check_bounds("api.max_body", api.max_body, 1_000, MAX_BODY, " bytes, what a Lambda can be sent")
+    yield from check_bounds("api.max_body", api.max_body, 1_000, MAX_BODY, " bytes, the most that a Lambda can receive")
     if not 1 <= api.rate <= 10_000 or not 1 <= api.burst <= 5_000:
         yield "api.rate, api.burst: choose a rate within 1 to 10000 requests per second and a burst within 1 to 5000"
 
@@ -215,7 +215,7 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
     names = [index.name for index in stream.index]
     local = [index.name for index in stream.index if index.local]
     if len(names) - len(local) > MAX_INDEXES:
-        yield f".index: {len(names) - len(local)} indexes; AWS allows {MAX_INDEXES} a table"
+        yield f".index: {len(names) - len(local)} indexes; AWS allows {MAX_INDEXES} per table"
     if len(local) > MAX_LOCAL:
         yield f".index: {len(local)} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
     for name in sorted({name for name in names if names.count(name) > 1}):

@@ -96,7 +96,7 @@ def _check_beginning(capacity: Capacity) -> Iterator[str]:
         least = (ON_DEMAND_WRITE, ON_DEMAND_READ) if on_demand else (first.write or 1, first.read or 1)
         for name, units, floor in zip(("write", "read"), (capacity.warm.write, capacity.warm.read), least, strict=True):
             if not floor <= units <= MAX_UNITS:
-                yield f".capacity.warm.{name}: {units} is not within {floor}, what the table can serve anyway, and {MAX_UNITS}"
+                yield f".capacity.warm.{name}: {units} is not within {floor}, which the table can serve anyway, and {MAX_UNITS}"
     if capacity.autoscaling is not None and on_demand:
         yield ".capacity.autoscaling: on-demand tables follow their traffic by themselves; remove it"
     elif capacity.autoscaling is not None:

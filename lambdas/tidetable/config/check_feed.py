@@ -40,8 +40,8 @@ def check_feed(stream: Stream) -> Iterator[str]:
         yield f".feed.window: {feed.window} is not a whole number of seconds within 0s to 300s"
     if not timedelta(minutes=1) <= feed.max_age <= _RECORDS_STAY - timedelta(hours=1):
         yield (
-            f".feed.max_age: {feed.max_age} is not within 1m to 23h; after 24 hours DynamoDB drops what was not delivered, and"
-            " what is to become a dead letter must be read before"
+            f".feed.max_age: {feed.max_age} is not within 1m to 23h; DynamoDB drops a record after 24"
+            " hours, and a record that becomes a dead letter must be read before that"
         )
     if stream.table.stream in ("keys-only", "old-image"):
         yield (

@@ -26,14 +26,14 @@ def check_pack(stream: Stream) -> Iterator[str]:
         length = Duration(seconds=longest.total_seconds())
         yield (
             f".pack.span: {pack.span} is not within 1s to the stream's {whole}, {length}; choose the time that"
-            ' the events of one request mostly take, such as "1m": a query reads so much beyond the end of its range'
+            ' the events of one request mostly take, such as "1m": a query also reads the events of this time after its range'
         )
     whole_pack = " bytes; a whole pack is read for each of its events, and DynamoDB holds 400 KB in an item"
     yield from check_bounds(".pack.max_bytes", pack.max_bytes, _LEAST_BYTES, _MOST_BYTES, whole_pack)
     if stream.index:
         yield (
             f".index.{stream.index[0].name}: an index has no keys for the events inside a pack; remove it, and ask with"
-            " where.<field>, or send what is looked up to a stream of its own without [pack]"
+            " where.<field>, or send the events that you look up to another stream, without [pack]"
         )
     if stream.versions == "keep":
         yield (

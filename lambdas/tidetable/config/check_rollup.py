@@ -79,7 +79,7 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
     yield from _check_paths(".by", rollup.by, MAX_BY, '"series" and fields', stream)
     yield from _check_paths(".fields", rollup.fields, MAX_FIELDS, "fields", stream)
     if "series" in rollup.fields:
-        yield '.fields: "series" is what events are grouped by; name it in by'
+        yield '.fields: "series" can only group events; name it in by'
     if not rollup.stats or len(set(rollup.stats)) < len(rollup.stats):
         yield '.stats: name each statistic once, such as ["count", "sum"]'
     of_fields = [stat for stat in rollup.stats if stat in _OF_FIELDS]

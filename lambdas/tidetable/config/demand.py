@@ -41,10 +41,12 @@ def compute_demand(stream: Stream, policy: LifecyclePolicy) -> Demand:
     clock. After them come the premade tables. One more table is counted: it is deleted when the next period begins.
     """
     length = SHORTEST[stream.period]
-    beside = 2 if stream.layout.parts else 1
+    tables_per_period = 2 if stream.layout.parts else 1
     ahead = stream.ahead // length + stream.premake
-    tables = (-(-measure_keeping(stream, policy) // length) + 1 + ahead + 1) * beside
-    return Demand(stream.name, tables, 0 if is_ever_deleted(stream, policy) else -(-_YEAR // length) * beside)
+    tables = (-(-measure_keeping(stream, policy) // length) + 1 + ahead + 1) * tables_per_period
+    return Demand(
+        stream.name, tables, 0 if is_ever_deleted(stream, policy) else -(-_YEAR // length) * tables_per_period
+    )
 
 
 def is_ever_deleted(stream: Stream, policy: LifecyclePolicy) -> bool:
@@ -84,8 +86,8 @@ def _advise(config: Config) -> Iterator[str]:
     api, policy = config.api, config.lifecycle
     if api.burst < api.rate:
         yield (
-            f"api.burst: {api.burst} is less than the rate of {api.rate:g}, which then is never reached by requests that come"
-            " together; choose at least the rate"
+            f"api.burst: {api.burst} is less than the rate of {api.rate:g}, so requests that come together never reach this"
+            " rate; choose at least the rate"
         )
     if policy.delete_expired and not policy.delete_grace:
         yield (
@@ -170,5 +172,5 @@ def _advise_late_step(stream: Stream, path: str) -> Iterator[str]:
     if late.read is not None and first.read is not None and late.read > first.read:
         yield (
             f"{path} (age = late).read: {late.read} is more than the {first.read} of age = 0: the table costs more to read once"
-            " its period is over; lower it unless that is meant"
+            " its period is over; lower it unless you mean this"
         )

@@ -69,16 +69,17 @@ def _explain_value(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[
     except msgspec.ValidationError as error:
         words, key = _list_words(kind), path.rpartition(".")[2].partition("[")[0]
         if words and isinstance(value, str) and int in _list_types(kind):
-            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{_fix(kind, key)}{_suggest_word(value, words)}'
+            fix = f"{_describe_fix(kind, key)}{_suggest_word(value, words)}"
+            yield f'{path}: "{value}" is neither a number nor {", ".join(words)}{fix}'
             return
         if words and isinstance(value, str):
             yield f'{path}: "{value}" is none of {", ".join(words)}{_suggest_word(value, words)}'
             return
         what = str(error).partition(" - at `$")[0]
-        yield f"{path}: {what[0].lower()}{what[1:]}{_fix(kind, key)}"
+        yield f"{path}: {what[0].lower()}{what[1:]}{_describe_fix(kind, key)}"
 
 
-def _fix(kind: Any, key: str) -> str:
+def _describe_fix(kind: Any, key: str) -> str:
     for member in _list_types(kind):
         if member in _FIXES:
             count = f"; {_COUNTS[key]}" if member is int and key in _COUNTS else ""

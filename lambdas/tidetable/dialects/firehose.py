@@ -33,7 +33,7 @@ class Record(msgspec.Struct, gc=False):
 class Delivery(msgspec.Struct, rename="camel"):
     """A request: its records in base64, its id (the same in each attempt), and its time in epoch milliseconds.
 
-    ``records`` has no default: the answer 200 to JSON that is no request of Firehose would say that it is stored.
+    ``records`` has no default: the answer 200 to JSON that is not a request of Firehose would say that it is stored.
     """
 
     records: Sequence[Record]

@@ -211,7 +211,13 @@ def _read_point(point: types.Point, common: JsonObject, source: _Source, policy:
     data |= source.data
     labels = _make_labels(policy.series, source.resource, attributes)
     series = f"{common['metric']}{{{labels}}}" if labels else common["metric"]
-    identity = [common, start, source.scope, sorted(source.resource, key=_name_of), sorted(attributes, key=_name_of)]
+    identity = [
+        common,
+        start,
+        source.scope,
+        sorted(source.resource, key=_read_name),
+        sorted(attributes, key=_read_name),
+    ]
     return Sent(fit_name(series), time, make_id(identity, rest), data)
 
 
@@ -264,7 +270,7 @@ def _render_text(value: Any) -> str:
     return value if isinstance(value, str) else encode_json(value).decode()
 
 
-def _name_of(pair: tuple[str, Any]) -> str:
+def _read_name(pair: tuple[str, Any]) -> str:
     return pair[0]
 
 

@@ -93,29 +93,29 @@ class ChangeReader:
             return []
         if entry.layout.versioned and not item["sk"].startswith(NEWEST):
             return []
-        changes = self._of_pack(item, kind, entry) if "pack" in item else [self._of_item(item, kind, entry)]
+        changes = self._read_pack(item, kind, entry) if "pack" in item else [self._read_item(item, kind, entry)]
         return [change for change in changes if self._is_wanted(change)]
 
     def _is_wanted(self, change: Change) -> bool:
         """True if a change meets the conditions, or if its data is missing: then the target must decide."""
         return change.data is None or all(condition.holds(change.data) for condition in self.conditions)
 
-    def _of_item(self, item: Item, kind: Kind, entry: Entry) -> Change:
+    def _read_item(self, item: Item, kind: Kind, entry: Entry) -> Change:
         whole = self.unpacker.whole([item], entry.table, cold=True)
         data = None if whole.missing else whole.items[0]["data"]
-        return _change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
+        return _make_change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
 
-    def _of_pack(self, item: Item, kind: Kind, entry: Entry) -> Iterator[Change]:
+    def _read_pack(self, item: Item, kind: Kind, entry: Entry) -> Iterator[Change]:
         opened = open_item(item, entry.layout, self.unpacker.compressor)
         if opened.problem is not None:
             raise ValueMissing(opened.problem)
         ats = opened.ats if opened.ats is not None else [opened.at] * len(opened.places)
         for place, value, at in zip(opened.places, opened.values, ats, strict=True):
             data = decode_json(value) if isinstance(value, str) else value["data"]
-            yield _change(opened.address, place, at, data, kind, entry)
+            yield _make_change(opened.address, place, at, data, kind, entry)
 
 
-def _change(pk: str, sk: str, at: int, data: JsonObject | None, kind: Kind, entry: Entry) -> Change:
+def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: Kind, entry: Entry) -> Change:
     layout: Layout = entry.layout
     time, series, id = layout.names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)

@@ -107,10 +107,10 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
             delivered.buried += 1
             read.append(_Read(record, ()))
     failures = [failure] if failure is not None else []
-    done: dict[str, int] = {}
+    taken: dict[str, int] = {}
     for target in sorted(feed.targets, key=lambda target: feed.memory.is_failing(target.arn)):
         failed = _send_all(read, target, feed, remaining, delivered)
-        done[target.arn] = len(read) if failed is None else failed[0]
+        taken[target.arn] = len(read) if failed is None else failed[0]
         if failed is not None:
             failures.append(failed)
     if not failures:
@@ -118,7 +118,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
     number, delivered.reason = min(failures)
     delivered.first_failure = records[number].sequence
     # Lambda sends the batch again from this record on. A target does not get again the records that it took.
-    for arn, end in done.items():
+    for arn, end in taken.items():
         feed.memory.note_taken(arn, records[number:end])
     return delivered
 
@@ -150,7 +150,7 @@ def _send_all(
         if number >= taken_count
         for change in changes
     ]
-    if pending and memory.is_out(arn) and not memory.may_try(arn, feed.clock.now()):
+    if pending and memory.is_out_of_order(arn) and not memory.may_try(arn, feed.clock.now()):
         _bury(pending, "the target has accepted nothing for a while", target, feed, delivered)
         return None
     slowest: float | None = None
@@ -158,8 +158,8 @@ def _send_all(
         if slowest is not None and remaining() < slowest + _RESERVE_SECONDS:
             return pending[0][0], _TIME_IS_UP
         chunk, rest = _cut(pending, target)
-        was_out, tried_at = memory.is_out(arn), feed.clock.now()
-        refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out else TRIES)
+        was_out_of_order, tried_at = memory.is_out_of_order(arn), feed.clock.now()
+        refused, reason = _send(chunk, target, feed.clock, remaining, tries=1 if was_out_of_order else TRIES)
         slowest = max(slowest or 0.0, (feed.clock.now() - tried_at).total_seconds())
         delivered.sent += len(chunk) - len(refused)
         if len(refused) < len(chunk):
@@ -168,19 +168,19 @@ def _send_all(
             pending = rest
             continue
         took_nothing = len(refused) == len(chunk) and len(feed.targets) > 1
-        if was_out and took_nothing:
+        if was_out_of_order and took_nothing:
             _bury([*refused, *rest], reason, target, feed, delivered)
-            memory.note_failure(arn, tried_at, feed.clock.now(), out=True)
+            memory.note_failure(arn, tried_at, feed.clock.now(), out_of_order=True)
             return None
         young = [message for message in refused if not _is_due(read[message[0]].record, feed)]
         due = [message for message in refused if message not in young]
         if due:
             _bury(due, reason, target, feed, delivered)
-        out = bool(due) and took_nothing
+        out_of_order = bool(due) and took_nothing
         now = feed.clock.now()
         # Three tries include pauses, so their time does not show how long one request takes.
-        memory.note_failure(arn, now, now, out=out)
-        if young and not out:
+        memory.note_failure(arn, now, now, out_of_order=out_of_order)
+        if young and not out_of_order:
             # The changes after a failed change wait too: another change of the same event must not overtake it.
             return min(number for number, _ in young), reason
         # Perhaps only one change was bad, and is buried now: so the younger changes are tried once.

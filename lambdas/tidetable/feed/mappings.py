@@ -121,7 +121,8 @@ class FeedTables:
         if table.stream_arn and not table.has_images:
             if entry.state is not State.OPEN:
                 return
-            # AWS changes what a stream shows only by a new stream, which readers of the old stream would not follow.
+            # AWS cannot change which images a stream shows. A new stream could, but readers of the old stream would not
+            # follow it.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
         if not table.stream_arn and entry.state is not State.OPEN:
             # The table takes no more events. The records of a restored table would only be of events that came back.

@@ -1,4 +1,5 @@
-"""A process's memory of a feed's targets: which are out of order, and what each took of a batch that comes again.
+"""A process's memory of a feed's targets: the targets that are out of order, and the records that each target took of a
+batch that comes again.
 
 The memory ends with the process. Its loss costs time and repeated changes, but no change is lost.
 """
@@ -27,7 +28,7 @@ class Memory:
 
     _failing: set[str] = field(default_factory=set)
     # Targets that have taken nothing since their changes became dead letters, and when each may be tried again.
-    _out: dict[str, datetime] = field(default_factory=dict)
+    _retry_from: dict[str, datetime] = field(default_factory=dict)
     # By target, and by table and first record of a batch that comes again: the last record that the target took.
     _taken: dict[str, dict[tuple[str, _Order], _Order]] = field(default_factory=dict)
 
@@ -35,35 +36,35 @@ class Memory:
         """True if the last request to a target failed: then the other targets are served before it."""
         return target in self._failing
 
-    def is_out(self, target: str) -> bool:
+    def is_out_of_order(self, target: str) -> bool:
         """True if a target has taken nothing since its changes became dead letters."""
-        return target in self._out
+        return target in self._retry_from
 
     def may_try(self, target: str, now: datetime) -> bool:
         """True if a target may be tried now; a target that is out of order must wait."""
-        return now >= self._out.get(target, now)
+        return now >= self._retry_from.get(target, now)
 
     def note_success(self, target: str) -> None:
         """Remember that a target took a change."""
         self._failing.discard(target)
-        self._out.pop(target, None)
+        self._retry_from.pop(target, None)
 
-    def note_failure(self, target: str, begun_at: datetime, now: datetime, *, out: bool) -> None:
-        """Remember that a request, begun at ``begun_at``, failed; with ``out`` the target is out of order."""
+    def note_failure(self, target: str, begun_at: datetime, now: datetime, *, out_of_order: bool) -> None:
+        """Remember that a request, begun at ``begun_at``, failed; with ``out_of_order`` the target is out of order."""
         self._failing.add(target)
-        if out:
-            self._out[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
+        if out_of_order:
+            self._retry_from[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:
         """Return how many of a batch's first records a target took when the batch came before, and forget the batch.
 
         Later batches are forgotten, too: the target may get an earlier record again, and then needs all later records.
         """
-        table, first = records[0].table, _order_of(records[0])
+        table, first = records[0].table, _make_order(records[0])
         ends = self._taken.get(target, {})
         last = ends.get((table, first))
         self._taken[target] = {key: end for key, end in ends.items() if key[0] != table or key[1] < first}
-        return 0 if last is None else sum(_order_of(record) <= last for record in records)
+        return 0 if last is None else sum(_make_order(record) <= last for record in records)
 
     def note_taken(self, target: str, records: Sequence[Record]) -> None:
         """Remember that a target took all changes of these records. The next batch will begin with them."""
@@ -72,8 +73,8 @@ class Memory:
         ends = self._taken.setdefault(target, {})
         if len(ends) >= _MOST:
             ends.clear()
-        ends[records[0].table, _order_of(records[0])] = _order_of(records[-1])
+        ends[records[0].table, _make_order(records[0])] = _make_order(records[-1])
 
 
-def _order_of(record: Record) -> _Order:
+def _make_order(record: Record) -> _Order:
     return len(record.sequence), record.sequence

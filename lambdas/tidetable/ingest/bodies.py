@@ -206,7 +206,7 @@ def inflate(body: bytes, max_body: int) -> bytes:
     """
     if not body.startswith(_GZIP):
         if len(body) > max_body:
-            raise _too_large(max_body)
+            raise _refuse_large(max_body)
         return body
     plain = bytearray()
     view, at = memoryview(body), 0
@@ -220,7 +220,7 @@ def inflate(body: bytes, max_body: int) -> bytes:
                     raise refuse(400, "unparseable", "the gzip body is cut short")
                 plain += member.decompress(piece, max_body + 1 - len(plain))
                 if len(plain) > max_body:
-                    raise _too_large(max_body)
+                    raise _refuse_large(max_body)
                 at += len(piece) - len(member.unused_data)
             if at == len(body):
                 return bytes(plain)
@@ -229,7 +229,7 @@ def inflate(body: bytes, max_body: int) -> bytes:
     raise refuse(400, "unparseable", f"the gzip body has more than {_MOST_MEMBERS} members: compress it as one")
 
 
-def _too_large(max_body: int) -> Exception:
+def _refuse_large(max_body: int) -> Exception:
     return refuse(
         413, "too_large", f"the body exceeds {max_body} bytes after decompression: send fewer events a request"
     )

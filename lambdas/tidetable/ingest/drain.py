@@ -102,7 +102,8 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    # Grouped by (may the events still come by the API, table): events behind the window are written first.
+    # The key of a group: whether the API would still accept its events, and their table. Events behind the window are
+    # written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     for event in message.events:

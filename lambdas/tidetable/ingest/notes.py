@@ -27,7 +27,7 @@ class Notes:
     def __init__(self, rollups: Rollups, most: int = MOST) -> None:
         self._rollups = rollups
         self._most = most
-        # The remembered series by stream and period, in two halves: the younger half and the older half.
+        # The remembered series by stream and period: the younger half and the older half.
         self._young: dict[tuple[str, str], set[str]] = {}
         self._old: dict[tuple[str, str], set[str]] = {}
         self._count = 0
@@ -38,7 +38,7 @@ class Notes:
 
         ``now`` is the instant when the writer looked at the clock, before it decided to write.
         """
-        self._age(now)
+        self._forget_old(now)
         for period, series in series_of.items():
             key = stream, period
             young, old = self._young.setdefault(key, set()), self._old.get(key, set())
@@ -74,7 +74,7 @@ class Notes:
         key = stream, period
         return series in self._young.get(key, ()) or series in self._old.get(key, ())
 
-    def _age(self, now: datetime) -> None:
+    def _forget_old(self, now: datetime) -> None:
         """Forget all notes ``NOTE_KEPT`` after the first note; forget the older half when the younger half is full."""
         if self._begun is None or not timedelta(0) <= now - self._begun < NOTE_KEPT:
             # If the clock was set back, the notes may seem younger than 0 s: they are forgotten.

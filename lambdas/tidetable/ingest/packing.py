@@ -58,8 +58,8 @@ def pack_events(items: Sequence[Item], table: str, layout: Layout, compressor: C
     alone = [(number, number) for number in pack_set.alone]
     if sum(len(pack.numbers) for pack in packs) + len(alone) < len(items):
         earlier = _find_repeated(items)
-        packs = [pack._replace(numbers=list(_with(earlier, pack.numbers))) for pack in packs]
-        alone = [(number, last) for last in pack_set.alone for number in _with(earlier, [last])]
+        packs = [pack._replace(numbers=list(_add_earlier(earlier, pack.numbers))) for pack in packs]
+        alone = [(number, last) for last in pack_set.alone for number in _add_earlier(earlier, [last])]
     return Packed(packs, alone)
 
 
@@ -71,7 +71,7 @@ def _find_repeated(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
     return {some[-1]: some[:-1] for some in numbers.values() if len(some) > 1}
 
 
-def _with(earlier: Mapping[int, Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:
+def _add_earlier(earlier: Mapping[int, Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:
     for number in numbers:
         yield from earlier.get(number, ())
         yield number

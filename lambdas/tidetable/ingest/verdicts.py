@@ -151,6 +151,6 @@ def _check_name(value: Any, field: str) -> str:
 
 
 def _hash_content(series: str, time: datetime | None, data: JsonObject) -> str:
-    """Return a hash of what was sent: 128 bits as 32 hexadecimal digits. So it is harmless to send the event again."""
+    """Return a hash of the sent content: 128 bits as 32 hexadecimal digits. So it is harmless to send the event again."""
     content = (series, None if time is None else to_text(time), data)
     return sha256(canonical_json(content)).hexdigest()[:32]

@@ -44,7 +44,7 @@ def write_versions(
     def attempt(waiting: Sequence[Put]) -> Written:
         total = Written()
         behind = set[tuple[str, str, str]]()
-        for turn in _turns(waiting):
+        for turn in _split_turns(waiting):
             ready = [put for put in turn if put.place not in behind]
             written = store.write_each(ready, "absent")
             existing, written.conflicts = written.conflicts, []
@@ -138,7 +138,7 @@ def _make_successors(put: Put, existing: Item) -> list[Guarded]:
     ]
 
 
-def _turns(puts: Iterable[Put]) -> list[list[Put]]:
+def _split_turns(puts: Iterable[Put]) -> list[list[Put]]:
     """Split the puts into turns. A turn has at most one put per place; the puts of a place keep their order."""
     turns: list[list[Put]] = []
     count: dict[tuple[str, str, str], int] = {}

@@ -96,7 +96,7 @@ class Index(msgspec.Struct, frozen=True):
         partition = self._find_partition(event.data)
         if partition is None or len(partition.encode()) > MAX_VALUE_BYTES:
             return {}
-        sort_value = self._sort_value_of(event)
+        sort_value = self._make_sort_value(event)
         if sort_value is None or (self.levels and len(sort_value.encode()) > MAX_SORT_BYTES):
             return {}
         item: Item = {self.sk: sort_value}
@@ -106,7 +106,7 @@ class Index(msgspec.Struct, frozen=True):
             item[self.copy] = {name: event.data[name] for name in self.project if name in event.data}
         return item
 
-    def _sort_value_of(self, event: Event) -> Any:
+    def _make_sort_value(self, event: Event) -> Any:
         """The event's sort key in the index; None if it is not in the index."""
         if self.ranks:
             return find_number(event.data, self.sort_by)
@@ -123,7 +123,7 @@ class Index(msgspec.Struct, frozen=True):
             return None
         if len(partition.encode()) > MAX_VALUE_BYTES:
             return f"data.{self._find_field(event.data)} is indexed, and takes more than {MAX_VALUE_BYTES} bytes"
-        size = len((self._sort_value_of(event) or "").encode()) if self.levels else 0
+        size = len((self._make_sort_value(event) or "").encode()) if self.levels else 0
         if size <= MAX_SORT_BYTES:
             return None
         fields = ", ".join(f"data.{field}" for field in self.levels)

@@ -50,7 +50,7 @@ def encode_ref_head(stream: str, label: str, pk: str) -> str:
 
 def encode_ref_tail(sk: str) -> str:
     """The end of an event's ref, which differs between the events of a partition."""
-    return b2a_base64(_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
+    return b2a_base64(_make_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
 
 
 def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
@@ -67,7 +67,7 @@ def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
         pieces[1::2] = map(_BETWEEN_KEYS.__getitem__, map(len, sks))
         text = f'"{"".join(pieces)}'[: -len(f'{_BETWEEN}"')]
     else:
-        text = _BETWEEN.join(map(_tail, sks))
+        text = _BETWEEN.join(map(_make_tail, sks))
     encoded = b2a_base64(text.encode("latin-1"), newline=False).translate(_URL_SAFE).decode()
     return encoded.split(_ENCODED_BETWEEN)
 
@@ -80,7 +80,7 @@ def is_plain(text: str) -> bool:
     return text.isprintable() and '"' not in text and "\\" not in text
 
 
-def _tail(sk: str) -> str:
+def _make_tail(sk: str) -> str:
     """The end of a ref's JSON, padded with spaces to whole groups of Base64."""
     text = f"{quote_name(sk)}]"
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]

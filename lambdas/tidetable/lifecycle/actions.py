@@ -70,7 +70,7 @@ class Unscale(Action, name="unscale", rank=3):
 
 @dataclass(frozen=True)
 class SetCapacity(Action, name="capacity", rank=4):
-    """Change the units of the table and its indexes, or the billing mode, to what the level says."""
+    """Change the units of the table and its indexes, or the billing mode, as the level says."""
 
     level: Level
     # True if units of the table or an index are lowered. Such a change can wait, and AWS limits its number per day.

@@ -95,14 +95,14 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         case actions.SetClass():
             if entry.layout.parts:
                 # The table beside it comes first: while the period table has the old class, runs repeat this.
-                beside = tables.find_owned(entry, name_parts_table(entry.table))
-                if beside.table_class is not action.table_class:
-                    world.tables.set_class(beside.name, action.table_class)
+                parts_table = tables.find_owned(entry, name_parts_table(entry.table))
+                if parts_table.table_class is not action.table_class:
+                    world.tables.set_class(parts_table.name, action.table_class)
             if table.table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
         case actions.Scale():
-            # Noted before the registration: a noted registration is taken back some day, even if it was never made.
-            # The mark of a change stays until the change is confirmed: a run that goes on must take the former policy back.
+            # Noted before the registration: a noted registration is taken back later, even if it was never made. The
+            # mark of a change stays until the change is confirmed: a run that goes on must take the former policy back.
             world.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.scaling else "")
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):

@@ -45,7 +45,7 @@ def open_backfill(
             f"{policy.name} is a rollup of {policy.source} and takes no events: open a backfill of {policy.source}, which opens"
             f" its rollups, too; or compute it anew: tidetable rollup {policy.source} --rebuild"
         )
-    requests = [replace(backfill, stream=name) for name in _with_rollups(backfill.stream, reconciler.config)]
+    requests = [replace(backfill, stream=name) for name in _list_names(backfill.stream, reconciler.config)]
     problems = [problem for request in requests for problem in _find_problems(request, reconciler)]
     if not problems:
         problems += _find_quota_problems(requests, reconciler)
@@ -97,7 +97,7 @@ def end_backfills(
             return []
         spans = {(backfill.start, backfill.end) for backfill in ending}
         # The stream's own backfills come last: if this is interrupted, the next call finds them and finishes.
-        for name in reversed(_with_rollups(stream, reconciler.config)):
+        for name in reversed(_list_names(stream, reconciler.config)):
             requests = reconciler.catalog.backfills(name)
             _take_back(
                 name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], reconciler, now
@@ -120,7 +120,7 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
         reconciler.catalog.drop_backfill(backfill)
 
 
-def _with_rollups(stream: str, config: Config) -> list[str]:
+def _list_names(stream: str, config: Config) -> list[str]:
     """The names of a stream and of its rollups."""
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 

@@ -153,7 +153,7 @@ def _find_failure(
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
     if deployed.troubles:
-        return f"the tables could not all be looked at: {'; '.join(deployed.troubles[:_NAMED])}"
+        return f"some tables could not be checked: {'; '.join(deployed.troubles[:_NAMED])}"
     missing = [table for table in deployed.unmade if table.needed]
     if not first:
         missing = [table for table in missing if not _was_missing(table, reconciler, began)]

@@ -44,7 +44,7 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
     """Compare the configuration with the recorded policies; nothing is written."""
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
-    except Exception as error:  # the configured streams' next tables must be made all the same
+    except Exception as error:  # the configured streams' next tables must be made nevertheless
         trouble = f"the recorded policies could not be read: {describe_error(error)}"
         return Known(config, troubles=[trouble], complete=False)
     known = Known(config, unrecorded=config.streams.keys() - recorded.keys())

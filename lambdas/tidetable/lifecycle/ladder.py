@@ -148,9 +148,9 @@ def compute_level(
 ) -> Level:
     """The level that a period table should have at an instant.
 
-    It steps down later by ``delay``, and rises earlier by it. A table that is ``copied`` into other Regions does not
-    stand by: its copies are made while it is empty, and its writes must be scaled before that. By default the
-    configuration says whether it is copied.
+    The level falls ``delay`` later than the ladder says, and rises ``delay`` earlier. A table that is ``copied`` into
+    other Regions does not stand by: its copies are made while it is empty, and its writes must be scaled before that.
+    By default the configuration says whether it is copied.
     """
     capacity = stream.capacity
     age = compute_age(period, stream, now - delay)

@@ -1,4 +1,6 @@
-"""Observe the catalog's entries and their tables. What cannot be read is reported, and does not hide the others."""
+"""Observe the catalog's entries and their tables. An entry or a table that cannot be read is reported; all others are
+still observed.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ class Observed:
 
         A table in ``unseen`` exists, too.
         """
-        there = {**self.tables, **self.unseen}
-        return {name for entry in self.entries if entry.table in there for name in entry.tables}
+        existing = {**self.tables, **self.unseen}
+        return {name for entry in self.entries if entry.table in existing for name in entry.tables}
 
 
 @dataclass(slots=True)
@@ -91,7 +93,7 @@ def observe(
             backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
             oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
-        except Exception as error:  # the next tables of the other streams must be made all the same
+        except Exception as error:  # the next tables of the other streams must be made nevertheless
             observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
     with pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
@@ -117,7 +119,7 @@ def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Seque
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
-    """Record the units and the class of each table that was looked at, if the catalog has other ones."""
+    """Record the units and the class of each table that was looked at, if the catalog's record differs from them."""
     for name, observed in observation.streams.items():
         for entry in observed.entries:
             table = observed.tables.get(entry.table)
@@ -126,7 +128,7 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
             try:
                 catalog.note(entry, table.seen)
             except Exception as error:  # a later run looks at the table again
-                trouble = f"what {entry.table} has could not be noted for {name}: {describe_error(error)}"
+                trouble = f"the state of {entry.table} could not be recorded for {name}: {describe_error(error)}"
                 observation.troubles.append(trouble)
 
 

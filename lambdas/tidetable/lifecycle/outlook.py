@@ -65,7 +65,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
         for entry in view.entries
         if entry.state not in _ARCHIVED and now > compute_entry_expiry(entry, config.streams[name]) + OVERDUE
     ]
-    changes = [_change(config.streams[name], view, now) for name, view in present.items()]
+    changes = [_describe_change(config.streams[name], view, now) for name, view in present.items()]
     removed = [
         RemovedStream(name, view.removed, len(view.table_names))
         for name, view in observed.items()
@@ -98,7 +98,7 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
     return table is None or table.status != "ACTIVE"
 
 
-def _change(stream: Stream, view: Observed, now: datetime) -> str | None:
+def _describe_change(stream: Stream, view: Observed, now: datetime) -> str | None:
     """Say from when the stream's configuration holds, if not yet: a period keeps the layout that its table has."""
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = find_entry_at(entries, now)

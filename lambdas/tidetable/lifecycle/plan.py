@@ -140,7 +140,7 @@ def _close(entry: Entry, stream: Stream) -> actions.Close:
     end = closes_at(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
         return actions.Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
-    return actions.Close(entry, f"its latest event could come until {to_text(end)}")
+    return actions.Close(entry, f"its events could arrive until {to_text(end)}")
 
 
 def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:

@@ -119,8 +119,8 @@ def _run(
     config = observation.config
     report.troubles = observation.troubles
     report.outlook = outlook(config, observation.streams, report.now)
-    there = {name for view in observation.streams.values() for name in view.table_names}
-    report.tables = len(there)
+    existing = {name for view in observation.streams.values() for name in view.table_names}
+    report.tables = len(existing)
     actions = plan(config, reconciler.stage, report.now, observation.streams)
     if any(isinstance(action, Copy) for action in actions) and not _stands(reconciler):
         actions = [action for action in actions if not isinstance(action, Copy)]
@@ -139,7 +139,7 @@ def _run(
     for _, ranked in groupby(actions, key=lambda action: action.rank):
         world.patience = limit_time(RANK_SECONDS, reconciler.clock, remaining)
         report.done += _attempt_all(list(ranked), world, report.now)
-    report.tables = len(_predict_tables(there, report.done))
+    report.tables = len(_predict_tables(existing, report.done))
     _follow_feeds(reconciler, observation, report)
     _follow_catalog(reconciler, report)
     remember_tables(reconciler.catalog, observation)
@@ -175,7 +175,7 @@ def _follow_feeds(reconciler: Reconciler, observation: Observation, report: Repo
                 periods[name] = reconciler.catalog.entries(name, oldest, consistent=True)
         report.feeds = feeds.follow(periods, report.now, dry_run=report.dry_run)
     except Exception as error:  # the tables are more urgent than their feeds
-        report.troubles.append(f"the feeds could not be looked at: {describe_error(error)}")
+        report.troubles.append(f"the feeds could not be checked: {describe_error(error)}")
 
 
 def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
@@ -186,7 +186,7 @@ def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
         name, ports = reconciler.find_catalog_table(), (reconciler.catalog, reconciler.tables)
         report.catalog_copies = follow_catalog(reconciler.config, name, *ports, report.now, dry_run=report.dry_run)
     except Exception as error:  # not a trouble: troubles make a deploy fail, and a deploy needs no copies
-        why = f"the catalog could not be looked at: {describe_error(error)}"
+        why = f"the copies of the catalog could not be checked: {describe_error(error)}"
         report.catalog_copies = [CatalogCopy("copy", reconciler.config.replicas[0], "failed", why)]
 
 

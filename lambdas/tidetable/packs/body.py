@@ -86,10 +86,10 @@ def encode_body(
     numbers = {name: number for number, name in enumerate(names)}
     after = next(end for end in _ENDS if all(map(str.endswith, times, repeat(end))))
     before = _find_common_start(times[0][: _TIME - len(after)], times[-1])
-    shapes, which = _find_shapes(datas)
-    columns = _encode_columns(shapes, which, datas, encode_lines)
+    shapes, shape_numbers = _find_shapes(datas)
+    columns = _encode_columns(shapes, shape_numbers, datas, encode_lines)
     kind, id_bytes, id_texts, others = _pack_ids(
-        times, series, ids, lambda: _decode_texts(shapes, which, columns, count)
+        times, series, ids, lambda: _decode_texts(shapes, shape_numbers, columns, count)
     )
     return _ENCODE(
         _Body(
@@ -103,7 +103,7 @@ def encode_body(
             id_texts,
             others,
             shapes,
-            which,
+            shape_numbers,
             columns,
             [] if ats is None else list(ats),
         )
@@ -120,8 +120,8 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
         decoded = _DECODE(body)
         times = [f"{decoded.before}{time}{decoded.after}" for time in decoded.times.split("\n")]
         count = len(times)
-        which = decoded.which_series
-        series = [decoded.series[number] for number in which] if which else decoded.series * count
+        series_numbers = decoded.which_series
+        series = [decoded.series[number] for number in series_numbers] if series_numbers else decoded.series * count
         texts = _decode_texts(decoded.shapes, decoded.which_shape, decoded.columns, count)
         ids = _unpack_ids(decoded, times, series, texts)
     except (msgspec.DecodeError, ValueError, IndexError, TypeError, StopIteration) as error:
@@ -134,15 +134,17 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
 
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
     """The ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
-    shapes, which = _find_shapes(datas)
-    texts = _decode_texts(shapes, which, _encode_columns(shapes, which, datas, encode_sent_lines), len(datas))
+    shapes, shape_numbers = _find_shapes(datas)
+    texts = _decode_texts(
+        shapes, shape_numbers, _encode_columns(shapes, shape_numbers, datas, encode_sent_lines), len(datas)
+    )
     rows = zip(series, times, texts, strict=True)
     return [_derive_id(name, time, text) if time else _derive_timeless_id(name, "", text) for name, time, text in rows]
 
 
 def _encode_columns(
     shapes: Sequence[Sequence[str] | None],
-    which: Sequence[int],
+    shape_numbers: Sequence[int],
     datas: Sequence[JsonObject],
     encode: Callable[[Sequence[Any]], bytes],
 ) -> list[bytes]:
@@ -150,7 +152,9 @@ def _encode_columns(
     columns: list[bytes] = []
     for number, shape in enumerate(shapes):
         rows = (
-            [data for data, which_shape in zip(datas, which, strict=True) if which_shape == number] if which else datas
+            [data for data, shape_number in zip(datas, shape_numbers, strict=True) if shape_number == number]
+            if shape_numbers
+            else datas
         )
         if shape is None:
             columns.append(encode(rows)[:-1])
@@ -188,17 +192,18 @@ def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], l
 
 
 def _decode_texts(
-    shapes: Sequence[Sequence[str] | None], which: Sequence[int], columns: Sequence[bytes], count: int
+    shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], columns: Sequence[bytes], count: int
 ) -> list[str]:
     """The JSON of each event's data."""
     each_column = iter(columns)
     rows = [
-        _decode_rows(shape, each_column, which.count(number) if which else count) for number, shape in enumerate(shapes)
+        _decode_rows(shape, each_column, shape_numbers.count(number) if shape_numbers else count)
+        for number, shape in enumerate(shapes)
     ]
-    if not which:
+    if not shape_numbers:
         return rows[0]
     following = [iter(some) for some in rows]
-    return [next(following[number]) for number in which]
+    return [next(following[number]) for number in shape_numbers]
 
 
 def _decode_rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
@@ -222,19 +227,19 @@ def _pack_ids(
     from the JSON that was sent. It does not follow from the pack's JSON if the event has a number such as ``19.0``,
     which DynamoDB answers as 19.
     """
-    together = "".join(ids)
-    if len(together) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(together) <= _HEX:
+    joined = "".join(ids)
+    if len(joined) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(joined) <= _HEX:
         rows = list(zip(series, times, texts(), strict=True))
         for kind, derive in _DERIVE.items():
             if any(derive(*row) == id for row, id in zip(rows[:_SAMPLE], ids, strict=False)):
                 others = [n for n, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
                 return kind, bytes.fromhex("".join([ids[n] for n in others])), [], others
-        return _HEXADECIMAL, bytes.fromhex(together), [], []
+        return _HEXADECIMAL, bytes.fromhex(joined), [], []
     if {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]
-        together = "".join(digits)
-        if len(together) == _DIGITS * len(ids) and set(together) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
-            return _UUIDS, bytes.fromhex(together), [], []
+        joined = "".join(digits)
+        if len(joined) == _DIGITS * len(ids) and set(joined) <= _HEX and [*map(_format_uuid, digits)] == list(ids):
+            return _UUIDS, bytes.fromhex(joined), [], []
     return _TEXT, b"", list(ids), []
 
 

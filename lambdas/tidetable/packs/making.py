@@ -106,7 +106,7 @@ def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
         start = end
 
 
-def _part_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
+def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
     """Divide events that have too many bytes for one pack. An event is large if its data has more than ``most`` bytes.
 
     Each large event comes alone, and the rest together. If no event is large, the events are cut into ``parts`` lists.
@@ -136,7 +136,7 @@ class _Packer:
 
     def pack(self, places: Sequence[str]) -> None:
         """Pack events into packs of at most ``max_bytes`` each."""
-        assert self.layout.pack is not None  # noqa: S101 - pack_rows saw to it
+        assert self.layout.pack is not None  # noqa: S101 - pack_rows has checked this
         most = self.layout.pack.max_bytes
         members = _pick(self.numbers, places)
         datas, ats = _pick(self.rows.datas, members), self.rows.ats
@@ -147,7 +147,7 @@ class _Packer:
             if len(places) == 1:
                 self.pack_set.alone += members
                 return
-            for some in _part_large(places, datas, -(-len(payload) // most), most):
+            for some in _divide_large(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
             return
         name = PackName(places[-1][:_TIME], hash_of(body))

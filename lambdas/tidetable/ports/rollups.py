@@ -63,7 +63,7 @@ class NotedSeries(NamedTuple):
 class RollupState(NamedTuple):
     """The state of a stream's rollups: all edges, and since when its series are noted.
 
-    ``marks``, and ``over`` (the buckets with too many groups to be sealed), are those of all time or of a span.
+    ``over`` lists the buckets with too many groups to be sealed. ``marks`` and ``over`` are of all time, or of a span.
     """
 
     edges: Sequence[Edge]
@@ -73,7 +73,7 @@ class RollupState(NamedTuple):
 
     @property
     def noted_since(self) -> datetime | None:
-        """The start of the first period whose series are all noted; None if none are."""
+        """The start of the first period whose series are all noted; None if there is no such period."""
         return None if self.noting is None or self.noting.stopped else self.noting.since
 
 
@@ -111,7 +111,9 @@ class Rollups(Protocol):
         """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """Record since when series are noted, if the record is ``expected`` (None: no record); return False if not."""
+        """Record since when series are noted, if the record is ``expected`` (None: no record); return False if another
+        record is stored.
+        """
 
     def stop_noting(self, stream: str, at: datetime) -> None:
         """Record that series are no longer noted, whatever the record says."""

@@ -99,7 +99,7 @@ class Tables(Protocol):
         """The table's tags; TableMissing if there is none."""
 
     def create(self, spec: TableSpec) -> bool:
-        """Ask for a table; False if one of this name exists already. Does not wait."""
+        """Ask for a table; False if a table of this name exists already. Does not wait."""
 
     def set_capacity(
         self,

@@ -178,7 +178,7 @@ def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) 
     if skipped is not None:
         return skipped
     if any(len(condition.values) > 1 for condition in equal):
-        return f"fewer values at once, of a field that {table} with partition_by is over"
+        return f"ask for fewer values at once, of a field that is the partition_by of an index ({table})"
     if equal:
         field = equal[0].field
         return f'an index to the stream: {table} with partition_by = "{field}" would serve where.{field} without a scan'

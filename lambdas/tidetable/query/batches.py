@@ -1,4 +1,4 @@
-"""What the reading of scans yields: some events of a table, a page of an archive, or that the time is up."""
+"""The results of reading a scan: some events of a table, a page of an archive, or the message that the time is up."""
 
 from __future__ import annotations
 

@@ -98,6 +98,6 @@ def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> No
     if changed:
         names = " and ".join(sorted(changed))
         detail = (
-            f"this cursor belongs to another query: repeat its {names}, leave that out, or begin without the cursor"
+            f"this cursor belongs to another query: repeat its {names}, leave {names} out, or begin without the cursor"
         )
         raise refuse(400, "invalid_cursor", detail)

@@ -222,16 +222,16 @@ def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[f
         return 0.0, None
     count, size = table.item_count, table.size_bytes
     if isinstance(scan, PackScan):
-        return size / _PACKED_BYTES * share_of_time * _share_of(scan), _PACKED_BYTES
+        return size / _PACKED_BYTES * share_of_time * _estimate_share(scan), _PACKED_BYTES
     if scan.index_name is not None:
         count, size = table.index_sizes.get(scan.index_name, (count, size))
     if not count:
         # The index is empty, or not counted yet: DynamoDB counts an index separately from its table.
         return 0.0, None
-    return count * share_of_time * _share_of(scan), size / count
+    return count * share_of_time * _estimate_share(scan), size / count
 
 
-def _share_of(scan: LiveScan) -> float:
+def _estimate_share(scan: LiveScan) -> float:
     """The share of a table's or an index's events that a scan is assumed to hold, apart from its share of the time.
 
     Nobody has counted the values of an index. One value may be all that the index holds, so that upper bound is

@@ -150,10 +150,10 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
 
     def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
         pages = store.query_many(reads, ascending=False, consistent=consistent)
-        there = [page for page in pages if page is not None]
-        if len(there) < len(pages):
+        existing = [page for page in pages if page is not None]
+        if len(existing) < len(pages):
             raise TableMissing(entry.table)
-        return there
+        return existing
 
     reads = make_first_pack_reads(scan, 1)
     lookup = find_first(scan, reads, fetch(reads), fetch, compressor)

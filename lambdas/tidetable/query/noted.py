@@ -98,14 +98,14 @@ class NotedScanner:
             )
             for batch in scanner.read(plan_query(query, [entry]).scans):
                 if isinstance(batch, TimeUp) or (batch.reached is not None and self._remaining() < RESERVE):
-                    self._account(scanner)
+                    self._add_results(scanner)
                     yield TimeUp(Position(start))
                     return
                 yield batch
-            self._account(scanner)
+            self._add_results(scanner)
             self._pace(entry, scanner.cost.units)
 
-    def _account(self, scanner: Scanner) -> None:
+    def _add_results(self, scanner: Scanner) -> None:
         self.cost.add(scanner.cost)
         self._gaps |= dict.fromkeys(scanner.gaps)
         self.sources += scanner.sources if not self.sources else ()

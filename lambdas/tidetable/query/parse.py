@@ -99,9 +99,9 @@ def refuse_scan(stream: Stream, query: Query) -> None:
         )
         raise refuse_parameter(detail)
     indexed = any(condition.equals for condition in conditions)
-    why = f"{stream.name} is partitioned by series, so a query without one would scan whole tables"
+    why = f"{stream.name} is partitioned by series, so a query without series would scan whole tables"
     if query.names.series_prefix:
-        why = f"{why}, and series:prefix names none"
+        why = f"{why}, and series:prefix names no series"
     detail = f"add series=: {why}; or {suggest_index(stream.name, layout, conditions)}"
     raise refuse(400, "needs_index" if indexed else "needs_series", detail)
 
@@ -151,7 +151,7 @@ def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
 def refuse_versions(stream: Stream) -> None:
     """Raise ProblemError, for a query of earlier versions, if the stream keeps none."""
     if stream.versions != "keep":
-        detail = f'{stream.name} keeps no earlier versions: versions = "keep" in its configuration would'
+        detail = f'{stream.name} keeps no earlier versions: set versions = "keep" in its configuration'
         raise refuse_parameter(detail)
 
 

@@ -44,7 +44,7 @@ def _describe_stream(stream: Stream, now: datetime) -> dict[str, Any]:
         "on_expiry": stream.on_expiry,
         "versions": stream.versions,
         "layout": describe_layout(stream.layout),
-        "indexes": [_index(index) for index in stream.index],
+        "indexes": [_describe_index(index) for index in stream.index],
         "rollups": [
             {"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by}
             for rollup in stream.rollup
@@ -53,7 +53,7 @@ def _describe_stream(stream: Stream, now: datetime) -> dict[str, Any]:
     }
 
 
-def _index(index: IndexPolicy) -> dict[str, Any]:
+def _describe_index(index: IndexPolicy) -> dict[str, Any]:
     kinds = index.partition_by if isinstance(index.partition_by, Mapping) else None
     return {
         "name": index.name,
@@ -128,7 +128,7 @@ def describe_periods(
     A page may hold fewer periods than its limit, even none, and still have a next page: only ``"next": null`` is the
     end.
     """
-    entries, reached = _page(query, stream, catalog)
+    entries, reached = _read_page(query, stream, catalog)
     with pools(_CONCURRENCY) as pool:
         described: Iterable[Table | None] = pool.map(
             lambda entry: tables.describe(entry.table) if entry.state is not State.DELETED else None, entries
@@ -141,7 +141,7 @@ def describe_periods(
     return {"periods": periods, "next": following, "backfills": running}
 
 
-def _page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
+def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
     """The entries of a page, and the instant where the next page begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
     entries: list[Entry] = []

@@ -78,9 +78,9 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
             if not _is_ahead(first, last, query):
                 continue
             if index is not None and index.local:
-                yield _index_scan(query, access, index, entry, first, last)
+                yield _plan_index_scan(query, access, index, entry, first, last)
             else:
-                scan = _plan_table_scan if entry.layout.pack is None else _pack_scan
+                scan = _plan_table_scan if entry.layout.pack is None else _plan_pack_scan
                 yield scan(query, access, entry, first, last)
     elif _is_ahead(start, end, query):
         if not entry.live and entry.archived is not None:
@@ -90,7 +90,7 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
             keys = ArchiveRange(facts.manifest, low, high, query.series, after, versions, conditions, names=names)
             yield ArchiveScan(entry=entry, start=start, end=end, keys=keys)
         elif access is not None and index is not None:
-            yield _index_scan(query, access, index, entry, start, end)
+            yield _plan_index_scan(query, access, index, entry, start, end)
 
 
 def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
@@ -116,7 +116,7 @@ def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime
     return replace(scan, partitions=[partition], suffixes=_find_suffixes(query.names, layout))
 
 
-def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
+def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
     """The scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
     low, high = layout.edge(start), layout.edge(end)
@@ -134,7 +134,9 @@ def _pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end:
     return replace(scan, start=start, end=end, conditions=access.conditions)
 
 
-def _index_scan(query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime) -> IndexScan:
+def _plan_index_scan(
+    query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime
+) -> IndexScan:
     """One range for each suffix of each value. An index is sorted by time, series and id, also if its table is not."""
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
@@ -184,12 +186,12 @@ def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[K
     return [
         replace(keys, pk=f"{escape(series)}#{suffix}")
         for series in query.names.series
-        if (keys := _of_series(query, layout, across, series)) is not None
+        if (keys := _find_series_range(query, layout, across, series)) is not None
         for suffix in _find_suffixes(query.names._replace(series=(series,)), layout)
     ]
 
 
-def _of_series(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
+def _find_series_range(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
     """The range of one of several series, after the query's position; None if no event can be there.
 
     In the partition of a series, sort keys are time and id. At the time of the position, the order of the series

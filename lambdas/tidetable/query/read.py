@@ -248,7 +248,9 @@ class Scanner:
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
     def _check_gathering(self, scan: GatherScan) -> None:
-        """Raise ProblemError if no time is left for more pages: a range that is only partly gathered is no answer."""
+        """Raise ProblemError if no time is left for more pages: a range that is only partly gathered cannot be
+        answered.
+        """
         if self._remaining() >= RESERVE:
             return
         levels = ", ".join(f"where.{field}" for field in scan.index.levels)

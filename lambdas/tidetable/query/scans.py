@@ -136,7 +136,9 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
     @property
     def ranges(self) -> Sequence[KeyRange]:
         ranges = _make_ranges(self.keys, self.partitions, self.suffixes)
-        return ranges if not self.index.levels else [_within(keys, head) for keys in ranges for head in self.heads]
+        return (
+            ranges if not self.index.levels else [_narrow_to_head(keys, head) for keys in ranges for head in self.heads]
+        )
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
         """The position of an event from its sort key in the index. This key always names the series."""
@@ -225,7 +227,7 @@ def _make_ranges(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[i
     return [replace(keys, pk=f"{partition}#{suffix}") for partition in partitions for suffix in suffixes]
 
 
-def _within(keys: KeyRange, head: str) -> KeyRange:
+def _narrow_to_head(keys: KeyRange, head: str) -> KeyRange:
     """A range of times within a head: its sort keys begin with the head and continue with the time."""
     after = None if keys.after is None else f"{head}{keys.after}"
     return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)

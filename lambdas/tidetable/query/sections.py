@@ -162,7 +162,9 @@ def choose_by_state(
         if name in used:
             reasons[name] = None
         elif reason is None:
-            reasons[name] = "no sealed bucket of it without a mark lies in the range, or a coarser rollup has them"
+            reasons[name] = (
+                "the range has no sealed bucket of it without a mark, or a coarser rollup answers these buckets"
+            )
     if not used:
         return read_events_alone(query, entries, reasons, state.noted_since)
     sections = [
@@ -185,14 +187,14 @@ def _make_sections(
 ) -> list[Section]:
     start, end, definition = segment
     if definition is None:
-        own = msgspec.structs.replace(query, start=start, end=end, after=None)
-        split = _split(own, start, entries_of[own.stream], since)
+        section_query = msgspec.structs.replace(query, start=start, end=end, after=None)
+        split = _split(section_query, start, entries_of[section_query.stream], since)
         if split:
             return split
     else:
         names = Names(series=query.names.series, series_prefix=query.names.series_prefix)
-        own = make_query(definition.stream, start, end, names)
-    return [Section(start, own, plan_query(own, entries_of[own.stream]), definition)]
+        section_query = make_query(definition.stream, start, end, names)
+    return [Section(start, section_query, plan_query(section_query, entries_of[section_query.stream]), definition)]
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:
@@ -213,8 +215,8 @@ def refuse_unnoted(stream: Stream, choice: Choice, since: datetime | None) -> No
         if gap.reason == "no index":
             noted = f"from {to_text(since)} on" if since is not None else "not yet"
             detail = (
-                f"{stream.name} is partitioned by series, and what no rollup has sealed is read by the series that are noted for"
-                f" its period: add series=, or set from after the period that holds {to_text(gap.start)}; the series of periods"
-                f" that begin later are noted {noted}, and an archived period can be read"
+                f"{stream.name} is partitioned by series, and a bucket that no rollup has sealed is read by the series that are"
+                f" noted for its period: add series=, or set from after the period that holds {to_text(gap.start)}; the series"
+                f" of periods that begin later are noted {noted}, and an archived period can be read"
             )
             raise refuse(400, "needs_series", detail)

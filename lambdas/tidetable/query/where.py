@@ -37,8 +37,8 @@ def parse_path(path: str) -> str:
     """The path of a field of ``data``, as the API takes it. Raises ProblemError if no event can have such a field.
 
     In CSV and flat rows, the field ``mag`` is called ``data.mag``. As a path, ``data.mag`` would be the field ``mag``
-    of an object ``data`` inside the data. That is nearly always a mistake, and would find nothing, so it is refused.
-    Whoever means it writes ``data.data.mag``.
+    of an object ``data`` inside the data. That is nearly always a mistake, and would find nothing, so it is refused. A
+    caller who means this field writes ``data.data.mag``.
     """
     front, *names = path.split(".")
     if front == DATA and names[:1] == [DATA] and len(names) > 1:
@@ -80,7 +80,7 @@ def _parse_condition(name: str, value: str) -> Condition:
         if field[-1] in "<>!":
             raise refuse_parameter(f"{name[:64]}: write {WHERE}{field[:-1]}:OPERATOR=VALUE with {_OPERATORS}")
     elif operator not in OPERATORS:
-        detail = f"{name[:64]}: {operator[:32]!r} is no operator; there are {_OPERATORS}"
+        detail = f"{name[:64]}: {operator[:32]!r} is not an operator; there are {_OPERATORS}"
         raise refuse_parameter(f"{detail}. A field with a colon in its name is {WHERE}{field[:32]}:{operator[:32]}:eq")
     elif not field or not all(field.split(".")):
         raise refuse_parameter(f"{name[:64]}: write {WHERE}FIELD:{operator}=VALUE")

@@ -37,7 +37,9 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def make_group_value(value: Any) -> tuple[str, Any]:
-    """The kind of a value, and the value to group by. A boolean is not a number; a list or an object is no value."""
+    """The kind of a value, and the value to group by. A boolean is not a number; a list or an object is not a value to
+    group by.
+    """
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -193,7 +195,9 @@ class Bucket:
         return state
 
     def _limit_names(self) -> None:
-        """Keep only the alphabetically first names of too many, so that the same events always give the same names."""
+        """If there are too many names, keep the first in alphabetical order, so that the same events give the same
+        names.
+        """
         if len(self.names) > 2 * MAX_NAMES:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
@@ -238,7 +242,7 @@ def is_removed(event: Event) -> bool:
 def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields: Iterable[str]) -> Cell | None:
     """The cell in an event of the rollup's stream, with the numbers of ``fields``.
 
-    None if the event is no cell of this definition, or an empty one.
+    None if the event is not a cell of this definition, or is an empty cell.
     """
     data = event.data
     if not event.id.startswith(definition.key) or not data.get("count"):

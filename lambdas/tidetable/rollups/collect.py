@@ -134,7 +134,8 @@ def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime 
 
 
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
-    """Find the instant from which on events can be read, if events of the bucket ``[start, end)`` cannot; else None.
+    """If events of the bucket ``[start, end)`` cannot be read, find the instant from which on events can be read; else
+    None.
 
     They cannot be read if they were deleted, or if their period is partitioned by series and began before its series
     were noted.

@@ -128,7 +128,7 @@ def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
-    """What remains of the spans without the holes. The holes must be in order and must not overlap."""
+    """The spans without the holes. The holes must be in order and must not overlap."""
     remainder: list[Span] = []
     for start, end in spans:
         at = start

@@ -1,8 +1,8 @@
 """Notes of a stream's series: from when on periods count as noted, and when notes are removed.
 
 A writer notes a series in a period before it writes the series' first event there. Processes with an older
-configuration do not note. A period counts as noted if all of these had ended before its first event could come, even
-one ahead of its time. So every event of a noted period has a note of its series.
+configuration do not note. A period counts as noted if all of these processes had ended before its first event could
+come, even an event ahead of its time. So every event of a noted period has a note of its series.
 """
 
 from __future__ import annotations

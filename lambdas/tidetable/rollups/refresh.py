@@ -34,8 +34,8 @@ def refresh(
     """Refresh the rollups of all streams. ``definitions`` has them by the name of their source stream.
 
     Returns None while another run holds the lease. ``length`` is the longest time for which this run holds the lease
-    (``bounds.choose_lease_length``). A stream that fails does not stop the others. Each run begins with a stream that its
-    ``owner`` chooses: a stream with more work than a run has time for must not keep the others from theirs.
+    (``bounds.choose_lease_length``). A stream that fails does not stop the others. Each run begins with a stream that
+    its ``owner`` chooses: a stream with more work than a run has time for must not take the time of the other streams.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:

@@ -1,4 +1,4 @@
-"""What an operator sees: the state of a stream's rollups, and the size of a rebuild before it runs."""
+"""The facts for an operator: the state of a stream's rollups, and the size of a rebuild before it runs."""
 
 from __future__ import annotations
 

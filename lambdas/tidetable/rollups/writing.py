@@ -135,7 +135,9 @@ def write_cells(
 
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
-    """Write to a closed table, in transactions: when its archiving has begun, at any time, no cell may be written."""
+    """Write to a closed table in transactions. Its archiving may begin at any time, and then no more cells may be
+    written.
+    """
     for some in _cut_transactions(puts):
         outcome = services.reader.store.transact([Guarded(put, "newer") for put in some], entry)
         if outcome is Transacted.FENCED:

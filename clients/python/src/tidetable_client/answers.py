@@ -124,7 +124,7 @@ def read_retry_after(text: str | None, now: datetime) -> float:
 
 
 def read_document(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; an empty object if the body is no JSON object."""
+    """The JSON object in a body; an empty object if the body is not a JSON object."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -41,7 +41,8 @@ class Unreachable(TidetableError):
 class BufferFull(TidetableError):
     """The buffer has no room: the API takes events slower than they are written, or does not answer.
 
-    The first ``taken`` events of the call are in the buffer. So ``taken`` is the index of the first event that is not.
+    The first ``taken`` events of the call are in the buffer. So ``taken`` is the index of the first event that is not
+    in the buffer.
     """
 
     def __init__(self, taken: int, detail: str) -> None:

@@ -136,8 +136,8 @@ def _unify_values(values: Sequence[Any]) -> list[Any]:
     """Turn values of several types into one type: floats if all are numbers, otherwise JSON text."""
     import msgspec
 
-    kept = [value for value in values if value is not None]
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in kept):
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
         return [None if value is None else float(value) for value in values]
     encode = msgspec.json.encode
     return [value if value is None or isinstance(value, str) else encode(value).decode() for value in values]
@@ -155,8 +155,8 @@ def _find(name: str, *submodules: str) -> Any:
     return module
 
 
-def _require(name: str, what: str) -> Any:
+def _require(name: str, feature: str) -> Any:
     module = _find(name)
     if module is None:
-        raise TidetableError(f"{what} needs {name}: pip install {name}")
+        raise TidetableError(f"{feature} needs {name}: pip install {name}")
     return module

@@ -49,7 +49,8 @@ class SigV4(httpx.Auth):
 
 
 def _find_region(address: str) -> str | None:
-    """The Region in an address of API Gateway, <id>.execute-api.<region>.amazonaws.com; None if it is no such address.
+    """The Region in an address of API Gateway, <id>.execute-api.<region>.amazonaws.com; None if it is not such an
+    address.
 
     It comes before every setting: the gateway refuses a signature for another Region.
     """

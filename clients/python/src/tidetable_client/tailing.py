@@ -34,8 +34,8 @@ class Tail:
 
         If a reading fails in the middle, the next range begins at the same instant, and no event is repeated.
 
-        Two readings, because a reading that was answered late, such as after an outage, may lack events that the
-        reading before it and the reading after it both have.
+        The last two readings are remembered: a reading that was answered late, such as after an outage, may lack events
+        that the reading before it and the reading after it both have.
         """
         read: set[Identity] = set()
         for event in events:

@@ -130,7 +130,9 @@ def parse_aggregation(
     if top is not None and not by:
         raise refuse_parameter("top shows the first groups: add by=, such as by=series")
     if "order" in values and top is None:
-        raise refuse_parameter("order is that of top groups: add top=, or leave it out; steps come oldest first")
+        raise refuse_parameter(
+            "order is the order of the top groups: add top=, or leave order out; steps come oldest first"
+        )
     if fill != "none" and step is None:
         raise refuse_parameter("fill is for steps without events: add step=, such as step=5m")
     ascending = top is not None and parse_order(values)

@@ -95,7 +95,7 @@ def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) ->
 
 
 def _choose(listing: Listing, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool) -> Choice:
-    assert reader.rolled is not None  # noqa: S101 - _resolve saw to it
+    assert reader.rolled is not None  # noqa: S101 - _resolve has checked this
     state = reader.rolled.rollups.read_state(listing.stream, (listing.query.start, listing.query.end))
     choice = choose_by_state(listing.query, state, reader, entries, listing.find_misfit, consistent=consistent)
     refuse_unnoted(stream, choice, state.noted_since)
@@ -133,17 +133,17 @@ class _Run:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
             if self.scanners and self._remaining() < RESERVE:
-                raise _too_much()
+                raise _refuse_slow()
             if section.stretch is not None and self._listing.kind == "series":
                 self._read_notes(section.query, section.stretch)
                 continue
             for batch in self._scan(section):
                 if isinstance(batch, TimeUp):
-                    raise _too_much()
+                    raise _refuse_slow()
                 for value, seen in self._list(batch, section.definition):
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
-                    raise _too_much()
+                    raise _refuse_slow()
         for series, seen in self._noted.items():
             # If events or cells of the series were seen, their times are more precise than its note for a period.
             place = find_place(series)
@@ -178,7 +178,7 @@ class _Run:
 
     @property
     def _rollups(self) -> Rollups:
-        assert self._reader.rolled is not None  # noqa: S101 - _resolve saw to it
+        assert self._reader.rolled is not None  # noqa: S101 - _resolve has checked this
         return self._reader.rolled.rollups
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
@@ -198,8 +198,6 @@ class _Run:
             self.names.add(place, value, seen)
 
 
-def _too_much() -> ProblemError:
-    detail = (
-        "the time does not suffice to read the whole range, which each page does: set from and to for a shorter one"
-    )
+def _refuse_slow() -> ProblemError:
+    detail = "the time does not suffice: each page reads the whole range. Set from and to for a shorter range"
     return refuse(422, "too_much", f"{detail}, or add a rollup with a longer every")

@@ -20,8 +20,8 @@ class Top(Table):
     """The first events of a ranking, each with its rank in the page and the number by which it is ranked.
 
     ``tied`` says that other events have the same number as the last event, and that not all of them were compared. Then
-    there is no cursor. ``keys`` are the positions of the events. ``unread`` is the number of which some events were not
-    read, or None.
+    there is no cursor. ``keys`` are the positions of the events. ``unread`` is the ranked number of some events that
+    were not read; None if all were read.
     """
 
     ranking: Ranking

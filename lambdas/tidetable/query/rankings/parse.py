@@ -76,7 +76,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
     def cursor(self, position: RankKey) -> Ranking:
         """The ranking as a cursor holds it, with the position where its page ended."""
-        index = _order_of(self.index)
+        index = _reduce_to_order(self.index)
         return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
@@ -100,7 +100,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return (*kind, *value, *self.conditions)
 
 
-def _order_of(index: Index) -> Index:
+def _reduce_to_order(index: Index) -> Index:
     """The index without the settings that do not affect its order."""
     return replace(index, shards=1, project=None)
 
@@ -114,7 +114,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
         index, projection = _find_same_index(stream, ranking.index), ranking.projection.of(stream)
         return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
-    index = _index(stream, values)
+    index = _find_index(stream, values)
     default_start = find_containing(now, stream.period).shift(-stream.retention).start
     start, end = parse_range(stream, values, now, default_start)
     value, kind = values.get("value", ""), values.get("kind", "")
@@ -165,17 +165,18 @@ def _list_repeats(
 def _find_same_index(stream: Stream, former: Index) -> Index:
     """The stream's index that a cursor's ranking used. Raises ProblemError if the order of the index has changed."""
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
-    if index is None or _order_of(index) != former:
+    if index is None or _reduce_to_order(index) != former:
         raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
     return index
 
 
-def _index(stream: Stream, values: Mapping[str, str]) -> Index:
+def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
     rankings = [index for index in stream.layout.indexes if index.ranks]
     if stream.pack is not None:
         detail = (
-            f"{stream.name} keeps its events in packs, which no index sees into: query a range and sort it, or ask aggregate"
-            f" with by= and top= for the first groups; a ranking needs a stream without [streams.{stream.name}.pack]"
+            f"{stream.name} keeps its events in packs, and an index cannot see the events in a pack: query a range and sort it,"
+            " or ask aggregate with by= and top= for the first groups; a ranking needs a stream without"
+            f" [streams.{stream.name}.pack]"
         )
         raise refuse(400, "needs_index", detail)
     named = next((index for index in stream.layout.indexes if index.name == values.get("index")), None)
@@ -183,8 +184,8 @@ def _index(stream: Stream, values: Mapping[str, str]) -> Index:
         raise _refuse_index(named, [index.name for index in rankings])
     if not rankings:
         detail = (
-            f"{stream.name} has no ranking: [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
-            ' such as sort_by = "score", would be one'
+            f"{stream.name} has no ranking: add [[streams.{stream.name}.index]] with a field that holds numbers as sort_by,"
+            ' such as sort_by = "score"'
         )
         raise refuse(400, "needs_index", detail)
     names = ", ".join(index.name for index in rankings)

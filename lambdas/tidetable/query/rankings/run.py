@@ -72,7 +72,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
 
-def _too_much(what: str) -> ProblemError:
+def _refuse_slow(what: str) -> ProblemError:
     """The answer 422 for a ranking that takes longer than an answer may: to repeat the query does not help."""
     narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
     return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
@@ -139,7 +139,7 @@ class _Run:
         due, least = ranges, limit
         while due:
             if self._remaining() < RESERVE:
-                raise _too_much("the ranking takes")
+                raise _refuse_slow("the ranking takes")
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
                 reading.limit = max(share(least, len(due)), 2 * reading.limit if filtered else 0)
@@ -221,7 +221,7 @@ class _Run:
                 for page in reading.result(timeout=max(self._remaining() - RESERVE, 0.1)):
                     self._take_archived(scan, page)
         except TimeoutError as error:
-            raise _too_much(f"ranking the range's {len(scans)} archived periods takes") from error
+            raise _refuse_slow(f"ranking the range's {len(scans)} archived periods takes") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -237,7 +237,7 @@ class _Run:
 
         for page, _ in read_archive_pages(scan.keys, entry.layout, read):
             if page is None:
-                raise _too_much(f"ranking the archived period {entry.period.label} takes")
+                raise _refuse_slow(f"ranking the archived period {entry.period.label} takes")
             pages.append(page)
         return pages
 

@@ -1,4 +1,4 @@
-"""The parts of a stage and of a reader. Each part is made after the parts that it needs."""
+"""The constructs of a stage and of a reader. Each construct is made after the constructs that it needs."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class External:
 
 
 @dataclass(frozen=True)
-class StageParts:
-    """The parts that only the stage itself has. A reader does not have them."""
+class StageConstructs:
+    """The constructs that only the stage itself has. A reader does not have them."""
 
     storage: Storage
     ingest: Ingest
@@ -73,19 +73,19 @@ class StageParts:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The parts of a stage or of a reader; ``own`` is None for a reader."""
+class Constructs:
+    """The constructs of a stage or of a reader; ``own`` is None for a reader."""
 
     storage: Storage | Copied
     query: Query
     api: Api
     targets: Targets
     alarms: Alarms
-    own: StageParts | None = None
+    own: StageConstructs | None = None
 
 
-def make_reader(scope: Construct, common: Common, code: Code, external: External) -> Parts:
-    """Make the parts that answer queries from the copies of a Region."""
+def make_reader(scope: Construct, common: Common, code: Code, external: External) -> Constructs:
+    """Make the constructs that answer queries from the copies of a Region."""
     slim = code.slim()
     storage = Copied(scope, "Storage", common, bucket=external.bucket, key=external.key)
     check_alone(scope, common.stage, None)
@@ -93,10 +93,10 @@ def make_reader(scope: Construct, common: Common, code: Code, external: External
     api = Api(scope, "Api", common, query=query.function.entry, slim=slim, storage=storage)
     targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
     alarms = Alarms(scope, "Alarms", stage=common.stage, api=api, targets=targets)
-    return Parts(storage, query, api, targets, alarms)
+    return Constructs(storage, query, api, targets, alarms)
 
 
-def make_stage(scope: Construct, common: Common, code: Code, external: External, present: set[str]) -> Parts:
+def make_stage(scope: Construct, common: Common, code: Code, external: External, present: set[str]) -> Constructs:
     """Make a whole stage. ``present`` are the ids of the children that the stack had before."""
     config, slim, archive = common.config, code.slim(), code.archive()
     storage = Storage(scope, "Storage", stage=common.stage, config=config, bucket=external.bucket, key=external.key)
@@ -164,5 +164,5 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
     # The CDK makes the roles of schedules, and its own helpers, as children of the stack instead of the construct.
     outside = [child for child in Stack.of(scope).node.children if child.node.id not in present]
     Standing(scope, "Standing", common, lifecycle=lifecycle, after=[*scope.node.children, *outside])
-    own = StageParts(storage, ingest, feed, lifecycle, rollups, lake, doors, console, dashboard)
-    return Parts(storage, query, api, targets, alarms, own)
+    own = StageConstructs(storage, ingest, feed, lifecycle, rollups, lake, doors, console, dashboard)
+    return Constructs(storage, query, api, targets, alarms, own)
