@@ -95,7 +95,7 @@ check: setup ## lint, format, types, direction of imports, the templates
 	.venv/bin/mypy
 	node_modules/.bin/tsc -p console/tsconfig.json
 	node_modules/.bin/eslint --config console/eslint.config.mjs console/js
-	$(PY) -m pytest -q tests/test_imports.py tests/infra/test_cfn_lint.py
+	$(PY) -m pytest -q tests/test_imports.py tests/infra/lint_templates.py
 
 bench: setup $(JAR) ## hot paths, suffixes and the bill, each against a named baseline
 	$(PY) -m bench.ingest

@@ -1,4 +1,7 @@
-"""cfn-lint, which knows every property of CloudFormation's resources, over the templates of all kinds of configuration."""
+"""cfn-lint, which knows every property of CloudFormation's resources, over the templates of all kinds of configuration.
+
+`make check` runs these tests, as they are a lint. `make test` does not collect a file with this name: CI runs both commands.
+"""
 
 from __future__ import annotations
 
