@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +13,37 @@ import pytest
 
 from cli.advise import write_lines
 from cli.advising import advise
+from cli.advising.finding import Finding
+from cli.advising.history import History
 from tests.worlds.advised import BY_KIND, BY_SERIES, CASES, stream
 from tests.worlds.histories import Traffic, daily, live, steady
 from tidetable.config import parse
 
 
+@cache
+def simulate_history(name: str) -> History:
+    """The history of a case. Several tests look at it."""
+    case = CASES[name]
+    return live(case.text, case.traffic, case.days)
+
+
+@cache
+def find_advice(name: str) -> Sequence[Finding]:
+    return advise(simulate_history(name)).findings
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_advice_is_right(name: str) -> None:
-    case = CASES[name]
-    found = advise(live(case.text, case.traffic, case.days)).findings
-    lines = {finding.rule: tomllib.loads(finding.toml)["streams"]["s"] for finding in found}
-    assert lines == case.right
+    lines = {finding.rule: tomllib.loads(finding.toml)["streams"]["s"] for finding in find_advice(name)}
+    assert lines == CASES[name].right
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.right])
 def test_the_lines_of_each_finding_make_a_valid_configuration(name: str) -> None:
     """With the lines the stream is parsed, and judged again by the same history, the same lines are not advised."""
     case = CASES[name]
-    history = live(case.text, case.traffic, case.days)
-    for finding in advise(history).findings:
+    history = simulate_history(name)
+    for finding in find_advice(name):
         document = merged(tomllib.loads(case.text), tomllib.loads(finding.toml))
         changed = parse(dump(document))
         assert changed.streams["s"] != history.stream
@@ -38,8 +52,7 @@ def test_the_lines_of_each_finding_make_a_valid_configuration(name: str) -> None
 
 
 def saving(name: str, rule: str) -> float:
-    case = CASES[name]
-    (found,) = (own for own in advise(live(case.text, case.traffic, case.days)).findings if own.rule == rule)
+    (found,) = (own for own in find_advice(name) if own.rule == rule)
     assert found.saving is not None
     return found.saving
 

@@ -57,7 +57,7 @@ def test_whatever_is_sent_is_answered_as_described(app: Gateway, operation: str,
     described = schemathesis.openapi.from_wsgi("/openapi.json", app)[path][method]
     modes = GenerationMode(mode)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=described.as_strategy(generation_mode=modes), stream=st.sampled_from([*STREAMS, None, None]))
     def send(case: Any, stream: str | None) -> None:
         nonlocal made

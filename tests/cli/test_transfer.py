@@ -155,7 +155,7 @@ def test_requests_are_as_large_and_as_many_as_the_options_say(inline: Path) -> N
 def test_an_import_goes_on_only_as_it_began(inline: Path, words: tuple[str, ...], named: str) -> None:
     call("--url", "http://a")
     other = call(*words)
-    assert (other.exit_code, f"of an import with other options ({named}): --again" in other.output) == (1, True)
+    assert (other.exit_code, f"an import with other options ({named}): --again" in other.output) == (1, True)
 
 
 def test_the_progress_may_be_kept_elsewhere(inline: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_service_leaves_out_what_does_not_meet_a_condition(engine: Engine) -
     many = pages(engine, everything)
     for operator, texts in CONDITIONS:
         condition = Condition("f.v", operator, texts)
-        items = pages(engine, replace(everything, conditions=(condition,)), limit=7)
+        items = pages(engine, replace(everything, conditions=(condition,)), limit=9)
         wanted = [item["sk"] for item in many if condition.holds(item["data"])]
         assert [item["sk"] for item in items] == wanted, condition
 

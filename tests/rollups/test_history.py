@@ -226,7 +226,7 @@ def test_a_mark_that_is_renewed_while_its_bucket_is_computed_stays(layout: Any) 
 def test_a_writer_and_a_refresher_meet_in_every_order(age: int, errors: tuple[int, int]) -> None:
     """The writer's mark and event, each at any moment of its life, against every request of refreshers before and after."""
     for mark_at, write_at in ((0, 0), (0, 75), (75, 75)):
-        for begin in range(-100, 200, 50):
+        for begin in range(-100, 200, 60):
             _meet(age, errors, begin, mark_at, write_at)
 
 
