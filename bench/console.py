@@ -28,7 +28,7 @@ from handlers import console
 from infra.console import collect_files
 from tests.console.browser import Browser, running_browser
 from tests.console.serve import Quiet, serve_page
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tidetable.times import to_text
 
 POINTS = 10_000

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 ORDERS = "examples/orders/tidetable.toml"
 

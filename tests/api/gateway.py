@@ -15,7 +15,7 @@ import yaml
 import settings
 import wiring
 from tests.fakes.stage import Stage
-from tests.infra.synth import CONFIG, ROOT
+from tests.worlds.configs import CONFIG, ROOT
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
 DESCRIPTION: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "use" / "openapi.yaml").read_text())

@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.gateway import NOON, Context, Gateway, serving
 from tests.fakes.stage import Stage
-from tests.infra.synth import CONFIG
+from tests.worlds.configs import CONFIG
 
 PAGE = "https://app.example.com"
 OTHER = "https://app-example.com"

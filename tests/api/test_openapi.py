@@ -14,7 +14,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode, checks
 
 from tests.api.gateway import DESCRIPTION, Gateway, gateway
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tidetable.catalog import State
 from tidetable.conditions import OPERATORS
 from tidetable.ingest.submission import Code

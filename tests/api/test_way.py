@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.api.gateway import Gateway, gateway
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 TEXT = (ROOT / "docs" / "inside" / "architecture.md").read_text()
 BODY = json.dumps([{"series": "a", "id": str(n), "data": {"mag": n}} for n in range(30)]).encode()

@@ -16,7 +16,7 @@ from tests.api.gateway import serving
 from tests.console.browser import running_browser
 from tests.console.serve import Quiet, Served, served_console
 from tests.fakes.stage import STALE_SECONDS, Stage
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW
 from tests.worlds.showcase import CONFIG, showcase
 

@@ -17,7 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from handlers import console
 from infra.console import collect_files
 from tests.api.gateway import Gateway, serving
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW, Example
 
 

@@ -17,7 +17,7 @@ from tests.console.browser import Browser
 from tests.console.pages import find_axe_problems, listening, of_key
 from tests.console.serve import Served, served_console
 from tests.fakes.stage import STALE_SECONDS, Stage
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW
 from tidetable.access import Access
 from tidetable.bill.consumed import ConsumedUnits, Traffic

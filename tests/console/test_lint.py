@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 
 def lint(*arguments: str, code: str | None = None) -> list[str]:

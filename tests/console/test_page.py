@@ -12,7 +12,7 @@ import pytest
 
 from handlers import console
 from infra.console import collect_files, drop_comment_lines
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)

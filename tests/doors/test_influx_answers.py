@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.infra.synth import ROOT
 from tests.ingest.streams import NOW
+from tests.worlds.configs import ROOT
 from tests.worlds.doors import Doors
 from tests.worlds.influx import OLD, V1, V2, V3, T, write
 

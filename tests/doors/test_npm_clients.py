@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.doors import LiveDoors, Server, config
 
 

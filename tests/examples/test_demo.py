@@ -10,7 +10,7 @@ import pytest
 from examples.earthquakes import demo, steps
 from local import Deployed
 from local.up import read_config
-from tests.infra.synth import CONFIG, ROOT
+from tests.worlds.configs import CONFIG, ROOT
 
 
 class FakeEmulator:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.api.gateway import Gateway, serving
 from tests.fakes.stage import STALE_SECONDS
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.examples import NOW, Example
 from tidetable.exact import decode_json
 

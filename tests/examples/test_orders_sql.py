@@ -19,7 +19,7 @@ from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import FakeClock
 from tests.fakes.stage import Stage
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tidetable.catalog import Entry, State
 from tidetable.config import load
 from tidetable.events import Event

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from examples.weblogs.convert import convert_lines
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 LINE = 'shop.example 192.0.2.7 - c7 [31/Mar/2026:12:30:05 +0200] "GET /pay?v=3 HTTP/1.1" 503 1234 0.912'
 USUAL = LINE.replace("- c7", "- -").replace(" 503 ", " 200 ").replace("0.912", "0.031")

@@ -17,11 +17,11 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.assets import Assets
 from infra.stack import TidetableStack
+from tests.worlds.configs import CONFIG as CONFIG
+from tests.worlds.configs import ROOT as ROOT
 from tests.worlds.configs import uncomment
 from tidetable.config import load, parse
 
-ROOT = Path(__file__).parents[2]
-CONFIG = ROOT / "tidetable.toml"
 # Where the CDK's library is unpacked, also for a process with another home, which would unpack it again: 210 MB.
 JSII_CACHE = {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache" / "aws" / "jsii" / "package-cache")}
 Properties = dict[str, Any]

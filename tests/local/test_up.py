@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local import Deployed, up
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tidetable.config import load
 
 

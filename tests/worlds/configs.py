@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+# The example configuration, as shipped.
+CONFIG = ROOT / "tidetable.toml"
+
 GOOD = """
 [streams.s]
 period = "day"
@@ -44,7 +48,7 @@ def notify(*targets: str) -> str:
 
 def uncomment(section: str) -> tuple[tuple[str, str], ...]:
     """The changes that activate a section which is a comment in the example, such as ``[[streams.quakes.rollup]]``."""
-    text = Path(__file__).parents[2].joinpath("tidetable.toml").read_text(encoding="utf-8")
+    text = CONFIG.read_text(encoding="utf-8")
     lines = text[text.index(f"# {section}") :].partition("\n\n")[0].splitlines()
     # In the file, a comment follows the section's name in its first line.
     first = (f"# {section}", section)

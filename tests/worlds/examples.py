@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.fakes.stage import Stage
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 from tests.worlds.killed import copier_of
 from tidetable.exact import decode_json
 

@@ -10,8 +10,8 @@ import settings
 import wiring
 from tests.api.gateway import Context
 from tests.fakes.stage import Stage
-from tests.infra.synth import CONFIG as EXAMPLE
 from tests.ingest.streams import NOW
+from tests.worlds.configs import CONFIG as EXAMPLE
 from tests.worlds.intake import World
 from tests.worlds.killed import CONFIG, NOON
 from tidetable.events import Event

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import jsonata
 import yaml
 
-from tests.infra.synth import ROOT
+from tests.worlds.configs import ROOT
 
 FOLDER = ROOT / "docs" / "grafana"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboards" / "tidetable.json").read_text())
