@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.worlds.rolled import HOURS, LENGTH, MINUTES, QUERIES, START, World, begin_rollups, reading, show_edges
+from tidetable.errors import StoreUnavailable, TableThrottled
 from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
@@ -214,7 +216,56 @@ def test_every_sealed_bucket_of_a_long_range_is_marked_once() -> None:
     world.rollups.put_marks = note_marks  # type: ignore[method-assign, assignment]
     progress = rebuilt(world, 0.5, 20.5)
     assert (progress.marked, progress.buckets, progress.left, progress.done) == (120, 0, 0, True)
-    assert marks == [START + timedelta(minutes=30 + 10 * number) for number in range(120)]
+    assert marks == [START + timedelta(minutes=30 + 10 * number) for number in reversed(range(120))]
+
+
+def seal_hours(first: int, last: int) -> World:
+    world = World((MINUTES,))
+    edge = Edge("m", START + timedelta(hours=first), START + timedelta(hours=last), MINUTES.text)
+    world.rollups.put_edge("s", edge, None)
+    world.sleep(60 * 3_600)
+    return world
+
+
+def list_marked(world: World) -> list[datetime]:
+    return sorted(bucket for _, bucket, _ in world.rollups.marks)
+
+
+def test_a_rebuild_whose_time_is_up_while_it_marks_goes_on_where_it_ended() -> None:
+    """40 hours are 240 buckets: two calls have the time for 100 each, and a third has none. The hour before is computed."""
+    world = seal_hours(1, 41)
+    first, end = START + timedelta(hours=1), START + timedelta(hours=41)
+    seen = []
+    for looks in (1, 1, 0):
+        left = iter(range(looks))
+        services = replace(world.services(), remaining=lambda left=left: 100.0 if next(left, None) is not None else 0.0)
+        progress = rebuild(MINUTES, START, end, [MINUTES], services, "rebuild", LENGTH)
+        assert progress is not None
+        seen.append((progress.marked, progress.left, progress.buckets, progress.problem, progress.done))
+        end = progress.reached
+    assert seen == [(100, 146, 0, None, False), (100, 46, 0, None, False), (0, 46, 0, None, False)]
+    assert end == first + timedelta(minutes=400)
+    assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(40, 240)]
+    last = rebuild(MINUTES, START, end, [MINUTES], world.services(), "rebuild", LENGTH)
+    assert last is not None
+    assert (last.marked, last.buckets, last.done) == (40, 6, True)
+    assert list_marked(world) == [first + timedelta(minutes=10 * number) for number in range(240)]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("no answer", "later"), TableThrottled("t")])
+def test_a_rebuild_that_cannot_mark_says_why_and_how_far_it_came(error: Exception) -> None:
+    world = seal_hours(0, 40)
+    put_marks, calls = world.rollups.put_marks, iter(range(2))
+
+    def fail_later(*rest: Any) -> None:
+        if next(calls) == 1:
+            raise error
+        put_marks(*rest)
+
+    world.rollups.put_marks = fail_later  # type: ignore[method-assign]
+    progress = rebuilt(world, 0, 40)
+    assert (progress.marked, progress.left, progress.problem) == (100, 140, str(error))
+    assert progress.reached == START + timedelta(minutes=1_400)
 
 
 def test_a_definition_that_the_refresher_has_not_seen_yet_is_not_rebuilt() -> None:

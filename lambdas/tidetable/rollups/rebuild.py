@@ -26,10 +26,11 @@ _POINT = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rebuild came: the rollup is sealed from ``reached`` on. This run computed ``buckets`` buckets.
+    """How far a rebuild came: from ``reached`` on, nothing is left to do. This run computed ``buckets`` buckets.
 
-    ``left`` buckets are still to compute. The refresher computes ``marked`` sealed buckets anew in its next runs.
-    ``problem`` says why the rebuild cannot go on. If there is no problem and buckets are left, call ``rebuild`` again.
+    ``left`` buckets are still to compute or to mark. The refresher computes ``marked`` sealed buckets anew in its next
+    runs. ``problem`` says why the rebuild cannot go on. If there is no problem and buckets are left, call ``rebuild``
+    again, with ``reached`` as its end.
     """
 
     reached: datetime
@@ -40,7 +41,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to compute."""
+        """Whether nothing is left to do."""
         return self.left == 0
 
 
@@ -57,8 +58,9 @@ def rebuild(
 
     Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
     bucket is computed, so a rebuild can stop anywhere and be called again. All buckets from ``start`` to the beginning
-    are computed, also if ``end`` is earlier, because a rollup has no holes. Buckets that are sealed already are marked:
-    they are read from the events until the refresher has computed them anew. ``definitions`` are the stream's rollups.
+    are computed, also if ``end`` is earlier, because a rollup has no holes. Buckets that are sealed already are marked,
+    the newest first: they are read from the events until the refresher has computed them anew. ``definitions`` are the
+    stream's rollups.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
@@ -72,22 +74,37 @@ def rebuild(
         if early or any(version.edge.sealed >= newest.edge.sealed for version in versions[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
             return Progress(newest.start, 0, 1, problem=problem)
-        marked = _mark_sealed(newest, start, end, services)
-        return _extend(newest, definition.floor(start), definitions, state, services, marked)
+        first = definition.floor(start)
+        sealed = _list_sealed(newest, first, end)
+        marked, problem = _mark(definition.source, sealed, services)
+        if marked < len(sealed):
+            reached = sealed[marked - 1] if marked else min(end, newest.end)
+            left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
+            return Progress(reached, 0, left, marked, problem)
+        return _extend(newest, first, definitions, state, services, marked)
 
 
-def _mark_sealed(version: Version, start: datetime, end: datetime, services: Services) -> int:
-    """Mark the sealed buckets of a range; returns how many there are."""
-    definition = version.definition
-    at, last = max(definition.floor(start), version.start), min(end, version.end)
+def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
+    """List the sealed buckets of a range, the newest first."""
     buckets = []
+    at, last = max(first, version.start), min(end, version.end)
     while at < last:
         buckets.append(at)
-        at += definition.every
+        at += version.definition.every
+    return buckets[::-1]
+
+
+def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
+    """Mark buckets until the time is up; returns how many are marked, and why the rebuild cannot go on, if it cannot."""
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
-        services.rollups.put_marks(definition.source, buckets[number : number + _MARKS], now, _POINT)
-    return len(buckets)
+        if services.remaining() <= RESERVE:
+            return number, None
+        try:
+            services.rollups.put_marks(stream, buckets[number : number + _MARKS], now, _POINT)
+        except (StoreUnavailable, TableThrottled) as error:
+            return number, str(error)
+    return len(buckets), None
 
 
 def _extend(
