@@ -1,10 +1,13 @@
 """Parts in a bucket: what a read of them asks the bucket for, and what it says of an object that is damaged."""
 
 import json
+from io import BytesIO
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from msgspec.structs import replace
 
 from aws.archive import s3
 from aws.archive.parquet import Parquet
@@ -148,6 +151,18 @@ def test_an_object_that_is_missing_cut_or_damaged_is_named() -> None:
             objects.objects["p"] = damaged
         with pytest.raises(ArchiveFailed, match=r"^the archive's object p is missing or damaged: ."):
             list(reader.events(part, WHOLE, LAYOUT, ascending=True))
+
+
+@pytest.mark.parametrize("kept", [{}, {"pandas": "{}"}], ids=["no metadata", "another program's metadata"])
+def test_a_part_that_another_program_wrote_anew_is_named(kept: dict[str, str]) -> None:
+    objects, part = archived()
+    other = BytesIO()
+    pq.write_table(pq.read_table(BytesIO(objects.objects["p"])).replace_schema_metadata(kept), other)
+    objects.objects["p"] = other.getvalue()
+    bucket: Any = objects
+    events = S3PartReader(bucket).events(replace(part, size=len(other.getvalue())), WHOLE, LAYOUT, ascending=True)
+    with pytest.raises(ArchiveFailed, match=r"^the archive's object p is .*: another program wrote this Parquet file$"):
+        next(events)
 
 
 def test_a_bucket_that_cannot_be_reached_is_an_archive_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,10 @@ from decimal import Decimal
 from io import RawIOBase
 from typing import IO, Any
 
-import msgspec
 import pyarrow.parquet as pq
 
 from aws.archive.columns import Column
-from aws.archive.rows import NOTE, Note, Rows
+from aws.archive.rows import Note, Rows, read_note
 from tidetable.archive.reading import ArchivedEvent
 from tidetable.conditions import Condition, read_numbers
 from tidetable.keys import Layout
@@ -34,11 +33,11 @@ def read_between(
     The answer has all events of a fetched group: also events outside of the range, and events that meet no condition.
     """
     file = pq.ParquetFile(part)
+    note = read_note(file.schema_arrow)
     low, high = (strip_version(edge) if layout.versioned else edge for edge in (keys.low, keys.high))
     # A sort key begins with 27 characters of time; an edge of the range may be shorter.
     first = from_text(_find_edge(low, "0001-01-01T00:00:00.000000Z"))
     last = from_text(_find_edge(high, "9999-12-31T23:59:59.999999Z"))
-    note = msgspec.json.decode(file.schema_arrow.metadata[NOTE], type=Note)
     fields = {field.partition(".")[0] for field in (*keys.fields, *(condition.field for condition in keys.conditions))}
     names = None
     if keys.fields:

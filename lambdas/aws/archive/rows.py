@@ -41,11 +41,19 @@ class Note(msgspec.Struct, frozen=True):
         return [Column(name, self.columns[name]) for name in sorted(self.columns)]
 
 
+def read_note(schema: pa.Schema) -> Note:
+    """Read the note of a part; ValueError for a Parquet file that this pipeline did not write."""
+    metadata = schema.metadata or {}
+    if NOTE not in metadata:
+        raise ValueError("it is not a part of an archive: another program wrote this Parquet file")
+    return msgspec.json.decode(metadata[NOTE], type=Note)
+
+
 class Rows:
     """Rows of a part, converted back to items, events or facts."""
 
     def __init__(self, table: pa.Table, layout: Layout) -> None:
-        self._note = msgspec.json.decode(table.schema.metadata[NOTE], type=Note)
+        self._note = read_note(table.schema)
         self._arrays = {name: join_chunks(table.column(name)) for name in table.column_names}
         self._count = len(table)
         self._layout = layout
