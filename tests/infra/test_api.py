@@ -8,6 +8,7 @@ import pytest
 
 from tests.infra.routes import OPEN, ROUTES, answers_of, make_settings, methods_of, path_of
 from tests.infra.synth import BOTH, Template, template
+from tests.worlds.configs import ROOT
 
 RETRIED = {"429": "'1'", "500": "'5'", "503": "'5'", "504": "'5'"}
 OUTPUTS = {
@@ -179,6 +180,14 @@ def test_no_body_is_logged_and_no_metric_per_route_is_paid_for(dev: Template) ->
         assert setting["DataTraceEnabled"] is False
         assert setting["MetricsEnabled"] is False
         assert setting["LoggingLevel"] == "ERROR"
+
+
+def test_the_documents_name_the_log_group_that_api_gateway_makes_by_itself(dev: Template) -> None:
+    """AWS: its name is that of the API and of the stage. It is not in the template."""
+    (stage,) = dev.all("AWS::ApiGateway::Stage").values()
+    page = (ROOT / "docs" / "start" / "deploy.md").read_text()
+    assert page.count(f"API-Gateway-Execution-Logs_<ApiId>/{stage['StageName']}") == 2
+    assert page.count("API-Gateway-Execution-Logs_") == 2
 
 
 def test_every_call_is_logged_with_its_caller_and_its_end(dev: Template) -> None:
