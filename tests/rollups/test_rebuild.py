@@ -262,7 +262,7 @@ def test_a_rebuild_that_cannot_mark_says_why_and_how_far_it_came(error: Exceptio
             raise error
         put_marks(*rest)
 
-    world.rollups.put_marks = fail_later  # type: ignore[method-assign]
+    world.rollups.put_marks = fail_later  # type: ignore[method-assign, assignment]
     progress = rebuilt(world, 0, 40)
     assert (progress.marked, progress.left, progress.problem) == (100, 140, str(error))
     assert progress.reached == START + timedelta(minutes=1_400)

@@ -76,11 +76,11 @@ def rebuild(
             return Progress(newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
         sealed = _list_sealed(newest, first, end)
-        marked, problem = _mark(definition.source, sealed, services)
+        marked, failure = _mark(definition.source, sealed, services)
         if marked < len(sealed):
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
-            return Progress(reached, 0, left, marked, problem)
+            return Progress(reached, 0, left, marked, failure)
         return _extend(newest, first, definitions, state, services, marked)
 
 
