@@ -86,6 +86,11 @@ def test_a_copy_of_the_catalog_whose_state_passes_is_no_trouble(status: str) -> 
     assert follow(Service(table(copies={IRELAND: status, TOKYO: "ACTIVE"}))) == []
 
 
+def test_a_copy_of_the_catalog_in_a_region_that_no_stream_names_is_no_trouble() -> None:
+    foreign = {"us-east-1": "INACCESSIBLE_ENCRYPTION_CREDENTIALS", IRELAND: "ACTIVE", TOKYO: "ACTIVE"}
+    assert follow(Service(table(copies=foreign))) == []
+
+
 def remove(service: Service, *seconds: float) -> tuple[list[str], int]:
     """Remove the copies with so many seconds left at each look; the Regions, and how often it slept."""
     left = list(seconds)
