@@ -47,6 +47,27 @@ def test_a_table_that_was_recorded_a_moment_ago_is_mapped_too() -> None:
     assert find_tables(world) == world.tables.names
 
 
+def test_a_run_with_a_feed_does_not_read_what_has_long_been_deleted() -> None:
+    world = World(more=FEED)
+    world.run()
+    for _ in range(20):
+        world.after(days=1)
+    world.run()
+    read: list[int] = []
+    entries = world.catalog.entries
+
+    def count(*arguments: Any, **options: Any) -> Any:
+        found = entries(*arguments, **options)
+        read.append(len(found))
+        return found
+
+    world.catalog.entries = count  # type: ignore[method-assign]
+    assert world.run().feeds == []
+    assert len(entries("s")) > 20
+    # The tables are observed; they are read again for their mappings, with a table that was deleted within a day.
+    assert read == [len(world.tables.names), len(world.tables.names), 1]
+
+
 def test_without_a_feed_no_table_shows_its_changes_and_none_is_mapped() -> None:
     world = World()
     assert world.run().feeds == []

@@ -123,3 +123,33 @@ def test_a_backfill_is_over_at_its_last_instant() -> None:
     assert end_backfills("s", world.reconciler(), "me", lambda: 300.0, dry_run=True) == []
     with pytest.raises(BadBackfill, match="; open: none"):
         end_backfills("s", world.reconciler(), "me", lambda: 300.0, span=(start, end))
+
+
+def test_a_backfill_may_reach_to_the_present_and_not_beyond() -> None:
+    world = World()
+    with pytest.raises(BadBackfill, match="is in the future"):
+        ask(world, NOON - DAY, NOON + timedelta(microseconds=1))
+    ask(world, NOON - DAY, NOON)
+    assert [request.end for request in world.catalog.backfills("s")] == [NOON]
+
+
+def test_the_end_of_all_backfills_leaves_the_periods_of_a_backfill_that_is_over_as_they_are() -> None:
+    """A later end would delay the archive of these periods."""
+    world = World()
+    over = NOON + timedelta(hours=1)
+    ask(world, MIDNIGHT - 10 * DAY, MIDNIGHT - 9 * DAY, until=over)
+    ask(world, MIDNIGHT - 20 * DAY, MIDNIGHT - 19 * DAY)
+    world.clock.sleep(2 * 3600)
+    end_backfills("s", world.reconciler(), "me", lambda: 300.0)
+    ends = {entry.period.start: entry.opened.until for entry in world.catalog.entries("s") if entry.opened is not None}
+    assert ends == {MIDNIGHT - 20 * DAY: world.clock.now(), MIDNIGHT - 10 * DAY: over}
+
+
+def test_the_horizons_of_a_stream_and_its_rollups_are_lowered_for_a_backfill_and_never_raised() -> None:
+    """The lifecycle looks at no period before a horizon once the backfill is over: its tables would stay for ever."""
+    world = make_world(ROLLED)
+    for name in ("s", "s-hours"):
+        world.catalog.set_horizon(name, MIDNIGHT - 5 * DAY)
+    for days, horizon in ((3, MIDNIGHT - 5 * DAY), (10, MIDNIGHT - 10 * DAY)):
+        ask(world, MIDNIGHT - days * DAY, MIDNIGHT - (days - 1) * DAY)
+        assert [world.catalog.horizon(name) for name in ("s", "s-hours")] == [horizon] * 2

@@ -76,9 +76,19 @@ def test_each_run_takes_another_region() -> None:
     assert regions in ([IRELAND, TOKYO, IRELAND, TOKYO], [TOKYO, IRELAND, TOKYO, IRELAND])
 
 
+def test_no_copy_of_the_catalog_is_begun_while_the_catalog_changes() -> None:
+    service = Service(table(status="UPDATING"))
+    assert (follow(service), service.requests) == ([], [])
+
+
 @pytest.mark.parametrize("status", ["CREATING", "UPDATING", "DELETING", "ACTIVE"])
 def test_a_copy_of_the_catalog_whose_state_passes_is_no_trouble(status: str) -> None:
     assert follow(Service(table(copies={IRELAND: status, TOKYO: "ACTIVE"}))) == []
+
+
+def test_a_copy_of_the_catalog_in_a_region_that_no_stream_names_is_no_trouble() -> None:
+    foreign = {"us-east-1": "INACCESSIBLE_ENCRYPTION_CREDENTIALS", IRELAND: "ACTIVE", TOKYO: "ACTIVE"}
+    assert follow(Service(table(copies=foreign))) == []
 
 
 def remove(service: Service, *seconds: float) -> tuple[list[str], int]:

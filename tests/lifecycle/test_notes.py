@@ -68,6 +68,16 @@ def test_only_a_new_copy_gets_the_tags_of_its_table() -> None:
     assert world.catalog.entries("s")[0].copies == (IRELAND, TOKYO)
 
 
+def test_the_copies_of_a_table_that_could_not_be_described_stay_marked() -> None:
+    """Readers in other Regions read the copies that the catalog names."""
+    world, config = World(), parse(text(IRELAND))
+    held = make_entry(config, replicas=(IRELAND,), copies=(IRELAND,))
+    world.catalog.add(held)
+    seen = see(config, held, unseen={held.table: "ConnectionError: no answer"})
+    remember_copies(world.catalog, world.tables, seen, START)
+    assert (world.catalog.entries("s")[0].copies, seen.troubles) == ((IRELAND,), [])
+
+
 def test_the_horizon_is_before_the_first_period_that_is_there_and_never_goes_back() -> None:
     """A restored period lies between deleted ones. Beyond the horizon nobody would look at its table."""
     world, config = World(), configuration()
@@ -109,6 +119,20 @@ def test_a_closed_table_is_looked_at_once_an_hour_unless_it_should_change(
     cast("Any", world.tables).describe = looked.append
     for run in range(12):
         observe(world.config, world.catalog, world.tables, world.pools, START + run * timedelta(minutes=5))
+    assert len(looked) == looks
+
+
+@pytest.mark.parametrize(("hours", "looks"), [(0, 0), (1, 6)])
+def test_a_table_whose_step_is_delayed_is_looked_at_in_each_run_only_after_its_delay(hours: int, looks: int) -> None:
+    """The table steps down when it has been closed for two days; its delay is 36 minutes. It is not its turn."""
+    world = World(stagger="1h")
+    held = make_entry(world.config, state=State.CLOSED)
+    world.catalog.add(replace(held, seen=Table(held.table, "ACTIVE", 2, 5, TableClass.STANDARD).seen))
+    looked: list[str] = []
+    cast("Any", world.tables).describe = looked.append
+    step = START + 4 * DAY + timedelta(hours=hours)
+    for run in range(6):
+        observe(world.config, world.catalog, world.tables, world.pools, step + run * timedelta(minutes=5) + MOMENT)
     assert len(looked) == looks
 
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.lifecycle.world import World
-from tidetable.catalog import Entry, State
+from tests.lifecycle.world import NOON, World
+from tidetable.catalog import Entry, RecordedPolicy, State
 from tidetable.config import TableClass, parse
 from tidetable.errors import RemovalFailed
 from tidetable.lifecycle.ladder import Level
@@ -101,6 +101,12 @@ def test_tables_that_could_not_be_deleted_are_told_in_their_order_whatever_the_e
 def test_a_table_that_was_recorded_a_moment_ago_goes_too() -> None:
     world = lived()
     world.catalog.stale = {}
+    assert len(take(world).tables) == 4
+
+
+def test_a_removed_stream_whose_policy_cannot_be_read_keeps_no_other_table() -> None:
+    world = lived()
+    world.catalog.put_policy(RecordedPolicy("gone", '{"period": "fortnight"}', NOON))
     assert len(take(world).tables) == 4
 
 

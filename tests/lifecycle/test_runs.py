@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.serial import Serial
 from tests.lifecycle.world import NOON, World, outcomes
@@ -42,6 +43,23 @@ def test_a_stream_whose_policy_cannot_be_recorded_gets_no_table_and_its_tables_g
     cast("Any", world.catalog).put_policy = refuse
     actions = {name for name, _, outcome in outcomes(world.after(days=2)) if outcome == "done"}
     assert actions == {"capacity", "close"}
+
+
+def test_a_deletion_has_its_time_though_the_creations_before_it_waited_for_all_of_theirs() -> None:
+    world = World(on_expiry="delete", retention=2)
+    world.run()
+    before, describe = world.tables.names, world.tables.describe
+
+    def hang(name: str) -> Any:
+        table = describe(name)
+        return table if table is None or name in before else replace(table, status="CREATING")
+
+    cast("Any", world.tables).describe = hang
+    report = world.after(days=3)
+    assert [outcome for name, _, outcome in outcomes(report) if name == "create"] == ["deferred"] * 3
+    assert [outcome for name, _, outcome in outcomes(report) if name == "delete"] == ["done"] * 2
+    # The creations waited for two minutes in all.
+    assert world.clock.now() - (NOON + 3 * DAY) >= timedelta(seconds=120)
 
 
 def test_a_run_for_one_stream_leaves_the_catalogs_copies_to_the_next() -> None:

@@ -72,6 +72,22 @@ def test_tables_that_are_older_than_the_catalog_may_hold_events_and_stay() -> No
     assert len(world.tables.names) == 5
 
 
+@pytest.mark.parametrize(("seconds", "count"), [(60, 4), (60.000001, 3)])
+def test_a_table_that_another_clock_made_a_minute_before_the_catalog_is_taken_back(seconds: float, count: int) -> None:
+    world = deployed()
+    world.clock.sleep(10)
+    describe, today = world.tables.describe, "tidetable-t.s.2026-03-15"
+    # The catalog was made at noon.
+    made = NOON - timedelta(seconds=seconds)
+
+    def describe_older(name: str) -> Any:
+        table = describe(name)
+        return replace(table, created=made) if table is not None and name == today else table
+
+    cast("Any", world.tables).describe = describe_older
+    assert len(taken(world)) == count
+
+
 def test_a_table_of_parts_that_is_older_than_the_catalog_stays_with_its_period_table() -> None:
     world = World(more='cold = ["raw"]')
     today = "tidetable-t.s.2026-03-15"
