@@ -4,7 +4,7 @@ import pytest
 
 from tidetable.conditions import Condition, Names
 from tidetable.keys import Index, Layout
-from tidetable.query.access import choose_access
+from tidetable.query.access import choose_access, suggest_index
 
 
 def way(shards: int, *conditions: Condition, low: bool = False, consistent: bool = False, replica: bool = False):  # type: ignore[no-untyped-def]
@@ -117,3 +117,16 @@ def test_without_series_a_small_part_is_gathered_too() -> None:
     assert access is not None
     assert access.index is not None
     assert (access.index.name, access.gathers) == ("places", True)
+
+
+@pytest.mark.parametrize(
+    ("index", "served"),
+    [
+        (Index("places", "*", 1, levels=("country", "region")), True),
+        (Index("places", "", 1, levels=("country", "region"), local=True), False),
+    ],
+    ids=["global", "local"],
+)
+def test_no_index_that_needs_a_series_is_proposed_to_a_query_without_series(index: Index, served: bool) -> None:
+    text = suggest_index("s", Layout("series", 1, "id", indexes=(index,)), ())
+    assert ("where.country is served now" in text) is served

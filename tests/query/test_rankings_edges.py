@@ -191,3 +191,12 @@ def test_a_ranking_whose_cursors_no_request_has_room_for_is_refused() -> None:
     parse_ranking(policy, parameters, NOW, SEAL)
     with pytest.raises(ProblemError, match=r"400 bad_parameter: .*bytes too long for one query"):
         parse_ranking(policy, parameters | {"where.a": ["x" * 1_000], "where.b": ["x" * 1_000]}, NOW, SEAL)
+
+
+@pytest.mark.parametrize(("limit", "more"), [("3", True), ("4", False), ("5", False)])
+@pytest.mark.parametrize("day", [0, 1], ids=["archive", "table"])
+def test_only_a_page_that_events_may_follow_has_a_cursor(day: int, limit: str, more: bool) -> None:
+    policy = stream(BY_TIME, WHOLE)
+    base = StoredEvents(policy, [scored(day, n, n) for n in range(4)], [policy.layout] * DAYS)
+    top = ask(policy, base, limit=limit)
+    assert (len(top.rows), top.next is not None) == (min(int(limit), 4), more)

@@ -196,6 +196,16 @@ def test_a_ref_of_nothing_is_refused(text: str, refusal: str) -> None:
         get_event(STREAM, text, days.reader)
 
 
+@pytest.mark.parametrize("layout", [LAYOUT, PACKED], ids=["items", "packs"])
+def test_an_event_that_an_archive_lacks_is_unknown(layout: Layout) -> None:
+    days, period = Days(), find_containing(NOON, Kind.DAY)
+    days.add_archive(period, layout, [EVENT])
+    refs = [Ref("s", period, layout.make_key(Event("a", NOON, id, {}))).encode() for id in ("1", "9")]
+    assert get_event(STREAM, refs[0], days.reader)["data"] == {"n": 1}
+    with pytest.raises(ProblemError, match="404 unknown_event: there is no event of this ref"):
+        get_event(STREAM, refs[1], days.reader)
+
+
 def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     days = Days()
     days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])

@@ -142,3 +142,27 @@ def test_an_aggregate_whose_first_archive_does_not_answer_is_to_be_asked_again()
     answer = find_aggregate(later, TIMELY, base.reader, NOW, lambda: 100.0)
     assert [row["start"][:10] for row in answer.rows] == ["2026-03-02"]
     assert answer.next is not None
+
+
+@pytest.mark.parametrize("filling", [{"fill": ["previous"]}, {"fill": ["zero"], "by": ["series"]}], ids=str)
+def test_filled_steps_that_depend_on_others_are_not_divided_when_the_time_is_up(
+    filling: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next page would not know the rows of this page."""
+    monkeypatch.setattr(run, "AT_ONCE", 200)
+    span = {name: value for name, value in SECOND.items() if name != "order"} | {"step": ["1h"]}
+    filled = parse_aggregation(TIMELY, span | filling, NOW, SEAL)
+    with pytest.raises(ProblemError, match="422 too_much: with fill=previous, or with fill and by, one page must hold"):
+        find_aggregate(filled, TIMELY, hours(8).reader, NOW, lambda: 2.99)
+
+
+def test_each_page_of_an_archive_is_a_request_and_counts_the_events_that_were_read() -> None:
+    """Two of the five days are archived."""
+    base = stored()
+    query = parse_query(TIMELY, SPAN | {"to": [to_text(START + timedelta(days=1))]}, NOW, SEAL)
+    cost = run_query(query, TIMELY, base.reader, NOW, lambda: 100.0).cost
+    assert (cost.units, cost.requests, cost.read) == (0.0, 1, 1)
+    tables = run_query(parse_query(TIMELY, SECOND, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0).cost
+    both = parse_query(TIMELY, SECOND | SPAN | {"to": SECOND["to"]}, NOW, SEAL)
+    cost = run_query(both, TIMELY, base.reader, NOW, lambda: 100.0).cost
+    assert (cost.units, cost.requests, cost.read) == (tables.units, tables.requests + 1, 2)

@@ -245,3 +245,16 @@ def test_a_series_prefix_is_looked_for_in_the_cells_themselves() -> None:
     assert page.sources[1].entry.stream == "s-m"
     page = world.ask(step="10m", stat="sum", field="mag", series="b")
     assert [row["sum"] for row in page.rows] == [4]
+
+
+def test_a_rollup_whose_table_is_gone_is_read_as_its_entry_is_now_though_the_catalog_is_read_late() -> None:
+    """An eventually consistent read of the catalog still says that the table is open."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x"))
+    world.refresh()
+    before = dict(world.catalog.items)
+    world.move_to_archive("s-m", START)
+    world.catalog.stale = before
+    answer = world.ask(step="10m", stat="sum", field="mag")
+    assert ([row["sum"] for row in answer.rows], list(answer.gaps)) == ([1], [])
+    assert "archive" in {scan.source for scan in answer.sources if scan.entry.stream == "s-m"}

@@ -2,10 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+from msgspec.structs import replace
+
 from tests.worlds.listings import ask_listing, at
-from tests.worlds.rolled import MINUTES, START, World, begin_rollups, reading, show_edges
+from tests.worlds.rolled import BY_SERIES, MINUTES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.events import Item
 from tidetable.keys import Key
+from tidetable.periods import Kind
 from tidetable.times import to_text
 
 
@@ -48,3 +52,22 @@ def test_a_bucket_with_an_event_whose_data_is_damaged_is_not_sealed() -> None:
     assert report.blocked == []
     answer = world.ask(**asked)
     assert ([row["sum"] for row in answer.rows], list(answer.gaps)) == ([3], [])
+
+
+@pytest.mark.parametrize("ask", ["aggregate", "fields"])
+def test_a_table_of_noted_series_that_somebody_deleted_is_a_gap(ask: str) -> None:
+    """The catalog has the table still. The other day of the range is answered."""
+    world = World((replace(MINUTES, period=Kind.DAY),), SERIES)
+    world.write(reading(10, 1, kind="x"))
+    world.time = START + timedelta(days=1, minutes=30)
+    world.write(reading(1_450, 2, note="y"))
+    del world.store.tables[world.entry("s", START).table]
+    span = {"from": to_text(START), "to": to_text(START + timedelta(days=2))}
+    answer = world.ask(**span) if ask == "aggregate" else ask_listing(world, "fields", lambda: 100.0, BY_SERIES, **span)
+    assert [(gap.start, gap.end, gap.reason) for gap in answer.gaps] == [
+        (START, START + timedelta(days=1), "table missing")
+    ]
+    if ask == "aggregate":
+        assert [row["count"] for row in answer.rows] == [1]
+    else:
+        assert [row["field"] for row in answer.rows] == ["mag", "note"]

@@ -10,6 +10,7 @@ from tests.worlds.rolled import LENGTH, MINUTES, QUERIES, START, begin_rollups, 
 from tidetable.ports import Mark, RollupState
 from tidetable.rollups import reseal as resealing
 from tidetable.rollups.bucket import Report, compute_bucket
+from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import refresh
 
 
@@ -39,6 +40,27 @@ def test_marks_within_one_long_bucket_are_cleared_though_one_run_cannot_compute_
         assert world.check(QUERIES) > 0
         reports.append(report)
     assert [(report.resealed, report.marks, report.finished) for report in reports] == [(4, 3, False), (4, 0, True)]
+
+
+@pytest.mark.parametrize(("seconds", "resealed"), [(3.0, 1), (2.999, 0)])
+def test_a_marked_bucket_is_computed_if_the_reserve_of_a_request_is_left(seconds: float, resealed: int) -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    world.rollups.put_marks("s", [START + timedelta(minutes=20)], 0, MINUTES.every)
+    report = refresh(world.definitions, replace(world.services(), remaining=lambda: seconds), "run", LENGTH)
+    assert report is not None
+    assert (report.resealed, report.marks, report.finished) == (resealed, 1 - resealed, bool(resealed))
+
+
+@pytest.mark.parametrize(("seconds", "marked"), [(3.0, 0), (3.001, 4)])
+def test_a_rebuild_marks_nothing_in_the_reserve_of_a_request(seconds: float, marked: int) -> None:
+    world = begin_rollups((MINUTES,))
+    world.refresh()
+    world.rollups.marks.clear()
+    begin, services = START + timedelta(minutes=30), replace(world.services(), remaining=lambda: seconds)
+    progress = rebuild(MINUTES, begin, START + timedelta(hours=2), [MINUTES], services, "rebuild", LENGTH)
+    assert progress is not None
+    assert (progress.marked, progress.left, len(world.rollups.marks)) == (marked, 4 - marked, marked)
 
 
 class CountedMark(Mark):

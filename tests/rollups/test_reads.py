@@ -120,6 +120,27 @@ def test_only_buckets_that_can_be_sealed_are_read_together(
     assert show_edges(world, "m") == [f"00:10-00:{40 if due else 30}"]
 
 
+def test_two_due_buckets_are_read_in_one_pass_over_the_series() -> None:
+    """A request per series costs at least a unit, whether it reads one bucket or two."""
+    world = World((BY_DAY,), SERIES)
+    world.refresh()
+    world.write(*(reading(15, n, f"s{n}") for n in range(4)))
+    world.time = START + 30 * MINUTE + timedelta(seconds=210, microseconds=1)
+    table, reads = world.entry("s", START).table, list[int]()
+    query_many = world.store.query_many
+
+    def note_reads(given: Any, **options: Any) -> Any:
+        reads.append(sum(read.keys.table == table for read in given))
+        return query_many(given, **options)
+
+    world.store.query_many = note_reads  # type: ignore[method-assign]
+    report = world.refresh()
+    assert report is not None
+    assert (report.sealed, show_edges(world, "m")) == (2, ["00:10-00:30"])
+    # Four series of two suffixes each.
+    assert sum(reads) == 8
+
+
 def test_of_the_buckets_with_too_many_groups_twenty_are_named() -> None:
     over = [("m", START + number * MINUTES.every) for number in range(21)] + [("h", START)]
     (described,) = describe_rollups([MINUTES], RollupState([], [], over), START)

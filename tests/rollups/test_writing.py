@@ -64,6 +64,23 @@ def test_later_cells_win_though_the_clock_went_back() -> None:
     assert world.check(QUERIES) > 0
 
 
+def test_later_cells_win_over_the_newest_of_several_packs_though_the_clock_went_back() -> None:
+    """The bucket has two packs: one of both groups, and a later one of the group that changed."""
+    world = begin_rollups((MINUTES,))
+    world.write(reading(45, 1, kind="x"), reading(45, 10, kind="y", id="q"))
+    world.refresh()
+    for minute, mag, error in ((46, 5, 5), (47, 50, -5)):
+        world.put(world.entry("s", START), [reading(minute, mag, kind="x")], 1)
+        world.rollups.marks = {("s", START + timedelta(minutes=40), MINUTES.every): 0}
+        report = world.refresh(error=error)
+        assert report is not None
+        assert (report.resealed, report.failed) == (1, [])
+    answer = world.ask(step="10m", by="kind", stat="sum", field="mag")
+    assert [row["sum"] for row in answer.rows] == [56, 10]
+    assert {scan.entry.stream for scan in answer.sources if scan.start < START + timedelta(hours=1)} >= {"s-m"}
+    assert world.check(QUERIES) > 0
+
+
 def test_a_group_that_has_no_events_any_more_is_gone() -> None:
     """An event is overwritten with data of another group."""
     world = begin_rollups()
