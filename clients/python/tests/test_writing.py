@@ -134,7 +134,9 @@ def test_refused_events_are_raised_by_flush_once(server: Server, clock: ManualCl
         client.flush()
 
 
-def test_refused_events_may_be_handed_to_a_function(server: Server, clock: ManualClock) -> None:
+def test_refused_events_may_be_handed_to_a_function(
+    server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
     refused: list[Failure] = []
     with connect(server, clock, on_refused=refused.append) as client:
         client.write("quakes", [event(number, "old") for number in range(250)])
@@ -142,6 +144,7 @@ def test_refused_events_may_be_handed_to_a_function(server: Server, clock: Manua
     assert [failure.index for failure in refused] == list(range(250))
     assert {failure.code for failure in refused} == {"too_old"}
     assert len(server.requests) == 3
+    assert caplog.records == []
 
 
 def test_a_function_that_fails_loses_no_report_and_is_logged(
