@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +74,32 @@ def test_a_full_buffer_raises_and_a_flush_ends_in_time(server: Server, clock: Ma
 
     server.faults = [server.dies_before] * 10_000
     asyncio.run(run())
+
+
+def test_a_client_whose_task_is_cancelled_while_it_closes_says_what_is_lost(
+    server: Server, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrived = asyncio.Event()
+
+    async def hold(request: httpx.Request) -> httpx.Response:
+        arrived.set()
+        await asyncio.Event().wait()
+        return server.store(request)
+
+    async def run() -> None:
+        client = connect(server, clock, transport=httpx.MockTransport(hold), policy=Policy(linger=0))
+        await client.write("quakes", [event(0), event(1)])
+        closing = asyncio.create_task(client.close())
+        await arrived.wait()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert client.pending == 0
+
+    asyncio.run(run())
+    said = capsys.readouterr().err
+    assert "the process ends, and 2 events are not stored (quakes: unsent 2)" in said
+    assert "the client was closed by CancelledError; it may be stored" in said
 
 
 FATES = ("serves", "dies_before", "dies_after", "answers_half", "429", "500", "503", "403", "413")

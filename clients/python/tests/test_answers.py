@@ -41,6 +41,11 @@ def test_refused_events_have_their_index_code_and_window() -> None:
         [],
         {"ok": True},
         GOOD | {"accepted": 1},
+        GOOD | {"accepted": "2"},
+        GOOD | {"accepted": 2.0},
+        GOOD | {"queued": None},
+        GOOD | {"queued": "0"},
+        GOOD | {"rejected": None},
         GOOD | {"accepted": 1, "rejected": 1, "errors": []},
         GOOD | {"accepted": 1, "rejected": 1, "errors": [{"index": 7, "code": "x"}]},
     ],
@@ -81,3 +86,17 @@ def test_of_a_request_that_is_refused_whole_the_events_that_are_not_listed_are_s
 def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: float) -> None:
     assert read_retry_after(text, NOON) == seconds
     assert read_retry_after("Sun, 15 Mar 2026 12:00:30 GMT", NOON + timedelta(hours=1)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"detail": "no such stream", "title": "Not Found"}, "no such stream"),
+        ({"title": "Not Found", "message": "none"}, "Not Found"),
+        # Some answers of API Gateway itself have only a message.
+        ({"message": "Forbidden"}, "Forbidden"),
+        ({"other": 1}, '{"other": 1}'),
+    ],
+)
+def test_a_refusal_says_the_reason_that_its_document_has(document: dict[str, Any], said: str) -> None:
+    assert judge(403, document).detail == said

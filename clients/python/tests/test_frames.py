@@ -74,3 +74,20 @@ def test_an_asynchronous_frame_that_failed_begins_again_with_all_of_its_rows(clo
             return list((await query.to_pandas())["n"])
 
     assert asyncio.run(read_twice()) == [0, 1]
+
+
+def test_an_instant_that_a_row_lacks_is_null_in_an_arrow_table(clock: ManualClock) -> None:
+    rows: list[dict[str, Any]] = [
+        {"series": "a", "first": "2026-03-15T12:00:00.000000Z"},
+        {"series": "b", "first": None},
+    ]
+    table = pa.table(connect(clock, page(rows, name="series")).series("quakes", limit=2).to_arrow())
+    assert table.schema.field("first").type == pa.timestamp("us", "UTC")
+    assert [at and at.year for at in table["first"].to_pylist()] == [2026, None]
+
+
+def test_whole_numbers_beside_fractions_are_floats_in_an_arrow_table(clock: ManualClock) -> None:
+    """Arrow refuses a mixed column if a whole number has more digits than a float: the column is no text for that."""
+    rows: list[dict[str, Any]] = [{"series": "a", "data.n": 2**60 + 1}, {"series": "b", "data.n": 0.5}, {"series": "c"}]
+    table = pa.table(connect(clock, page(rows)).events("quakes", limit=3).to_arrow())
+    assert table["n"].to_pylist() == [2.0**60, 0.5, None]

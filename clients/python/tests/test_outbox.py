@@ -276,3 +276,18 @@ def test_a_long_retry_after_does_not_stop_later_events() -> None:
     outbox.add("s", line(1), 1.0)
     assert outbox.find_wait(1.0) == 59.0
     assert outbox.take(60.0) is not None
+
+
+def test_an_outbox_is_idle_when_no_event_is_open_queued_or_on_its_way() -> None:
+    """A client that is closed ends its threads when its outbox is idle: an open event would be lost."""
+    box = Outbox(SMALL, lambda: 0.0)
+    assert box.is_idle
+    fill(box, 1)
+    assert not box.is_idle
+    box.close_batches(0.0)
+    assert not box.is_idle
+    batch = box.take(0.0)
+    assert batch is not None
+    assert not box.is_idle
+    box.settle(batch, Stored(1, 0), 0.0)
+    assert box.is_idle

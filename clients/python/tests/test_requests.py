@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
 import httpx
 import pytest
 
-from doubles import ManualClock
-from tidetable_client import ApiError, Client
-from tidetable_client.pages import name_parameters
+from doubles import ManualClock, Server, event
+from tidetable_client import ApiError, AsyncClient, Client
+from tidetable_client.pages import name_parameters, pair_series
 
 
 def test_a_list_of_booleans_is_written_as_json_writes_them() -> None:
@@ -26,8 +29,9 @@ def test_an_answer_of_latest_that_is_not_json_is_an_error_of_the_api(clock: Manu
         client.latest("quakes", "a")
 
 
-def test_latest_divides_long_names_so_that_the_gateway_takes_each_request(clock: ManualClock) -> None:
-    """AWS: the request line and the headers have at most 10,240 bytes."""
+@pytest.mark.parametrize("character", ["ä", " "])
+def test_latest_divides_long_names_so_that_the_gateway_takes_each_request(clock: ManualClock, character: str) -> None:
+    """AWS: the request line and the headers have at most 10,240 bytes. A space is three of them: %20."""
     lengths = []
 
     def serve(request: httpx.Request) -> httpx.Response:
@@ -36,6 +40,54 @@ def test_latest_divides_long_names_so_that_the_gateway_takes_each_request(clock:
         return httpx.Response(200, json={"latest": [{"series": name, "event": None} for name in names]})
 
     client = Client("http://tides.test", "key", transport=httpx.MockTransport(serve), clock=clock)
-    names = [f"{number:03d}{'ä' * 97}" for number in range(100)]
+    names = [f"{number:03d}{character * 97}" for number in range(100)]
     assert list(client.latest("quakes", names)) == names
     assert max(lengths) < 7_000
+
+    async def read() -> list[str]:
+        async with AsyncClient("http://tides.test", "key", transport=httpx.MockTransport(serve), clock=clock) as other:
+            return list(await other.latest("quakes", names))
+
+    requests = len(lengths)
+    assert asyncio.run(read()) == names
+    assert (len(lengths), max(lengths) < 7_000) == (2 * requests, True)
+
+
+def test_names_fill_a_request_to_its_last_byte() -> None:
+    """``series=abc&`` has eleven bytes."""
+    assert list(pair_series(["abc", "def", "ghi"], most_bytes=22)) == [["abc", "def"], ["ghi"]]
+    assert list(pair_series(["abc", "def", "ghi"], most_bytes=21)) == [["abc"], ["def"], ["ghi"]]
+    assert list(pair_series(["abc", "def", "ghi"], size=2)) == [["abc", "def"], ["ghi"]]
+
+
+def damage(request: httpx.Request) -> httpx.Response:
+    """An answer whose compressed body was damaged on its way. It is decompressed where the client can see the error."""
+    headers = {"Content-Encoding": "gzip"}
+    stream = httpx.ByteStream(b"this is not gzip")
+    return httpx.Response(200, headers=headers, stream=stream, request=request)
+
+
+def test_a_read_whose_answer_was_damaged_is_repeated(clock: ManualClock) -> None:
+    latest = {"latest": [{"series": "a", "event": None}, {"series": "b", "event": None}]}
+
+    def serve(answers: Iterator[httpx.Response]) -> httpx.MockTransport:
+        return httpx.MockTransport(lambda _: next(answers))
+
+    def make_answers() -> Iterator[httpx.Response]:
+        yield damage(httpx.Request("GET", "http://tides.test"))
+        yield httpx.Response(200, json=latest)
+
+    async def read() -> dict[str, dict[str, object] | None]:
+        async with AsyncClient("http://t.test", "key", transport=serve(make_answers()), clock=clock) as client:
+            return await client.latest("quakes", ["a", "b"])
+
+    client = Client("http://t.test", "key", transport=serve(make_answers()), clock=clock)
+    assert client.latest("quakes", ["a", "b"]) == {"a": None, "b": None}
+    assert asyncio.run(read()) == {"a": None, "b": None}
+
+
+def test_a_write_whose_answer_was_damaged_is_repeated(server: Server, clock: ManualClock) -> None:
+    server.faults = [damage]
+    with Client("http://t.test", "key", background=False, transport=server.transport, clock=clock) as client:
+        client.write("quakes", event(1))
+    assert (len(server.requests), server.values()) == (2, [1])

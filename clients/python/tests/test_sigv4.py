@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -90,3 +91,15 @@ def test_a_request_is_signed_for_the_region_of_its_address(
     with Client(URL, sigv4=True, background=False, transport=server.transport, clock=clock) as client:
         client.write("quakes", event(1))
     assert "/eu-west-1/execute-api/aws4_request" in server.requests[0].headers["Authorization"]
+
+
+@pytest.mark.parametrize(("given", "signed"), [("eu-north-1", "eu-north-1"), (None, "us-east-1")])
+def test_an_address_without_a_region_is_signed_for_that_of_the_caller_or_the_environment(
+    server: Server, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, given: str | None, signed: str
+) -> None:
+    """A stage may have a domain of its own."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    options: dict[str, Any] = {"background": False, "transport": server.transport, "clock": clock}
+    with Client("https://tides.example.com", sigv4=True, region=given, **options) as client:
+        client.write("quakes", event(1))
+    assert f"/{signed}/execute-api/aws4_request" in server.requests[0].headers["Authorization"]

@@ -134,7 +134,9 @@ def test_refused_events_are_raised_by_flush_once(server: Server, clock: ManualCl
         client.flush()
 
 
-def test_refused_events_may_be_handed_to_a_function(server: Server, clock: ManualClock) -> None:
+def test_refused_events_may_be_handed_to_a_function(
+    server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
     refused: list[Failure] = []
     with connect(server, clock, on_refused=refused.append) as client:
         client.write("quakes", [event(number, "old") for number in range(250)])
@@ -142,9 +144,12 @@ def test_refused_events_may_be_handed_to_a_function(server: Server, clock: Manua
     assert [failure.index for failure in refused] == list(range(250))
     assert {failure.code for failure in refused} == {"too_old"}
     assert len(server.requests) == 3
+    assert caplog.records == []
 
 
-def test_a_function_that_fails_loses_no_report(server: Server, clock: ManualClock) -> None:
+def test_a_function_that_fails_loses_no_report_and_is_logged(
+    server: Server, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(failure: Failure) -> None:
         if failure.index == 1:
             raise RuntimeError("full disk")
@@ -152,6 +157,9 @@ def test_a_function_that_fails_loses_no_report(server: Server, clock: ManualCloc
     with pytest.raises(WriteFailed) as failed, connect(server, clock, on_refused=fail) as client:
         client.write("quakes", [event(number, "bad") for number in range(4)])
     assert [failure.index for failure in failed.value.failures] == [1, 2, 3]
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "full disk"
 
 
 def test_an_error_in_the_block_is_raised_with_a_note_of_what_is_not_stored(server: Server, clock: ManualClock) -> None:
