@@ -1,14 +1,15 @@
 """Marks before late events: the order of mark, event and acknowledgement, and what becomes of events that cannot be marked."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import NOW
 from tests.worlds.intake import event as late
-from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Rolled, Stopped, message
-from tidetable.config.model import PackPolicy
+from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Recorder, Rolled, Stopped, message
+from tidetable.config.model import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
@@ -127,6 +128,17 @@ def test_a_table_whose_events_could_not_be_marked_was_not_tried_and_its_failures
     assert stage.circuit.admits(table)
 
 
+@pytest.mark.parametrize("policy", [{}, {"key": KeyPolicy(partition_by="series", shards=2)}], ids=["time", "series"])
+def test_an_event_without_a_table_is_marked_when_it_is_drained_and_not_before(policy: dict[str, Any]) -> None:
+    """The request writes nothing of it. A mark would make queries read events that they need not read."""
+    stage = Rolled(HOURS, **policy)
+    stage.catalog.items.pop(next(key for key in stage.catalog.items if key[1].label == "2026-02-27"))
+    outcome = stage.send(late(1, hours=30), late(2))
+    assert (outcome.accepted, outcome.queued, outcome.unmarked) == (1, 1, 0)
+    assert stage.rollups.calls == []
+    assert [label for _, label in stage.rollups.notes] == ["2026-03-01"] * len(policy)
+
+
 def test_an_on_time_event_waits_with_the_late_event_of_its_pack() -> None:
     stage = Rolled(MINUTES, pack=PACKED)
     stage.rollups.fails = FAILURES[0]
@@ -218,3 +230,13 @@ def test_a_process_remembers_no_more_marks_than_it_needs() -> None:
         times = [NOW - timedelta(minutes=10 + start + number) for number in range(5_000)]
         assert marks.mark(stream, times, NOW + timedelta(seconds=start))
     assert len(marks._put) <= 10_000
+
+
+def test_marks_of_a_moment_ago_are_remembered_however_many_there_are() -> None:
+    """Beyond 10,000, a process forgets the buckets that it must mark again anyway, and no other."""
+    rollups = Recorder([])
+    marks, stream = Marks(rollups), Rolled(MINUTES).config.streams["quakes"]
+    times = [NOW - timedelta(minutes=10 + number) for number in range(11_000)]
+    for many in (times[:6_000], times[6_000:], times):
+        assert marks.mark(stream, many, NOW)
+    assert [len(buckets) for _, buckets, _, _ in rollups.calls] == [6_000, 5_000]

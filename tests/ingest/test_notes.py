@@ -236,3 +236,23 @@ def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None
     for names in ("ab", "c", "d", "e", "c", "a"):
         assert notes.note("quakes", {"2026-03-01": names}, NOW)
     assert [series for _, series in rollups.noted] == [["a", "b"], ["c"], ["d"], ["e"], ["a"]]
+
+
+def test_a_note_is_put_again_after_a_day_although_other_notes_were_put_meanwhile() -> None:
+    """With one series surely remembered: b begins the second half, which ends with the day of the first half."""
+    rollups = Calls()
+    notes = Notes(rollups, most=1)
+    for hours, name in ((0, "a"), (12, "b"), (23.999, "b"), (24, "b")):
+        assert notes.note("s", {"p": [name]}, NOW + timedelta(hours=hours))
+    assert rollups.put == ["a", "b", "b"]
+
+
+def test_a_series_of_the_older_half_of_the_notes_does_not_wait_with_a_series_that_cannot_be_noted() -> None:
+    stage = BySeries()
+    assert stage.marks is not None
+    stage.marks.notes = Notes(stage.noted, most=2)
+    for number, name in enumerate("abc"):
+        stage.send(sent(name, number))
+    stage.noted.failing = FAILURES[0]
+    outcome = stage.send(sent("new", 4), sent("a", 5))
+    assert (outcome.accepted, [queued.series for queued in stage.overflow.queued]) == (1, ["new"])
