@@ -14,10 +14,12 @@ from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, S
 from tidetable.catalog import State
 from tidetable.config.model import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
+from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.notes import Notes
+from tidetable.ingest.overflow import encode_message
 from tidetable.problems import ProblemError
 
 SERIES = KeyPolicy(partition_by="series", shards=2)
@@ -159,6 +161,17 @@ def test_the_drain_notes_before_it_writes_whatever_the_periods_state(state: Stat
     assert stage.drain(body, seconds=5) == 2
     assert stage.log[:1] == ["note"]
     assert (stage.noted.noted, stage.stored()) == ([("2026-03-01", ["a"])], 2)
+
+
+def test_the_drain_notes_the_series_of_a_period_on_both_sides_of_the_windows_end() -> None:
+    """The window begins five minutes after the period: the events before it are written in another way."""
+    stage = BySeries()
+    begin = NOW - timedelta(days=2)
+    events = [
+        Event(name, begin + timedelta(minutes=minutes), name, {}) for name, minutes in (("b", 1), ("a", -1), ("c", 2))
+    ]
+    assert stage.drain(encode_message("quakes", events, AT), seconds=5) == 3
+    assert stage.noted.noted == [("2026-02-27", ["a", "b", "c"])]
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)

@@ -89,6 +89,13 @@ def test_a_name_that_is_too_long_only_in_bytes_is_refused_by_a_stream_with_packs
     assert detail.startswith(f"{field} is too long: at most 480 bytes of UTF-8")
 
 
+@pytest.mark.parametrize(("length", "shown"), [(480, True), (481, False)])
+def test_a_refused_event_is_named_by_its_id_if_an_id_may_be_so_long(length: int, shown: bool) -> None:
+    id = "x" * length
+    (rejection,) = World().send(event(1), event(2, days=9) | {"id": id}).rejections
+    assert (rejection.index, rejection.id) == (1, id if shown else None)
+
+
 def test_a_dialect_writes_only_the_series_of_its_callers_key() -> None:
     stage = World()
     sent = [Sent("mine/1", to_text(NOW), "1", {}), Sent("other", to_text(NOW), "2", {})]

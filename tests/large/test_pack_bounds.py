@@ -248,3 +248,16 @@ def test_the_archive_notes_how_data_was_stored_and_refuses_data_of_another_lengt
     item = {**item, "out": {"o": "o", "b": len(text) - 1}}
     with pytest.raises(ValueMissing, match="the data of a#0, 1 is damaged: another length"):
         whole.archived([item], TABLE)
+
+
+def test_every_group_of_items_is_archived_and_its_chunks_are_counted() -> None:
+    """Each event has 2.5 MB of JSON, so six of the eight are the first group."""
+    store, text = FakeStore(FakeCatalog()), encode_json({"text": "x" * 2_499_989})
+    body, parts = Zstd().compress(text), store.tables.setdefault(f"{TABLE}.parts", {})
+    for number in range(8):
+        parts[Key(f"a#0#{number}#v#0", "")] = {"pk": f"a#0#{number}#v#0", "b": body}
+    items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"v": "v", "n": 1, "b": len(text)}} for n in range(8)]
+    whole = unpacker(store, FakeValues())
+    assert [item["sk"] for item in whole.archived(items, TABLE)] == list("01234567")
+    # The bytes of a chunk's item: "pk", the key, "b" and the body.
+    assert list(whole.whole(items, TABLE, cold=False).chunks) == [2 + len("a#0#0#v#0") + 1 + len(body)] * 8
