@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import NOW
@@ -38,6 +39,13 @@ def test_on_time_events_put_no_mark_and_the_bound_is_two_minutes(pack: PackPolic
     assert (stage.log, stage.rollups.calls) == (["write"], [])
     stage.send(late(4, seconds=120, microseconds=1), late(5, seconds=1))
     assert stage.rollups.calls == [("quakes", [datetime(2026, 3, 1, 0, 2, tzinfo=UTC)], AT, timedelta(minutes=1))]
+
+
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_a_late_event_is_marked_wherever_it_stands_in_its_request(pack: PackPolicy | None) -> None:
+    stage = Rolled(HOURS, pack=pack)
+    stage.send(late(1), late(2, hours=1), late(3))
+    assert [buckets for _, buckets, _, _ in stage.rollups.calls] == [[datetime(2026, 2, 28, 23, tzinfo=UTC)]]
 
 
 def test_each_bucket_is_marked_once_for_all_of_its_events() -> None:
@@ -88,6 +96,22 @@ def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
     assert [call[1] for call in stage.rollups.calls] == [
         [datetime(2026, 2, 28, 23, tzinfo=UTC)],
         [datetime(2026, 2, 28, 21, tzinfo=UTC)],
+    ]
+
+
+def test_a_mark_is_neither_put_again_nor_made_younger_by_another_one_of_its_request() -> None:
+    """After five seconds the bucket may be sealed without its late events."""
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.clock.sleep(4)
+    stage.send(late(2, hours=1), late(3, hours=3))
+    stage.clock.sleep(1)
+    stage.send(late(4, hours=1), late(5, hours=3))
+    first, third = datetime(2026, 2, 28, 23, tzinfo=UTC), datetime(2026, 2, 28, 21, tzinfo=UTC)
+    assert [(buckets, at - AT) for _, buckets, at, _ in stage.rollups.calls] == [
+        ([first], 0),
+        ([third], 4_000),
+        ([first], 5_000),
     ]
 
 
@@ -240,3 +264,11 @@ def test_marks_of_a_moment_ago_are_remembered_however_many_there_are() -> None:
     for many in (times[:6_000], times[6_000:], times):
         assert marks.mark(stream, many, NOW)
     assert [len(buckets) for _, buckets, _, _ in rollups.calls] == [6_000, 5_000]
+
+
+def test_a_mark_of_one_stream_is_no_mark_of_another() -> None:
+    rollups = Recorder([])
+    marks, stream = Marks(rollups), Rolled(HOURS).config.streams["quakes"]
+    for name in ("quakes", "tides", "quakes"):
+        assert marks.mark(replace(stream, name=name), [NOW - timedelta(hours=1)], NOW)
+    assert [name for name, *_ in rollups.calls] == ["quakes", "tides"]
