@@ -141,8 +141,34 @@ def test_a_late_event_of_a_full_collection_is_buried_too(config: str) -> None:
         stage.clock.sleep(300)
     (entry,) = stage.catalog.entries("s", NOON, NOON)
     assert entry.state is State.CLOSED
-    late = [Event(series, NOON, f"{series}9", event(series, 0)["data"]) for series in "ab"]
+    late = [Event(id[0], NOON, id, event("a", 0)["data"]) for id in ("a8", "a9", "b9")]
     drained = drain_message(encode_message("s", late, 5), stage.pipeline.drain, lambda: 30.0)
-    assert (drained.buried or "").startswith("1 items of s belong to item collections that hold 10 GB")
+    assert (drained.buried or "").startswith("2 items of s belong to item collections that hold 10 GB")
     assert len(stage.queue.dead) == 1
     assert find_ids(stage, "b") == ["b9"]
+
+
+def test_an_event_of_a_full_collection_is_buried_although_the_table_takes_what_follows_in_its_message() -> None:
+    """The drain writes ten items at a time: the full collection is met in the first ten, and the last two are written."""
+    stage = stage_of()
+    send(stage, [event("a", number) for number in range(4)])
+    others = [f"b{number:02}" for number in range(11)]
+    waiting = [Event("a", NOON, "a9", event("a", 9)["data"]), *[Event(name, NOON, name, {}) for name in others]]
+    drained = drain_message(encode_message("s", waiting, 5), stage.pipeline.drain, lambda: 30.0)
+    assert (drained.buried or "").startswith("1 items of s belong to item collections that hold 10 GB")
+    assert len(stage.queue.dead) == 1
+    assert find_ids(stage, *others) == others
+
+
+def test_an_event_of_a_full_collection_is_buried_although_a_later_period_takes_its_events() -> None:
+    """Each period is written by itself: the collection of the day before is full, and the collection of today is not."""
+    stage = stage_of()
+    yesterday = NOON - timedelta(hours=23)
+    assert send(stage, [event("a", 23 * 60 - number) for number in range(4)]).queued == 0
+    data = event("a", 9)["data"]
+    body = encode_message("s", [Event("a", yesterday, "a9", data), Event("a", NOON, "today", data)], 5)
+    drained = drain_message(body, stage.pipeline.drain, lambda: 30.0)
+    assert (drained.buried or "").startswith("1 items of s belong to item collections that hold 10 GB")
+    assert len(stage.queue.dead) == 1
+    ids = find_ids(stage, "a")
+    assert ("today" in ids, "a9" in ids) == (True, False)

@@ -45,6 +45,19 @@ def test_events_of_another_period_make_it_read_and_both_are_kept() -> None:
     assert len(process.reads()) == 1
 
 
+def test_a_read_of_another_period_makes_no_kept_entry_younger() -> None:
+    process = Process()
+    process.serve(MINUTE)
+    process.clock.time += timedelta(seconds=1.5)
+    process.serve(DAY)
+    process.reads()
+    process.clock.time += timedelta(seconds=0.5)
+    process.serve(DAY)
+    assert process.reads() == []
+    process.serve(MINUTE)
+    assert len(process.reads()) == 1
+
+
 def test_a_gap_between_the_periods_that_are_kept_makes_it_read() -> None:
     process = Process()
     process.serve(MINUTE)

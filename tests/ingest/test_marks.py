@@ -1,14 +1,16 @@
 """Marks before late events: the order of mark, event and acknowledgement, and what becomes of events that cannot be marked."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.rollups import FakeRollups
 from tests.ingest.streams import NOW
 from tests.worlds.intake import event as late
-from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Rolled, Stopped, message
-from tidetable.config.model import PackPolicy
+from tests.worlds.marked import AT, FAILURES, HOURS, MINUTES, PACKED, Recorder, Rolled, Stopped, message
+from tidetable.config.model import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
@@ -37,6 +39,13 @@ def test_on_time_events_put_no_mark_and_the_bound_is_two_minutes(pack: PackPolic
     assert (stage.log, stage.rollups.calls) == (["write"], [])
     stage.send(late(4, seconds=120, microseconds=1), late(5, seconds=1))
     assert stage.rollups.calls == [("quakes", [datetime(2026, 3, 1, 0, 2, tzinfo=UTC)], AT, timedelta(minutes=1))]
+
+
+@pytest.mark.parametrize("pack", [None, PACKED], ids=["plain", "packed"])
+def test_a_late_event_is_marked_wherever_it_stands_in_its_request(pack: PackPolicy | None) -> None:
+    stage = Rolled(HOURS, pack=pack)
+    stage.send(late(1), late(2, hours=1), late(3))
+    assert [buckets for _, buckets, _, _ in stage.rollups.calls] == [[datetime(2026, 2, 28, 23, tzinfo=UTC)]]
 
 
 def test_each_bucket_is_marked_once_for_all_of_its_events() -> None:
@@ -90,6 +99,22 @@ def test_a_mark_of_another_bucket_makes_none_forgotten() -> None:
     ]
 
 
+def test_a_mark_is_neither_put_again_nor_made_younger_by_another_one_of_its_request() -> None:
+    """After five seconds the bucket may be sealed without its late events."""
+    stage = Rolled(HOURS)
+    stage.send(late(1, hours=1), known=KnownPeriods())
+    stage.clock.sleep(4)
+    stage.send(late(2, hours=1), late(3, hours=3))
+    stage.clock.sleep(1)
+    stage.send(late(4, hours=1), late(5, hours=3))
+    first, third = datetime(2026, 2, 28, 23, tzinfo=UTC), datetime(2026, 2, 28, 21, tzinfo=UTC)
+    assert [(buckets, at - AT) for _, buckets, at, _ in stage.rollups.calls] == [
+        ([first], 0),
+        ([third], 4_000),
+        ([first], 5_000),
+    ]
+
+
 def test_a_mark_that_failed_is_not_remembered() -> None:
     stage = Rolled(HOURS)
     stage.rollups.fails = StoreUnavailable("no answer", "time-out")
@@ -125,6 +150,17 @@ def test_a_table_whose_events_could_not_be_marked_was_not_tried_and_its_failures
     assert not stage.circuit.admits(table)
     stage.clock.sleep(1)
     assert stage.circuit.admits(table)
+
+
+@pytest.mark.parametrize("policy", [{}, {"key": KeyPolicy(partition_by="series", shards=2)}], ids=["time", "series"])
+def test_an_event_without_a_table_is_marked_when_it_is_drained_and_not_before(policy: dict[str, Any]) -> None:
+    """The request writes nothing of it. A mark would make queries read events that they need not read."""
+    stage = Rolled(HOURS, **policy)
+    stage.catalog.items.pop(next(key for key in stage.catalog.items if key[1].label == "2026-02-27"))
+    outcome = stage.send(late(1, hours=30), late(2))
+    assert (outcome.accepted, outcome.queued, outcome.unmarked) == (1, 1, 0)
+    assert stage.rollups.calls == []
+    assert [label for _, label in stage.rollups.notes] == ["2026-03-01"] * len(policy)
 
 
 def test_an_on_time_event_waits_with_the_late_event_of_its_pack() -> None:
@@ -218,3 +254,21 @@ def test_a_process_remembers_no_more_marks_than_it_needs() -> None:
         times = [NOW - timedelta(minutes=10 + start + number) for number in range(5_000)]
         assert marks.mark(stream, times, NOW + timedelta(seconds=start))
     assert len(marks._put) <= 10_000
+
+
+def test_marks_of_a_moment_ago_are_remembered_however_many_there_are() -> None:
+    """Beyond 10,000, a process forgets the buckets that it must mark again anyway, and no other."""
+    rollups = Recorder([])
+    marks, stream = Marks(rollups), Rolled(MINUTES).config.streams["quakes"]
+    times = [NOW - timedelta(minutes=10 + number) for number in range(11_000)]
+    for many in (times[:6_000], times[6_000:], times):
+        assert marks.mark(stream, many, NOW)
+    assert [len(buckets) for _, buckets, _, _ in rollups.calls] == [6_000, 5_000]
+
+
+def test_a_mark_of_one_stream_is_no_mark_of_another() -> None:
+    rollups = Recorder([])
+    marks, stream = Marks(rollups), Rolled(HOURS).config.streams["quakes"]
+    for name in ("quakes", "tides", "quakes"):
+        assert marks.mark(replace(stream, name=name), [NOW - timedelta(hours=1)], NOW)
+    assert [name for name, *_ in rollups.calls] == ["quakes", "tides"]

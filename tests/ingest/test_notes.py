@@ -14,10 +14,12 @@ from tests.worlds.marked import AT, FAILURES, HOURS, PACKED, Recorder, Rolled, S
 from tidetable.catalog import State
 from tidetable.config.model import KeyPolicy, PackPolicy
 from tidetable.errors import NotDrained, StoreUnavailable
+from tidetable.events import Event
 from tidetable.ingest.drain import drain_message
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.marks import Marks
 from tidetable.ingest.notes import Notes
+from tidetable.ingest.overflow import encode_message
 from tidetable.problems import ProblemError
 
 SERIES = KeyPolicy(partition_by="series", shards=2)
@@ -161,6 +163,17 @@ def test_the_drain_notes_before_it_writes_whatever_the_periods_state(state: Stat
     assert (stage.noted.noted, stage.stored()) == ([("2026-03-01", ["a"])], 2)
 
 
+def test_the_drain_notes_the_series_of_a_period_on_both_sides_of_the_windows_end() -> None:
+    """The window begins five minutes after the period: the events before it are written in another way."""
+    stage = BySeries()
+    begin = NOW - timedelta(days=2)
+    events = [
+        Event(name, begin + timedelta(minutes=minutes), name, {}) for name, minutes in (("b", 1), ("a", -1), ("c", 2))
+    ]
+    assert stage.drain(encode_message("quakes", events, AT), seconds=5) == 3
+    assert stage.noted.noted == [("2026-02-27", ["a", "b", "c"])]
+
+
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda error: type(error).__name__)
 def test_a_message_whose_series_cannot_be_noted_stays_in_the_queue_whole(failure: Exception) -> None:
     stage = BySeries()
@@ -236,3 +249,23 @@ def test_what_is_remembered_is_at_most_twice_what_is_surely_remembered() -> None
     for names in ("ab", "c", "d", "e", "c", "a"):
         assert notes.note("quakes", {"2026-03-01": names}, NOW)
     assert [series for _, series in rollups.noted] == [["a", "b"], ["c"], ["d"], ["e"], ["a"]]
+
+
+def test_a_note_is_put_again_after_a_day_although_other_notes_were_put_meanwhile() -> None:
+    """With one series surely remembered: b begins the second half, which ends with the day of the first half."""
+    rollups = Calls()
+    notes = Notes(rollups, most=1)
+    for hours, name in ((0, "a"), (12, "b"), (23.999, "b"), (24, "b")):
+        assert notes.note("s", {"p": [name]}, NOW + timedelta(hours=hours))
+    assert rollups.put == ["a", "b", "b"]
+
+
+def test_a_series_of_the_older_half_of_the_notes_does_not_wait_with_a_series_that_cannot_be_noted() -> None:
+    stage = BySeries()
+    assert stage.marks is not None
+    stage.marks.notes = Notes(stage.noted, most=2)
+    for number, name in enumerate("abc"):
+        stage.send(sent(name, number))
+    stage.noted.failing = FAILURES[0]
+    outcome = stage.send(sent("new", 4), sent("a", 5))
+    assert (outcome.accepted, [queued.series for queued in stage.overflow.queued]) == (1, ["new"])

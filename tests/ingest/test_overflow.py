@@ -94,6 +94,16 @@ def test_a_message_has_200_kilobytes_unless_one_event_has_more(text: str, counts
     assert [message.size for message in messages] == [len(message.body.encode()) for message in messages]
 
 
+def test_each_message_has_200_kilobytes_of_its_own() -> None:
+    many = [Event("a", NOW, str(number), {"text": "e" * 60_000}) for number in range(8)]
+    messages = list(encode_messages("quakes", many, 7))
+    assert [[event.id for event in message.events] for message in messages] == [
+        ["0", "1", "2"],
+        ["3", "4", "5"],
+        ["6", "7"],
+    ]
+
+
 def test_what_cannot_be_kept_comes_back() -> None:
     values, sqs = FakeValues(), Sqs()
     values.refuses = True

@@ -42,6 +42,22 @@ def test_a_value_that_is_too_long_for_a_key_of_an_index_costs_only_its_event() -
     assert detail.startswith("data.kind is indexed, and takes more than")
 
 
+@pytest.mark.parametrize(
+    ("number", "refused"),
+    [("1." + "2" * 37, False), ("1." + "2" * 38, True), ("1." + "2" * 56, True), ("0." + "0" * 131 + "1", True)],
+    ids=["38 digits", "39 digits", "57 digits", "below 1E-130"],
+)
+def test_a_fraction_that_dynamodb_cannot_hold_costs_only_its_event_in_the_smallest_request(
+    number: str, refused: bool
+) -> None:
+    """AWS: a number has 38 digits, and is at least 1E-130. DynamoDB would refuse the whole batch."""
+    stage = World()
+    sent = f'[{{"series": "a", "data": {{"n": {number}}}}}, {{"series": "b"}}]'
+    outcome = stage.post(sent.encode())
+    assert [(rejection.index, rejection.code) for rejection in outcome.rejections] == [(0, "invalid")] * refused
+    assert (outcome.accepted, stage.stored()) == (2 - refused, 2 - refused)
+
+
 def test_a_table_of_parts_that_is_throttled_says_nothing_of_the_table_of_events() -> None:
     stage = world(large=LargePolicy(beyond="chunks"))
     stage.store.throttles = {name_parts_table(TABLE)}
@@ -71,6 +87,13 @@ def test_a_name_that_is_too_long_only_in_bytes_is_refused_by_a_stream_with_packs
     ((index, code, detail),) = find_refusals(stage, event(1), event(2) | {field: name})
     assert (index, code, stage.count(LABEL)) == (1, "invalid", 1)
     assert detail.startswith(f"{field} is too long: at most 480 bytes of UTF-8")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(480, True), (481, False)])
+def test_a_refused_event_is_named_by_its_id_if_an_id_may_be_so_long(length: int, shown: bool) -> None:
+    id = "x" * length
+    (rejection,) = World().send(event(1), event(2, days=9) | {"id": id}).rejections
+    assert (rejection.index, rejection.id) == (1, id if shown else None)
 
 
 def test_a_dialect_writes_only_the_series_of_its_callers_key() -> None:

@@ -61,6 +61,15 @@ def test_an_event_that_fits_in_no_form_has_no_ref_and_keeps_no_other_waiting(
     assert (outcome.accepted, outcome.queued) == (2, 0)
 
 
+@pytest.mark.parametrize("length", [20, 9_000], ids=["in a pack", "too large for a pack"])
+def test_an_event_that_is_sent_three_times_in_a_request_is_stored_once_and_has_a_ref_each_time(length: int) -> None:
+    stage = world(pack=PACKS)
+    outcome = stage.send(*[event(1) | {"data": {"text": noise(length, seed)}} for seed in range(3)], event(2))
+    assert (outcome.accepted, outcome.queued, None in outcome.refs) == (4, 0, False)
+    assert [outcome.refs.index(ref) for ref in outcome.refs] == [0, 0, 0, 3]
+    assert sum(item.get("n", 1) for item in stage.table(LABEL)) == 2
+
+
 def test_a_dialect_of_which_everything_is_refused_is_answered_event_by_event() -> None:
     stage = World()
     for strict in (True, False):

@@ -1,6 +1,7 @@
 """Writing items with parts, and versions: no event is seen without its data, none overtakes another, none is lost."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,27 @@ def test_an_item_whose_part_is_not_written_waits_alone() -> None:
     assert (ready, written.unwritten) == ([], [put])
 
 
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_an_item_waits_whichever_of_its_parts_is_not_written(missing: int) -> None:
+    stage = World()
+    stage.store.throttled = 1
+    table = name_parts_table(TABLE)
+    parts = tuple(Put(table, {"pk": f"part {number}", "b": b"x"}) for number in range(3))
+    # The parts of the first item are tried first, and the first part of all is throttled.
+    first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, parts=(parts[missing],))
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, parts=parts)
+    plain = Put(TABLE, {"pk": "q", "sk": "s", "at": 1, "data": {}})
+    ready, written = write_outside(
+        stage.store,
+        stage.values,
+        [first, put, plain],
+        remaining=lambda: 0.0,
+        clock=stage.clock,
+        jitter=lambda pause: pause,
+    )
+    assert (ready, written.unwritten) == ([plain], [first, put])
+
+
 def test_no_pause_ends_at_the_very_end_of_the_time() -> None:
     """Nothing could be tried after it."""
     stage = World()
@@ -74,6 +96,18 @@ def test_no_pause_ends_at_the_very_end_of_the_time() -> None:
         stage.store.write, [put], remaining=lambda: 0.05, clock=stage.clock, jitter=lambda pause: pause
     )
     assert (written.unwritten, written.throttled, stage.clock.slept) == ([put], 1, [])
+
+
+@pytest.mark.parametrize("policy", [{}, {"versions": "keep"}], ids=["plain", "versions"])
+def test_an_event_without_a_table_is_queued_although_an_event_of_another_table_is_tried_again(
+    policy: dict[str, Any],
+) -> None:
+    stage = world(**policy)
+    del stage.store.tables["tidetable-t.quakes.2026-02-28"]
+    stage.store.throttled = 1
+    outcome = stage.send(event(1, days=1), event(2))
+    assert (outcome.accepted, outcome.queued, outcome.throttled) == (1, 1, 1)
+    assert ([queued.id for queued in stage.overflow.queued], stage.count(LABEL)) == (["1"], 1)
 
 
 def test_versions_neither_overtake_the_one_that_was_throttled_nor_are_lost_behind_it() -> None:

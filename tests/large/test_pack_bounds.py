@@ -107,6 +107,16 @@ def test_a_version_that_may_grow_out_of_an_item_is_refused_where_the_policy_says
     assert choose_form(pack(sized(layout, size), layout, None, "refuse", Doubling())) == form
 
 
+@pytest.mark.parametrize("beyond", ["s3", "chunks"])
+def test_a_large_version_goes_where_the_policy_says_and_one_beyond_an_item_nowhere_without_a_policy(
+    beyond: str,
+) -> None:
+    """AWS: an item has 409,600 bytes."""
+    layout = Layout("series", 2, "id", versioned=True, parts=True)
+    assert choose_form(pack(sized(layout, 150_000), layout, None, beyond, Doubling())) == beyond
+    assert choose_form(pack(sized(layout, 409_601), layout, None, "refuse")) == "refused"
+
+
 @pytest.mark.parametrize("parts", [False, True])
 def test_a_version_that_fits_an_item_once_it_is_compressed_is_not_refused(parts: bool) -> None:
     layout = Layout("series", 2, "id", versioned=True, parts=parts)
@@ -225,11 +235,17 @@ def test_compressed_data_with_one_changed_byte_is_refused() -> None:
             Zstd().expand(damaged)
 
 
-def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks() -> None:
+@pytest.mark.parametrize(
+    ("parts", "archived", "form"),
+    [(False, "chunks", "s3"), (True, "chunks", "chunks"), (True, "s3", "s3"), (False, "s3", "s3")],
+)
+def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks(
+    parts: bool, archived: str, form: str
+) -> None:
     packer = Packer(None, "refuse", (), Zstd(), lambda: "1")
-    for layout, form in ((PLAIN, "s3"), (Layout("time", 4, "id", 21_600, parts=True), "chunks")):
-        item = {**item_of(layout, {"text": "x"}), "packed": {"data": "chunks"}}
-        assert choose_form(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
+    layout = Layout("time", 4, "id", 21_600, parts=parts)
+    item = {**item_of(layout, {"text": "x"}), "packed": {"data": archived}}
+    assert choose_form(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
 
 
 def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:
@@ -248,3 +264,16 @@ def test_the_archive_notes_how_data_was_stored_and_refuses_data_of_another_lengt
     item = {**item, "out": {"o": "o", "b": len(text) - 1}}
     with pytest.raises(ValueMissing, match="the data of a#0, 1 is damaged: another length"):
         whole.archived([item], TABLE)
+
+
+def test_every_group_of_items_is_archived_and_its_chunks_are_counted() -> None:
+    """Each event has 2.5 MB of JSON, so six of the eight are the first group."""
+    store, text = FakeStore(FakeCatalog()), encode_json({"text": "x" * 2_499_989})
+    body, parts = Zstd().compress(text), store.tables.setdefault(f"{TABLE}.parts", {})
+    for number in range(8):
+        parts[Key(f"a#0#{number}#v#0", "")] = {"pk": f"a#0#{number}#v#0", "b": body}
+    items: list[Item] = [{"pk": "a#0", "sk": str(n), "out": {"v": "v", "n": 1, "b": len(text)}} for n in range(8)]
+    whole = unpacker(store, FakeValues())
+    assert [item["sk"] for item in whole.archived(items, TABLE)] == list("01234567")
+    # The bytes of a chunk's item: "pk", the key, "b" and the body.
+    assert list(whole.whole(items, TABLE, cold=False).chunks) == [2 + len("a#0#0#v#0") + 1 + len(body)] * 8

@@ -282,3 +282,15 @@ def test_an_object_whose_event_is_now_in_chunks_is_an_orphan(world: World) -> No
     world.store.tables[world.entry().table][OWNER] = {"out": {"v": "f00", "n": 2, "b": 500_000}}
     swept = at_noon(world).sweep()
     assert (swept.keys, swept.failures, world.values.blobs) == (keys, [], {})
+
+
+def test_a_report_adds_up_what_every_period_of_every_stream_gave(world: World) -> None:
+    for stream in ("b", "b-x"):
+        entry = world.add(stream, "2026-03-11", State.DELETED)
+        facts = ArchiveFacts(f"archive/{stream}/3/manifest.json", 7, 70, NOW - 30 * DAY)
+        world.catalog.items[stream, entry.period] = replace(entry, archive=facts)
+        for label, names in ((LABEL, ["aa/1", "bb/1"]), ("2026-03-11", ["cc/1"]), ("1999-01-01", ["dd/1"])):
+            world.put(*names, stream=stream, label=label)
+    swept = at_noon(world).sweep()
+    assert (swept.seen, swept.orphans, swept.expired, swept.unknown, swept.lapsed) == (8, 4, 2, 2, 2)
+    assert (swept.bytes, len(swept.keys), len(world.values.blobs)) == (6, 6, 2)

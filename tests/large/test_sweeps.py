@@ -79,18 +79,20 @@ def lookups(stage: Stage) -> int:
     return sum(len(stage.catalog.entries(stream, consistent=True)) for stream in (*STREAMS, "history"))
 
 
-def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     stage = built()
-    for n in range(16):
+    for n in range(16 * batch):
         stage.values.put(orphan(stage, "stored", n))
     stage.clock.sleep(2 * 86_400)
-    monkeypatch.setattr(sweeping, "_BATCH", 1)
+    monkeypatch.setattr(sweeping, "_BATCH", batch)
     looked: list[str] = []
+    killed = 12 * batch + 1
 
     def owner(key: str) -> Key | None:
         """Nobody's, so that all stay."""
         looked.append(key)
-        if len(looked) == 13:
+        if len(looked) == killed:
             raise KeyboardInterrupt
         return None
 
@@ -98,8 +100,8 @@ def test_a_killed_sweep_has_noted_how_far_it_was(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(KeyboardInterrupt):
         stage.sweep()
     assert stage.sweep().finished
-    assert looked[13] == looked[10], "the tenth batch was noted"
-    assert len(looked) == 13 + 6
+    assert looked[killed] == looked[10 * batch], "the tenth batch was noted"
+    assert len(looked) == killed + 6 * batch
 
 
 def test_what_cannot_be_looked_at_keeps_nothing_else_from_being_swept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,6 +139,7 @@ def test_objects_of_a_table_that_waits_or_is_being_restored_are_kept(state: Stat
     assert len(before) == 2
     swept = stage.sweep()
     assert (swept.seen, swept.orphans, swept.expired, swept.finished) == (0, 0, 0, True)
+    assert (swept.lapsed, swept.failures) == (0, []), "an archive without an end of its time is kept for ever"
     assert stage.values.blobs == before
 
 
@@ -220,6 +223,15 @@ def test_an_object_is_kept_that_an_item_of_this_very_moment_refers_to() -> None:
     stage.values.written = dict.fromkeys(stage.values.written, stage.clock.now() - timedelta(days=2))
     swept = stage.sweep()
     assert (swept.seen, swept.orphans, len(stage.values.blobs)) == (3, 0, 3)
+
+
+def test_the_objects_of_every_version_of_an_event_are_kept() -> None:
+    stage = built()
+    for seed in range(4):
+        send(stage, "kept", event(0, {"text": noise(900_000, seed)}))
+    stage.clock.sleep(2 * 86_400)
+    swept = stage.sweep()
+    assert (swept.seen, swept.orphans, len(stage.values.blobs)) == (4, 0, 4)
 
 
 def test_a_hundred_objects_are_looked_at_and_deleted_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,16 @@ def test_of_a_batch_with_a_full_collection_each_put_is_tried_alone() -> None:
     assert (written.units, written.throttled) == (1.0, 0)
 
 
+def test_of_several_batches_with_full_collections_each_put_is_tried_alone() -> None:
+    def reply(_: int, body: dict[str, Any]) -> Any:
+        return FULL if "RequestItems" in body or body["Item"]["pk"]["S"] in ("p1", "p30") else ONE_UNIT
+
+    script = Script(reply)
+    written = script.store.write(puts(50))
+    assert sent_by(script) == ["BatchWriteItem"] * 2 + ["PutItem"] * 50
+    assert ([put.item["pk"] for put in written.unwritten], written.units) == (["p1", "p30"], 48.0)
+
+
 def test_a_batch_of_one_put_is_not_tried_again() -> None:
     script = Script(lambda *_: FULL)
     written = script.store.write(puts(1))
