@@ -133,7 +133,7 @@ def test_two_due_buckets_are_read_in_one_pass_over_the_series() -> None:
         reads.append(sum(read.keys.table == table for read in given))
         return query_many(given, **options)
 
-    world.store.query_many = note_reads  # type: ignore[method-assign]
+    world.store.query_many = note_reads  # type: ignore[method-assign, assignment]
     report = world.refresh()
     assert report is not None
     assert (report.sealed, show_edges(world, "m")) == (2, ["00:10-00:30"])
