@@ -77,19 +77,6 @@ def test_a_note_without_an_answer_is_not_waited_for_and_is_no_note(reply: Any) -
     assert len(script.sent) == 1
 
 
-def test_notes_end_soon_after_a_call_without_an_answer_however_many_wait() -> None:
-    """10,000 series are 400 calls of 25. Every note is put once if all calls are answered."""
-    names = [f"device-{number}" for number in range(10_000)]
-    rollups, script = scripted(*[{}] * 20, RESET)
-    with pytest.raises(StoreUnavailable):
-        rollups.put_notes("s", DAY, names, 7)
-    assert len(script.sent) == 32
-    rollups, script = scripted({})
-    rollups.put_notes("s", DAY, names, 7)
-    puts = [put["PutRequest"]["Item"]["sk"]["S"] for _, body in script.sent for put in body["RequestItems"]["rollups"]]
-    assert (sorted(puts), len(script.sent)) == (sorted(names), 400)
-
-
 @pytest.mark.parametrize("consistent", [True, False])
 def test_every_partition_is_read_to_its_end(consistent: bool) -> None:
     last = {"pk": {"S": f"s#series#{DAY}#0"}, "sk": {"S": "a"}}

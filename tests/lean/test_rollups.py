@@ -61,17 +61,6 @@ def test_a_mark_without_an_answer_is_not_waited_for_and_is_no_mark(reply: Any) -
     assert len(script.sent) == 1
 
 
-def test_marks_end_soon_after_a_mark_without_an_answer_however_many_wait() -> None:
-    """An attempt without an answer takes 5 s: a request that waited for 1,000 of them would never be answered."""
-    rollups, script = scripted(*[{}] * 20, RESET)
-    with pytest.raises(StoreUnavailable):
-        rollups.put_marks("s", [NOON + number * HOUR for number in range(1_000)], 7, HOUR)
-    assert len(script.sent) == 32
-    rollups, script = scripted({})
-    rollups.put_marks("s", [NOON + number * HOUR for number in range(100)], 7, HOUR)
-    assert len({body["Item"]["sk"]["S"] for _, body in script.sent}) == len(script.sent) == 100
-
-
 CONDITIONAL: list[Callable[[LeanRollups], bool]] = [
     lambda rollups: rollups.put_edge("s", FIRST, None),
     lambda rollups: rollups.put_edge("s", MOVED, FIRST),

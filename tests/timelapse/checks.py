@@ -73,8 +73,6 @@ class Checks:
         self._aged: set[str] = set()
         self._expired: set[str] = set()
         self._cheap: set[str] = set()
-        # The times at which streams got another window.
-        self.moved: dict[str, datetime] = {}
         # How often in succession a feed's table or mapping was wrong after a run without failures.
         self._wrong: Counter[str] = Counter()
         self.call = stage.dynamo.call
@@ -118,10 +116,6 @@ class Checks:
         for stream, label, table in self.tables():
             policy, span = policies.get(stream), span_of(label)
             if policy is None or table.name in self._expired or self._is_open(stream, span, now):
-                continue
-            # Another window may raise a table whose step comes back before the next run looks at it. A closed table that
-            # seems to be as it should be is looked at once an hour.
-            if stream in self.moved and now - self.moved[stream] <= timedelta(hours=1):
                 continue
             if now <= policy.expires(span) and not self._is_near_an_edge(policy, span, now):
                 self._check_level(policy, span, table, now)

@@ -137,12 +137,8 @@ class Life:
         self._meddle()
         if day in course.CHANGES or day in (course.KEPT_DAY, course.KEPT_DAY + 1):
             self.outcomes[f"change {day}"] = 1
-            present = course.policies_on(day)
-            for name in self.settings.keys() & present.keys():
-                if self.settings[name].late != present[name].late:
-                    self.checks.moved[name] = self.stage.clock.now()
             self.settings.clear()
-            self.settings.update(present)
+            self.settings.update(course.policies_on(day))
             self.checks.deletes = day != course.KEPT_DAY
             self.stage.config = parse(configuration(self.settings, deletes=self.checks.deletes))
             self.policies |= self.stage.config.streams

@@ -33,9 +33,6 @@ _OK = 200
 _RANDOM = SystemRandom()
 # A TLS handshake costs more than a request, so there are few connections, and they are kept alive.
 CONNECTIONS = 8
-# Writers that stop at the first request without an answer send this number of requests at a time. If the service is
-# silent, they know it after two time-outs, however many requests they have.
-GROUP = 2 * CONNECTIONS
 CONNECT_SECONDS, READ_SECONDS = 2.0, 5.0
 # If a refusal has one of these codes, and our clock and the service's differ by more than _SKEW, the service's time is
 # used from then on. The service accepts a difference of five minutes.

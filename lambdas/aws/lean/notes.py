@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED
-from aws.lean.client import GROUP, LeanClient, Refused, Reply, Request
+from aws.lean.client import LeanClient, Refused, Reply, Request
 from aws.lean.reads import decode_answer, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
@@ -61,14 +61,9 @@ class LeanNotes:
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
         """BatchWriteItem, 25 puts per call, several calls under way at once. Only throttled puts are sent again.
 
-        If a call gets no answer, no further calls are sent: a caller waits, and can queue the events.
+        If a call gets no answer, nothing is sent again: a caller waits, and can queue the events.
         """
-        puts = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
-        for start in range(0, len(puts), GROUP * _BATCH):
-            self._put_group(puts[start : start + GROUP * _BATCH])
-
-    def _put_group(self, puts: list[dict[str, Any]]) -> None:
-        waiting = puts
+        waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
             replies = self._client.call_all([self._make_batch(batch) for batch in batches])

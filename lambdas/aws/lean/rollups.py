@@ -16,7 +16,7 @@ import msgspec
 
 from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
-from aws.lean.client import GROUP, Refused, Reply, Request
+from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
 from aws.lean.reads import decode_answer, read_all
 from tidetable.ports import Edge, Mark, Noting, RollupState
@@ -99,8 +99,6 @@ class LeanRollups(LeanNotes):
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """One PutItem per bucket, several under way at once. If its condition refuses a put, a later writer has already
         marked the bucket.
-
-        If a put gets no answer, no further puts are sent: a caller waits, and can queue the events.
         """
         requests = []
         for bucket in dict.fromkeys(buckets):
@@ -109,11 +107,13 @@ class LeanRollups(LeanNotes):
                 stream, _make_mark_key(bucket, length), item, "attribute_not_exists(pk) OR #at < :at", {"#at": "at"}
             )
             requests.append(_request("PutItem", body | {"ExpressionAttributeValues": {":at": {"N": str(at)}}}))
-        for start in range(0, len(requests), GROUP):
-            self._mark(requests[start : start + GROUP])
+        self._mark(requests)
 
     def _mark(self, requests: Sequence[Request]) -> None:
-        """Send marks, and send throttled marks again."""
+        """Send marks, and send throttled marks again.
+
+        If a mark gets no answer, nothing is sent again: a caller waits, and can queue the events.
+        """
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests)
             throttled = [_is_throttled(reply) for reply in replies]
