@@ -204,13 +204,14 @@ def _read_opened(item: Mapping[str, Any]) -> Opened:
 
 def make_seen_item(seen: Seen) -> Item:
     units = {"write": seen.write, "read": seen.read, "class": seen.table_class.value}
-    return units | {"indexes": [[name, *units] for name, units in seen.indexes]}
+    item: Item = units | {"indexes": [[name, *units] for name, units in seen.indexes]}
+    return item | {"changing": True} if seen.changing else item
 
 
 def _read_seen(item: Mapping[str, Any]) -> Seen:
     write, read = (None if item[name] is None else int(item[name]) for name in ("write", "read"))
     indexes = tuple((name, (int(wr), int(rd))) for name, wr, rd in item.get("indexes", ()))
-    return Seen(write, read, TableClass(item["class"]), indexes)
+    return Seen(write, read, TableClass(item["class"]), indexes, item.get("changing", False))
 
 
 def _archive(item: Mapping[str, Any]) -> ArchiveFacts:

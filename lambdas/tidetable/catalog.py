@@ -50,12 +50,16 @@ class ArchiveFacts(msgspec.Struct, frozen=True):
 
 
 class Seen(NamedTuple):
-    """The last known state of a table: units (None on demand), its class, and the units of its indexes by name."""
+    """The last known state of a table: units (None on demand), its class, and the units of its indexes by name.
+
+    ``changing``: a run has begun to change the table since, so the next run must look at it.
+    """
 
     write: int | None
     read: int | None
     table_class: TableClass
     indexes: tuple[tuple[str, tuple[int, int]], ...] = ()
+    changing: bool = False
 
 
 class Opened(NamedTuple):

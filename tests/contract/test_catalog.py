@@ -142,6 +142,7 @@ def test_what_was_seen_of_a_table_is_noted_and_survives_a_move(engine: Engine) -
     engine.catalog.add(first)
     for seen in (
         Seen(5, 6, TableClass.STANDARD, (("one", (1, 2)), ("two", (3, 4)))),
+        Seen(5, 6, TableClass.STANDARD, changing=True),
         Seen(None, None, TableClass.INFREQUENT),
     ):
         engine.catalog.note(first, seen)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.lifecycle.world import NOON, World, configuration
+from tests.lifecycle.world import LADDER, NOON, World, configuration
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, State
 from tidetable.config import Config, parse
 from tidetable.config.record import render_policy
@@ -96,6 +96,45 @@ def test_a_table_that_is_not_looked_at_counts_as_it_was_last_seen() -> None:
     assert all(table == first for table in others)
     assert (first.write, first.read, first.index_units) == (10, 20, {"status": (10, 20)})
     assert (first.status, first.copies, first.shows_maxima) == ("ACTIVE", {"eu-west-1": "ACTIVE"}, False)
+
+
+OTHER_STEP = LADDER.replace("write = 2, read = 5", "write = 3, read = 6")
+
+
+@pytest.mark.parametrize("wait", range(12))
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_step_that_comes_back_before_the_next_look_is_applied_by_the_next_run(wait: int, ends: bool) -> None:
+    """Another step holds for one run, whenever the table has its turn. ``ends``: the run ends before the change."""
+    world = World(retention=20)
+    world.run()
+    world.after(days=3)
+    world.after(minutes=5)
+    world.after(minutes=5 * wait)
+    assert (world.states()["2026-03-15"], world.levels()["2026-03-15"][:2]) == (State.CLOSED, (2, 5))
+    world.config = configuration(retention=20, capacity=OTHER_STEP)
+    if ends:
+        set_capacity = world.tables.set_capacity
+
+        def end(name: str, *units: Any, **more: Any) -> None:
+            set_capacity(name, *units, **more)
+            raise KeyboardInterrupt  # The function ends here.
+
+        world.tables.set_capacity = end  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            world.after(minutes=5)
+        world.tables.set_capacity = set_capacity  # type: ignore[method-assign]
+        world.catalog.leases.clear()
+    else:
+        world.after(minutes=5)
+    world.config = configuration(retention=20)
+    world.after(minutes=5)
+    assert world.levels()["2026-03-15"][:2] == (2, 5)
+    assert world.after(minutes=5).done == []
+    looked = note_looks(world)
+    for _ in range(11):
+        look(world)
+        world.clock.time += timedelta(minutes=5)
+    assert looked.count(TODAY) <= 1, "afterwards it is looked at in its turn"
 
 
 def recorded(world: World, policy: str, **changes: Any) -> None:

@@ -89,6 +89,10 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         return
     tables = world.period_tables()
     table = tables.find_owned(entry)
+    if table.seen is not None and not isinstance(action, actions.Scale):
+        # Recorded first. If the former level is chosen again before the next look at the table, the recorded units would
+        # suit this level, and the table would keep the other units until its turn.
+        world.catalog.note(entry, table.seen._replace(changing=True))
     match action:
         case actions.SetCapacity():
             _set_capacity(action, table, world)

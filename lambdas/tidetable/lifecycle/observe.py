@@ -192,11 +192,11 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
 
 
 def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
-    """True if the run looks at a table: it is open, it should change, or it is its turn.
+    """True if the run looks at a table: it is open, it should change or was changed, or it is its turn.
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
-    if entry.seen is None or entry.state in (State.CREATING, State.OPEN):
+    if entry.seen is None or entry.seen.changing or entry.state in (State.CREATING, State.OPEN):
         return True
     stream = config.streams[entry.stream]
     if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):
@@ -211,7 +211,7 @@ def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
 def _believe_entry(entry: Entry) -> Table | None:
     if entry.seen is None:
         return None
-    write, read, table_class, indexes = entry.seen
+    write, read, table_class, indexes, _ = entry.seen
     units, copies = dict(indexes), dict.fromkeys(entry.copies, "ACTIVE")
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
