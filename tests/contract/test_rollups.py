@@ -162,9 +162,9 @@ class Watched:
         self._inner = inner
         self.bodies: list[dict[str, Any]] = []
 
-    def call_all(self, requests: Sequence[Request]) -> Any:
+    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> Any:
         self.bodies += [json.loads(request.body) for request in requests if request.operation == "Query"]
-        return self._inner.call_all(requests)
+        return self._inner.call_all(requests, insist=insist)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -11,6 +11,7 @@ from aws.lean.client import NoAnswer, Refused, Reply, Request
 from strict.faults import NoAnswer as Lost
 from strict.refusals import Refusal
 from strict.service import StrictDynamo
+from tests.fakes.script import answer_in_turn
 
 
 class StrictTransport:
@@ -30,8 +31,8 @@ class StrictTransport:
     def call(self, operation: str, body: bytes) -> Reply:
         return self.call_all([Request(operation, body)])[0]
 
-    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
-        return [self._reply(request) for request in requests]
+    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
+        return answer_in_turn(requests, self._reply, insist=insist)
 
     def _reply(self, request: Request) -> Reply:
         try:

@@ -140,28 +140,34 @@ class LeanClient:
         """One request."""
         return self.call_all([Request(operation, body)])[0]
 
-    def call_all(self, requests: Sequence[Request]) -> list[Reply]:
+    def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
         """The replies in the order of their requests. Up to ``CONNECTIONS`` requests are under way at once.
 
-        A failure is a reply, Refused or NoAnswer, not an exception.
+        A failure is a reply, Refused or NoAnswer, not an exception. If ``insist`` is false, no further requests are sent
+        after a request without an answer.
         """
         replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
         under_way: deque[tuple[int, Connection]] = deque()
+        is_lost = False
         for index, request in enumerate(requests):
             if len(under_way) == CONNECTIONS:
-                self._finish(requests, replies, under_way.popleft())
+                is_lost |= self._finish(requests, replies, under_way.popleft())
+            if is_lost and not insist:
+                break
             exchange = self._send(request)
             if isinstance(exchange, NoAnswer):
-                replies[index] = exchange
+                replies[index], is_lost = exchange, True
             else:
                 under_way.append((index, exchange))
         while under_way:
             self._finish(requests, replies, under_way.popleft())
         return replies
 
-    def _finish(self, requests: Sequence[Request], replies: list[Reply], under_way: tuple[int, Connection]) -> None:
+    def _finish(self, requests: Sequence[Request], replies: list[Reply], under_way: tuple[int, Connection]) -> bool:
+        """Put the reply to a request into the replies; return True if it is NoAnswer."""
         index, connection = under_way
         replies[index] = self._receive(requests[index], connection)
+        return isinstance(replies[index], NoAnswer)
 
     def _send(self, request: Request) -> Connection | NoAnswer:
         """Send over an idle connection or, if there is none that is still open, over a new connection."""

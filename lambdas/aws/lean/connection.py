@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from io import BufferedReader
+from time import monotonic
 from typing import NamedTuple, cast
 
 _LONGEST_LINE = 65_536
@@ -12,6 +13,11 @@ _LONGEST_LINE = 65_536
 _BUFFER = 65_536
 # DynamoDB answers with at most 1 MB of items, or 16 MB for BatchGetItem. As JSON, they are a little larger.
 _LONGEST_BODY = 64_000_000
+
+
+# The seconds that an answer is waited for at least. Several requests are sent before their answers are read, and the time
+# of an answer counts from its request: it may be up before its turn comes, and the answer may lie here.
+_LEAST_SECONDS = 0.1
 
 
 class Broken(Exception):
@@ -31,10 +37,15 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """A connection to one host. ``used``: it has had an answer before, so the other end may have closed it since."""
+    """A connection to one host. ``used``: it has had an answer before, so the other end may have closed it since.
+
+    ``read`` is the number of seconds in which an answer must begin after its request, and also the longest pause within
+    an answer.
+    """
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
         self.used = False
+        self._sent = 0.0
         self._closing = False
         self._seconds = read
         raw = socket.create_connection((host, port), timeout=connect)
@@ -50,6 +61,7 @@ class Connection:
 
     def send(self, request: bytes) -> None:
         """Send a whole request; Broken if the other end is gone."""
+        self._sent = monotonic()
         try:
             self._socket.sendall(request)
         except OSError as error:
@@ -59,7 +71,9 @@ class Connection:
         """The answer to the request that was sent; Broken, or TimeoutError if it did not come in time."""
         begun = False
         try:
+            self._socket.settimeout(max(self._sent + self._seconds - monotonic(), _LEAST_SECONDS))
             status_line = self._file.readline(_LONGEST_LINE)
+            self._socket.settimeout(self._seconds)
             begun = bool(status_line)
             if not begun:
                 raise Broken("closed without an answer", unanswered=self.used)

@@ -61,12 +61,12 @@ class LeanNotes:
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
         """BatchWriteItem, 25 puts per call, several calls under way at once. Only throttled puts are sent again.
 
-        If a call gets no answer, nothing is sent again: a caller waits, and can queue the events.
+        If a call gets no answer, no further calls are sent: a caller waits, and can queue the events.
         """
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
-            replies = self._client.call_all([self._make_batch(batch) for batch in batches])
+            replies = self._client.call_all([self._make_batch(batch) for batch in batches], insist=False)
             waiting = [
                 put
                 for batch, reply in zip(batches, replies, strict=True)

@@ -112,10 +112,10 @@ class LeanRollups(LeanNotes):
     def _mark(self, requests: Sequence[Request]) -> None:
         """Send marks, and send throttled marks again.
 
-        If a mark gets no answer, nothing is sent again: a caller waits, and can queue the events.
+        If a mark gets no answer, no further marks are sent: a caller waits, and can queue the events.
         """
         for turn in range(_ROUNDS):
-            replies = self._client.call_all(requests)
+            replies = self._client.call_all(requests, insist=False)
             throttled = [_is_throttled(reply) for reply in replies]
             for reply, again in zip(replies, throttled, strict=True):
                 if not again or turn + 1 == _ROUNDS:
