@@ -1,0 +1,139 @@
+"""A service that takes requests and never answers: how long the lean client waits, and what it still sends."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from aws.lean import client as lean
+from aws.lean import connection
+from aws.lean.client import LeanClient, NoAnswer, Request
+from aws.lean.connection import Connection
+from aws.lean.credentials import Provider
+from aws.lean.rollups import LeanRollups
+from tests.lean.scripted_server import KEYS, NOW, answer
+from tidetable.errors import StoreUnavailable
+
+QUERY = Request("Query", b"{}")
+# The time of an answer counts from its request; at the last moment, it is waited for a tenth of a second.
+ONE_TIME_OUT = 5 + 7 * 0.1
+
+
+class Service:
+    """Connections whose reads take the time that they may take. ``time`` is the time of the process.
+
+    The first line of the ``answer`` comes at once, each other line after a pause of four seconds. Without an answer,
+    nothing comes.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: bytes = b"") -> None:
+        self.time, self.sent, self.answer, self.reachable = 100.0, 0, answer, 1_000
+        monkeypatch.setattr(connection, "monotonic", lambda: self.time)
+        monkeypatch.setattr(lean, "Connection", self._connect)
+        self.client = LeanClient(
+            "http://127.0.0.1:1", "us-east-1", Provider(KEYS, lambda: NOW, lambda *_: b""), lambda: NOW
+        )
+
+    def _connect(self, *_: Any) -> Any:
+        if not self.reachable:
+            raise ConnectionRefusedError("refused")
+        self.reachable -= 1
+        made: Any = object.__new__(Connection)
+        made._socket = made._file = Line(self)
+        made._seconds, made.used, made._closing = 5.0, False, False
+        return made
+
+
+class Line:
+    """The socket of a connection, and the file that reads from it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._seconds, self._rest = service, 0.0, service.answer
+
+    def sendall(self, _: bytes) -> None:
+        self._service.sent += 1
+
+    def settimeout(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def readline(self, _: int) -> bytes:
+        pause = 60.0 if not self._rest else 0.0 if self._rest == self._service.answer else 4.0
+        self._service.time += min(self._seconds, pause)
+        if self._seconds < pause:
+            raise TimeoutError("timed out")
+        line, end, self._rest = self._rest.partition(b"\n")
+        return line + end
+
+    def read(self, size: int) -> bytes:
+        return self._rest[:size]
+
+    def peek(self, _: int) -> bytes:
+        return b""
+
+    def close(self) -> None: ...
+
+
+def test_eight_requests_to_a_silent_service_take_one_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(monkeypatch)
+    assert service.client.call_all([QUERY] * 8) == [NoAnswer("timed out")] * 8
+    assert service.time == pytest.approx(100 + ONE_TIME_OUT)
+
+
+def test_a_caller_that_insists_has_all_its_requests_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(monkeypatch)
+    assert service.client.call_all([QUERY] * 16) == [NoAnswer("timed out")] * 16
+    assert service.sent == 16
+    assert service.time == pytest.approx(100 + 5 + ONE_TIME_OUT)
+
+
+def test_a_caller_that_does_not_insist_has_nothing_sent_after_a_request_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Service(monkeypatch)
+    replies = service.client.call_all([QUERY] * 100, insist=False)
+    assert replies == [NoAnswer("timed out")] * 8 + [NoAnswer("not sent")] * 92
+    assert service.sent == 8
+    assert service.time == pytest.approx(100 + ONE_TIME_OUT)
+
+
+def test_a_connection_that_cannot_be_made_is_no_answer_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(monkeypatch)
+    service.reachable = 1
+    replies = service.client.call_all([QUERY] * 4, insist=False)
+    assert replies == [NoAnswer(why) for why in ("timed out", "refused", "not sent", "not sent")]
+    service.reachable = 1
+    replies = service.client.call_all([QUERY] * 4)
+    assert replies == [NoAnswer(why) for why in ("timed out", "refused", "refused", "refused")]
+
+
+def test_an_answer_that_has_begun_may_pause_as_long_as_an_answer_may_be_awaited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if the time of its beginning was almost up when it was read: the service is there."""
+    service = Service(monkeypatch, answer(b"whole"))
+    kept = service.client._send(QUERY)
+    assert isinstance(kept, Connection)
+    service.time += 60
+    assert service.client._receive(QUERY, kept) == b"whole"
+    assert service.time == 160 + 3 * 4
+
+
+PUTS: dict[str, Callable[[LeanRollups], None]] = {
+    "marks": lambda rollups: rollups.put_marks(
+        "s", [NOW + timedelta(hours=number) for number in range(1_000)], 7, timedelta(hours=1)
+    ),
+    "notes": lambda rollups: rollups.put_notes("s", "2026-03-15", [f"device-{number}" for number in range(10_000)], 7),
+}
+
+
+@pytest.mark.parametrize("name", list(PUTS))
+def test_marks_and_notes_end_after_one_time_out_however_many_there_are(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller waits for them, and API Gateway gives the caller up after 29 s."""
+    service = Service(monkeypatch)
+    with pytest.raises(StoreUnavailable, match="timed out"):
+        PUTS[name](LeanRollups(service.client, "rollups"))
+    assert service.sent == 8
+    assert service.time == pytest.approx(100 + ONE_TIME_OUT)
