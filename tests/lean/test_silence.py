@@ -49,7 +49,7 @@ class Line:
     """The socket of a connection, and the file that reads from it."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._seconds, self._rest = service, 0.0, service.answer
+        self._service, self._seconds, self._rest = service, 5.0, service.answer
 
     def sendall(self, _: bytes) -> None:
         self._service.sent += 1
@@ -84,7 +84,7 @@ def test_a_caller_that_insists_has_all_its_requests_sent(monkeypatch: pytest.Mon
     service = Service(monkeypatch)
     assert service.client.call_all([QUERY] * 16) == [NoAnswer("timed out")] * 16
     assert service.sent == 16
-    assert service.time == pytest.approx(100 + 5 + ONE_TIME_OUT)
+    assert service.time == pytest.approx(100 + 2 * ONE_TIME_OUT)
 
 
 def test_a_caller_that_does_not_insist_has_nothing_sent_after_a_request_without_an_answer(
