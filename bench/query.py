@@ -43,7 +43,7 @@ from tidetable.times import to_text
 from tidetable.values import count_item_bytes
 
 EVENTS = 10_000
-ROUNDS = 7
+ROUNDS, SUM_ROUNDS = 21, 7
 CONFIG = """
 [api]
 max_events = 1000
@@ -223,7 +223,9 @@ def main() -> None:
             (time_call(read_wide), time_call(lambda: answer_by_textbook(wide)), time_call(read_packed))
             for _ in range(ROUNDS)
         ]
-        sums = [(time_call(aggregate_by_hour), time_call(lambda: aggregate_by_textbook(wide))) for _ in range(ROUNDS)]
+        sums = [
+            (time_call(aggregate_by_hour), time_call(lambda: aggregate_by_textbook(wide))) for _ in range(SUM_ROUNDS)
+        ]
         sixteen = config.streams["sixteen"]
         fill_tables(sixteen, 1, 4000, text=830)
         first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
