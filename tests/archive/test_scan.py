@@ -148,6 +148,13 @@ def test_other_requests_of_the_same_client_are_parsed_as_ever() -> None:
         assert wire.page().items == b'[{"pk": {"S": "a#0"}}]'
 
 
+def test_two_scans_of_one_client_read_their_own_pages() -> None:
+    wire = Wire()
+    scans = [wire.scan, RawScan(wire.client)]
+    pages = [scan.page("t", segment=0, segments=1, after=None, limit=None) for scan in scans]
+    assert [page.items for page in pages] == [b'[{"pk": {"S": "a#0"}}]'] * 2
+
+
 def test_other_requests_are_parsed_as_ever_after_a_page_that_was_refused() -> None:
     wire = Wire(json.dumps({"__type": "x#ProvisionedThroughputExceededException"}).encode(), 400)
     with pytest.raises(TableThrottled):

@@ -50,9 +50,7 @@ class RawScan:
         self._client = client
         self._answer = local()
         for operation in ("Scan", "Query"):
-            client.meta.events.register(
-                f"before-parse.dynamodb.{operation}", self._keep_body, unique_id=f"tidetable-raw-{operation}"
-            )
+            client.meta.events.register(f"before-parse.dynamodb.{operation}", self._keep_body)
 
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
