@@ -183,3 +183,8 @@ class BadBackfill(TidetableError):
 
 class RemovalFailed(TidetableError):
     """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""
+
+
+def describe_error(error: Exception) -> str:
+    """An unexpected error as a report names it: its type and its message."""
+    return f"{type(error).__name__}: {error}"

@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.config import Config
-from tidetable.errors import NotReady, TableRefused, TidetableError
+from tidetable.errors import NotReady, TableRefused, TidetableError, describe_error
 from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
-from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.observe import RUN_SECONDS
 from tidetable.period_tables import POLL_SECONDS, describe_changing_copies
 from tidetable.ports import Catalog, Table, Tables

@@ -9,13 +9,13 @@ from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
-from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
+from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError, describe_error
 from tidetable.feed.mappings import FeedTables
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
-from tidetable.lifecycle.known import describe_error, remember_policies
+from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import (
     CONCURRENCY,
     Observation,

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError
+from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError, describe_error
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.lifecycle.known import describe_error, find_known_streams
+from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
