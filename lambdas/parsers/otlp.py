@@ -17,6 +17,8 @@ from tidetable.problems import refuse
 
 # 10,000 points with 20 attributes each have 420,000 messages, because an attribute is a pair and a value.
 MOST_MESSAGES = 500_000
+# The first fields of every point: its attributes, its start, its time and its flags.
+_Head = tuple[list[types.KeyValue], int, int, int]
 
 
 def parse_metrics(body: bytes) -> types.MetricsRequest:
@@ -162,16 +164,16 @@ class _Converter:
             setattr(made, kind, self._convert_kind(kind, getattr(metric, kind)))
         return made
 
-    def _convert_head(self, point: Any) -> Any:
+    def _convert_head(self, point: Any) -> _Head:
         """The fields that every point has."""
         attributes = self._convert_attributes(point.attributes)
         return attributes, point.start_time_unix_nano, point.time_unix_nano, point.flags
 
-    def _convert_distribution(self, point: Any) -> Any:
+    def _convert_distribution(self, point: Any) -> tuple[*_Head, int, Any, Any, Any, list[types.Exemplar]]:
         """The fields that both kinds of histograms have."""
-        extremes = (getattr(point, name) if point.HasField(name) else None for name in ("sum", "min", "max"))
+        sum, min, max = (getattr(point, name) if point.HasField(name) else None for name in ("sum", "min", "max"))
         exemplars = list(map(self._convert_exemplar, self._count(point.exemplars)))
-        return *self._convert_head(point), point.count, *extremes, exemplars
+        return *self._convert_head(point), point.count, sum, min, max, exemplars
 
     def _convert_number_point(self, point: Any) -> types.NumberPoint:
         kind = point.WhichOneof("value")
