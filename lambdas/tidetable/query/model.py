@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALL = "*"
 # Seconds of a request that are kept for merging and encoding.
 RESERVE = 3.0
-# The number of events or cells that aggregates and listings read at a time.
+# The number of events or cells that aggregates, listings and rollups read at a time.
 AT_ONCE = 5_000
 Remaining = Callable[[], float]  # how many seconds are left for the request
 

@@ -17,17 +17,17 @@ from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Rollups, Tables
 from tidetable.problems import ProblemError, refuse
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Query, Reader, Remaining
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
-from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
+from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted, scan_section
 from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text
@@ -150,18 +150,11 @@ class _Run:
             if place is not None and not self.names.holds(place):
                 self._take(series, seen)
 
-    def _scan(self, section: Section) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+    def _scan(self, section: Section) -> Iterator[Batch]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
-        fields = needed if section.definition is None else ()
-        if section.stretch is not None:
-            noted = NotedScanner(section.query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-            self.scanners.append(noted)
-            return noted.read(section.stretch, read_series(section.query, section.stretch, self._rollups))
-        scanner = Scanner(
-            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
+        return scan_section(
+            section, self._reader, self._remaining, self.scanners, fields=needed, forgiving=self._forgiving
         )
-        self.scanners.append(scanner)
-        return scanner.read(section.plan.scans)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
         """Take a period's noted series: each has an event in it. To read them costs a request per series and suffix."""
