@@ -37,7 +37,7 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
@@ -200,12 +200,12 @@ def _write(
     items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
-    packer = Packer(None, "refuse", (), large.compressor, large.unique)
+    shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     count = start.items
     for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = make_puts(portion, place, packer)
+        puts = make_puts(portion, place, shrinker)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:

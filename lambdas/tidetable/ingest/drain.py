@@ -19,7 +19,7 @@ from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
 from tidetable.ingest.writing import Jitter, Remaining, write_outside
-from tidetable.large.pack import Packer
+from tidetable.large.shrink import Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 
 if TYPE_CHECKING:
@@ -214,11 +214,11 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
         items = [items[number] for number in pack_set.alone]
     policy, large = ports.config.streams.get(message.stream), ports.large
     if policy is not None:
-        packer = Packer.of(policy, large.compressor, large.unique)
+        shrinker = Shrinker.of(policy, large.compressor, large.unique)
     else:
         # The stream has left the configuration. The events that it accepted are kept, of any size.
-        packer = Packer(None, "s3", (), large.compressor, large.unique)
-    target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
+        shrinker = Shrinker(None, "s3", (), large.compressor, large.unique)
+    target = PeriodTarget(message.stream, entry, entry.layout, shrinker, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
 

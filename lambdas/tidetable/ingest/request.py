@@ -23,7 +23,7 @@ from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, Remaining, retry_writes
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
-from tidetable.large.pack import Packer
+from tidetable.large.shrink import Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
@@ -129,9 +129,9 @@ def _take(
     """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
-    packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
-    small = small and packer.compress_above is None
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
+    shrinker = Shrinker.of(stream, ports.large.compressor, ports.large.unique)
+    small = small and shrinker.compress_above is None
+    judge = Judge(stream, layout, window, now, imports, small=small, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
@@ -140,7 +140,7 @@ def _take(
         return reject_all(len(values), window, rejections, imports.running)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
-    routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
+    routed = route(stream.name, submissions, entries, shrinker, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
     if rejections and refusal == "whole":
