@@ -20,7 +20,7 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import LIVE, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -104,7 +104,7 @@ def restore_period(
     """
     exporter = restorer.archive
     entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
-    if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
+    if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
@@ -34,7 +34,6 @@ _LEAST, _UNKNOWN = 2.0, 200.0
 _PATIENCE = timedelta(seconds=3)
 _AT_ONCE = 10
 # In these states no table is archived: it must be closed first, and by then its period has been over for a while.
-_UNFENCED = frozenset({State.CREATING, State.OPEN})
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
             when = event.time.isoformat()
             problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
+        is_direct = entry.state in OPENING and _is_in_window(message.stream, event, ports)
         groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
     _mark_late(message, ports)
     _note_series(message, list(groups.values()), ports)
