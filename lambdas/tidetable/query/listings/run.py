@@ -114,8 +114,8 @@ class _Run:
         self._remaining = remaining
         self._forgiving = forgiving
         self.names = Names(listing.limit, listing.place)
-        # The noted series, and the span of the periods in which they are noted.
-        self._noted: dict[str, Seen] = {}
+        # The noted series, each with the first and the last period in which it is noted.
+        self._noted: dict[str, tuple[Seen, Seen]] = {}
         self.scanners: list[Scanner | NotedScanner] = []
         self._lost: list[Gap] = []
 
@@ -144,11 +144,15 @@ class _Run:
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
-        for series, seen in self._noted.items():
-            # If events or cells of the series were seen, their times are more precise than its note for a period.
+        self._take_noted()
+
+    def _take_noted(self) -> None:
+        """Take the noted series that were in no event and in no cell: events and cells have more precise times."""
+        for series, periods in self._noted.items():
             place = find_place(series)
             if place is not None and not self.names.holds(place):
-                self._take(series, seen)
+                for seen in periods:
+                    self._take(series, seen)
 
     def _scan(self, section: Section) -> Iterator[Batch]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
@@ -166,8 +170,8 @@ class _Run:
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
         seen = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            known = self._noted.get(series)
-            self._noted[series] = seen if known is None or known.first == seen.first else known._replace(last=seen.last)
+            first, _ = self._noted.get(series, (seen, seen))
+            self._noted[series] = first, seen
 
     @property
     def _rollups(self) -> Rollups:
