@@ -18,9 +18,10 @@ from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
-from tidetable.ingest.writing import Jitter, Remaining, write_outside
+from tidetable.ingest.writing import Jitter, write_outside
 from tidetable.large.shrink import Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+from tidetable.remaining import Remaining, limit_time
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -31,9 +32,8 @@ CONSUMERS = 2
 # Write units per second: one run of the function must finish a message, or the message would begin again for ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
 # If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
-_PATIENCE = timedelta(seconds=3)
+_PATIENCE_SECONDS = 3.0
 _AT_ONCE = 10
-# In these states no table is archived: it must be closed first, and by then its period has been over for a while.
 
 
 @dataclass(slots=True)
@@ -277,17 +277,12 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
 
 
 def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
-    end = ports.clock.now() + _PATIENCE
-
-    def patience() -> float:
-        return min(remaining(), (end - ports.clock.now()).total_seconds())
-
     return write_packed(
         ports.store,
         ports.large.values,
         puts,
         lambda waiting: ports.store.write_each(waiting, "newer"),
-        remaining=patience,
+        remaining=limit_time(_PATIENCE_SECONDS, ports.clock, remaining),
         clock=ports.clock,
         jitter=ports.jitter,
     )
