@@ -51,6 +51,11 @@ def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> di
     return headers
 
 
+def read_headers(event: Mapping[str, Any]) -> dict[str, str]:
+    """The request's headers, with names in lower case."""
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+
+
 def read_access(event: Mapping[str, Any]) -> Access:
     """The caller's rights, from the context that the authorizer gave the request; all rights if IAM has decided."""
     return Access.of((event.get("requestContext") or {}).get("authorizer"))

@@ -32,6 +32,9 @@ class State(StrEnum):
 NO_COPY = "no copy"
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
+# States in which the API may write to the table. In them no table is archived: it must be closed first, and by then its
+# period has been over for a while.
+OPENING = frozenset({State.CREATING, State.OPEN})
 # States in which a write may still land in the table. In ARCHIVING no write may land, because the scan could miss it.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 

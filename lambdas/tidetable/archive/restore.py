@@ -5,7 +5,7 @@ During a restore, queries read the period from its archive. Every step may be re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,7 +20,7 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import LIVE, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -37,13 +37,14 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
@@ -95,7 +96,7 @@ def restore_period(
     *,
     keep: timedelta,
     start: Position = Position(),  # noqa: B008 - frozen
-    remaining: Callable[[], float],
+    remaining: Remaining,
 ) -> Restored:
     """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
 
@@ -104,7 +105,7 @@ def restore_period(
     """
     exporter = restorer.archive
     entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
-    if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
+    if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
@@ -140,7 +141,7 @@ def restore_period(
         return Restored(opened, len(manifest.parts), None)
 
 
-def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Create the period's table with the settings of its stream's tables; it is on demand while it is filled."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
@@ -166,7 +167,7 @@ def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> Tab
     return make_filling_spec(entry, stream, choose_level(entry, stream, exporter.clock.now()), tags)
 
 
-def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Enable point-in-time recovery of the complete table if the stream's tables have it."""
     stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
@@ -189,7 +190,7 @@ def _write(
     part: Part,
     entry: Entry,
     restorer: Restorer,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     start: Position = Position(),  # noqa: B008 - frozen
 ) -> Position | None:
     """Write a part's events into the table. Return where to go on if not all of them were written in time, else None."""
@@ -200,12 +201,12 @@ def _write(
     items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
-    packer = Packer(None, "refuse", (), large.compressor, large.unique)
+    shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     count = start.items
     for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = make_puts(portion, place, packer)
+        puts = make_puts(portion, place, shrinker)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
@@ -242,7 +243,7 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
 
 
 def _compare(
-    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
+    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Remaining
 ) -> Position | None:
     """Compare the table with the manifest by a scan. Return where to go on if the time is up; None at the end."""
     after, items, digest = start.after, start.items, start.digest
@@ -268,7 +269,7 @@ def _compare(
     return None
 
 
-def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Callable[[], float]) -> Entry:
+def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Remaining) -> Entry:
     """Return the period to the lifecycle between two of its runs: a run that has begun would not see the period."""
     exporter = restorer.archive
     while True:

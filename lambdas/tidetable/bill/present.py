@@ -22,6 +22,7 @@ from tidetable.errors import StoreUnavailable
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.problems import refuse_unknown_stream
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 # The most tables of one answer: a DescribeTable takes 20 ms and a function describes 16 at once, so 2 to 5 seconds.
@@ -46,7 +47,7 @@ class Sources:
     meters: Meters
     pools: Pools
     region: str
-    remaining: Callable[[], float]
+    remaining: Remaining
 
 
 @dataclass

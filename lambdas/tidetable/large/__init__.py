@@ -1,1 +1,1 @@
-"""Large values: an event whose data is too large or costly for an item is packed, and completed when it is read."""
+"""Large values: an event whose data is too large or costly for an item is shrunk, and completed when it is read."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,10 +14,10 @@ from tidetable.period_tables import (
     WAIT_SECONDS,
     PeriodTables,
     describe_changing_copies,
-    limit_time,
     list_names,
 )
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
+from tidetable.remaining import Remaining, limit_time
 
 # With fewer seconds left than this, an archive is left to a later run.
 _ARCHIVE_SECONDS = 20.0
@@ -42,8 +41,8 @@ class World:
     archiver: Archiver
     clock: Clock
     pools: Pools
-    remaining: Callable[[], float]
-    patience: Callable[[], float] | None = None
+    remaining: Remaining
+    patience: Remaining | None = None
 
     def period_tables(self) -> PeriodTables:
         """The tables for one action.

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import find_next_decrease
@@ -110,7 +110,7 @@ def _tend(
     if stuck is not None:
         # Actions that change only the catalog go on, and so does a deletion: DynamoDB deletes a table in such a state.
         yield stuck
-        if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+        if closed and entry.state in OPENING and not entry.is_open(now):
             yield _close(entry, stream)
         if is_expired(entry, stream, now):
             yield from (
@@ -130,7 +130,7 @@ def _tend(
         yield from _plan_level(entry, table, level, now)
     if table is not None:
         yield from _plan_scaling(entry, level)
-    if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+    if closed and entry.state in OPENING and not entry.is_open(now):
         yield _close(entry, stream)
     yield from ending
 

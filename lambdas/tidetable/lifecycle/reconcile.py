@@ -27,9 +27,9 @@ from tidetable.lifecycle.observe import (
 from tidetable.lifecycle.outlook import outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
-from tidetable.period_tables import limit_time
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
+from tidetable.remaining import Remaining, limit_time
 
 LEASE = "lifecycle"
 # No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
@@ -68,7 +68,7 @@ class Reconciler:
             return None
         return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
 
-    def world(self, remaining: Callable[[], float]) -> World:
+    def world(self, remaining: Remaining) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
         return World(
             self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
@@ -78,7 +78,7 @@ class Reconciler:
 def reconcile(
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     at: datetime | None = None,
     dry_run: bool = False,
@@ -110,7 +110,7 @@ def reconcile(
 def _run(
     reconciler: Reconciler,
     report: Report,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
-from tidetable.query.model import RESERVE, Remaining
+from tidetable.query.model import RESERVE
+from tidetable.remaining import Remaining
 
 # The most archives that are read in parallel: each runs in its own function, which must load pyarrow.
 ARCHIVES = 2
