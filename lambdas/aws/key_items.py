@@ -51,7 +51,7 @@ def _make_secret_item(secret: Secret) -> Item:
 
 
 def record_of_item(item: Item) -> KeyRecord:
-    """The key of an item."""
+    """Read the caller's key from an item."""
     id = item["sk"]
     streams = frozenset(item["streams"]) if "streams" in item else None
     can = frozenset(scope for scope in SCOPES if scope in item["can"])

@@ -22,7 +22,7 @@ class LeanKeys:
         self._table = table
 
     def find(self, id: str) -> KeyRecord | None:
-        """A GetItem, consistent. An eventually consistent read would save half a read unit, but a revoked key could
+        """Send a consistent GetItem. An eventually consistent read would save half a read unit, but a revoked key could
         work for longer than the documentation says.
         """
         body: dict[str, Any] = {
