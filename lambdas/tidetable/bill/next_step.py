@@ -1,4 +1,7 @@
-"""The next change of a period table's capacity, class or life by the rules of the lifecycle, and its date. Pure."""
+"""Find the date and the kind of a period table's next change by the rules of the lifecycle.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _ENDS = {"archive": "archived", "delete": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A change at the instant ``at``: from then on the table has ``level``; without a level, ``end`` says how it ends."""
+    """A change at the instant ``at``: from then on the table has ``level``.
+
+    Without a level, ``end`` says how the table ends.
+    """
 
     at: datetime
     level: Level | None = None
@@ -27,7 +33,8 @@ class NextStep:
 
 
 def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
-    """Return the next change of the entry's table; None if no change will come, or its archive is being made or exists.
+    """Return the next change of the entry's table; None if no change will come, or if its archive exists or is being
+    made.
 
     The lifecycle runs every five minutes, so a change comes up to five minutes later.
     """

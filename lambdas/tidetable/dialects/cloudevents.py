@@ -111,7 +111,7 @@ def _decode_header(value: str) -> str:
 
 
 def _try_json(body: bytes) -> Any:
-    """Return the JSON value of a body whose type is not given; None if the body is not JSON."""
+    """Return the JSON value of a body without a content type; None if the body is not JSON."""
     try:
         return decode_json(body)
     except ValueError:

@@ -39,13 +39,13 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# Attributes that begin so identify the SDK, not the source: an update of the SDK must not begin new series.
+# Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a request may hold: ``most`` points, and ``max_body`` bytes, which also limits shared attributes."""
+    """The limits of a request: ``most`` points, and ``max_body`` bytes, which also limits shared attributes."""
 
     most: int
     max_body: int
@@ -282,8 +282,8 @@ def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any
     return {"partialSuccess": {f"rejected{unit[:1].upper()}{unit[1:]}": str(rejected), "errorMessage": message}}
 
 
-# Fields that are null: first those after another field, then those after a brace. These patterns match nothing inside a
-# text, as each quote in a text has a backslash before it.
+# These patterns match a field that is null: the first after another field, the second after a brace. They never match
+# inside a text, because each quote in a text has a backslash before it.
 _NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
 _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 _METRICS = msgspec.json.Decoder(types.MetricsRequest)
