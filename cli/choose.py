@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
-from tidetable.lifecycle.expiry import closes_at, compute_settling
+from tidetable.lifecycle.expiry import compute_closing, compute_settling
 from tidetable.periods import Kind, Period, find_containing, from_label
 from tidetable.ports import Catalog
 from tidetable.times import to_text
@@ -58,7 +58,7 @@ def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> s
         return ""
     if policy is None:
         return f"{name} is open: it closes `late` after its end, {to_text(entry.period.end)[:16]}Z, and can be archived then"
-    closes = closes_at(entry.period, policy)
+    closes = compute_closing(entry.period, policy)
     if closes < now:
         return f"{name} has ended and is closed by the next run of the lifecycle: run `apply`, then archive it"
     return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"

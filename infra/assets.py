@@ -104,7 +104,7 @@ class Assets:
             "--no-compile",
         ]
         platform = [] if self._local else self._target
-        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / lock_file(requirements))]
+        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / name_lock_file(requirements))]
         return [*command, *platform, "--target", str(target), *locked]
 
     @property
@@ -181,7 +181,7 @@ class Assets:
         return file
 
     def _install_packages(self, requirements: str) -> Path:
-        pins = [(self._lambdas / lock_file(requirements)).read_bytes()]
+        pins = [(self._lambdas / name_lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
@@ -222,7 +222,7 @@ class Assets:
         return command if works else None
 
 
-def lock_file(requirements: str) -> str:
+def name_lock_file(requirements: str) -> str:
     """The lock file of a requirements file, such as ``requirements.lock``: versions and hashes of all packages."""
     return requirements.removesuffix(".txt") + ".lock"
 

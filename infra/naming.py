@@ -49,7 +49,7 @@ def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> s
     return f"tidetable-{stage}-archive-{stack.account}-{region or stack.region}"
 
 
-def log_bucket(scope: Construct, stage: str) -> str:
+def name_log_bucket(scope: Construct, stage: str) -> str:
     """The name of the bucket with the archive bucket's access logs.
 
     It is fixed, because an archive bucket that is kept refers to it.

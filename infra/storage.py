@@ -12,7 +12,7 @@ from tidetable.config import Config, Keeping
 
 from .function import Function
 from .keys import WRITES, find_customer_key, make_key_statements
-from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
+from .naming import archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
 # How long S3 keeps messages that were too large for the overflow queue. The message that refers to such an object waits
@@ -110,7 +110,7 @@ class Storage(Objects):
         logs = s3.Bucket(
             self,
             "AccessLogs",
-            bucket_name=log_bucket(self, stage),
+            bucket_name=name_log_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             # S3 delivers access logs only to buckets that are encrypted with S3's own keys.
             encryption=s3.BucketEncryption.S3_MANAGED,

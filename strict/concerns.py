@@ -12,7 +12,7 @@ from strict.tables import Table
 Request = Mapping[str, Any]
 
 
-def concerns_of(request: Request) -> frozenset[str]:
+def find_concerns(request: Request) -> frozenset[str]:
     """The concerns that a request changes: settings, index units, or single indexes."""
     settings = {
         "BillingMode",

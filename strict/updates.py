@@ -10,7 +10,7 @@ from typing import Any
 from strict.account import Account, read_sides
 from strict.budgets import check_class_change, check_decrease, format_time
 from strict.checks import check_concurrency, check_idle, check_units
-from strict.concerns import check_units_fit, concerns_of, read_requested_maxima, read_requested_units
+from strict.concerns import check_units_fit, find_concerns, read_requested_maxima, read_requested_units
 from strict.copies import Copies, check_copies
 from strict.refusals import Refusal, invalid, over_limit
 from strict.rules import Rule
@@ -44,7 +44,7 @@ class Update:
     def __call__(self, table: Table, request: Request) -> None:
         """Check the change, send it to the engine and begin it; Refusal if the service would refuse it."""
         account = self._account
-        concerns = concerns_of(request)
+        concerns = find_concerns(request)
         accepted = bool(concerns) and (len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED))
         if account.enforces(Rule.ONE_CONCERN) and not accepted:
             raise invalid(

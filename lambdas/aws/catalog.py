@@ -153,16 +153,20 @@ class DynamoCatalog:
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Send a consistent Query: a new backfill must hold from the next event on."""
         return list(
-            map(catalog_items.backfill_of, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True))
+            map(
+                catalog_items.read_backfill, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True)
+            )
         )
 
     def put_backfill(self, backfill: Backfill) -> None:
         """Put the backfill by a PutItem."""
-        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.make_opened_item(backfill.opened)})
+        self._put(
+            catalog_items.make_backfill_key(backfill) | {"opened": catalog_items.make_opened_item(backfill.opened)}
+        )
 
     def drop_backfill(self, backfill: Backfill) -> None:
         """Delete the backfill by a DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.backfill_key(backfill)))
+        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.make_backfill_key(backfill)))
 
     def secret(self) -> bytes:
         """Read the secret by a consistent GetItem."""

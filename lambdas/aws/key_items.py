@@ -50,7 +50,7 @@ def _make_secret_item(secret: Secret) -> Item:
     return item if secret.until is None else item | {"until": to_text(secret.until)}
 
 
-def record_of_item(item: Item) -> KeyRecord:
+def read_record(item: Item) -> KeyRecord:
     """Read the caller's key from an item."""
     id = item["sk"]
     streams = frozenset(item["streams"]) if "streams" in item else None

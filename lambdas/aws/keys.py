@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws.codec import to_wire
 from aws.errors import write_if
-from aws.key_items import PARTITION, make_record_item, make_record_key, record_of_item
+from aws.key_items import PARTITION, make_record_item, make_record_key, read_record
 from aws.wire import decode_item
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
@@ -32,12 +32,12 @@ class DynamoKeys:
             ExpressionAttributeValues=to_wire({":pk": PARTITION}),
             ConsistentRead=True,
         )
-        return [record_of_item(decode_item(item)) for page in pages for item in page["Items"]]
+        return [read_record(decode_item(item)) for page in pages for item in page["Items"]]
 
     def find(self, id: str) -> KeyRecord | None:
         """A GetItem, consistent."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(make_record_key(id)), ConsistentRead=True)
-        return record_of_item(decode_item(answer["Item"])) if "Item" in answer else None
+        return read_record(decode_item(answer["Item"])) if "Item" in answer else None
 
     def add(self, record: KeyRecord) -> bool:
         """Put the key; False if a key with this id exists already."""

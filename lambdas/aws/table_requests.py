@@ -31,7 +31,7 @@ def make_units(write: int, read: int) -> dict[str, int]:
     return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
 
 
-def index_members(spec: TableSpec) -> Any:
+def make_index_members(spec: TableSpec) -> Any:
     """Both kinds of indexes; a local index has the units of its table."""
     members: Any = {}
     for index in spec.indexes:

@@ -116,7 +116,7 @@ class DynamoTables:
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
                     **table_requests.make_billing(spec.write, spec.read),
-                    **table_requests.index_members(spec),
+                    **table_requests.make_index_members(spec),
                     **table_requests.make_extras(spec),
                 )
         except TableRefused as refused:

@@ -11,10 +11,10 @@ import msgspec
 
 from aws.catalog_items import (
     SECRET_KEY,
-    backfill_of,
     bound_entries,
     bound_entries_before,
     make_stream_key,
+    read_backfill,
     read_entry,
     read_secret,
 )
@@ -59,7 +59,8 @@ class LeanCatalog:
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Send a consistent Query: a new backfill must hold from the next event on."""
         return [
-            backfill_of(item) for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
+            read_backfill(item)
+            for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
         ]
 
     def secret(self) -> bytes:

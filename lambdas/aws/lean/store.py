@@ -126,7 +126,7 @@ class LeanStore:
                 "Query",
                 msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
-                partial(answers.page_of, read.keys, texts=texts),
+                partial(answers.decode_query, read.keys, texts=texts),
             )
             for read in reads
         ]

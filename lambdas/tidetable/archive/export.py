@@ -22,9 +22,9 @@ from tidetable.archive.manifest import (
     Plan,
     Progress,
     make_manifest_key,
+    make_plan_key,
     make_prefix,
     make_progress_prefix,
-    plan_key,
 )
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
@@ -133,7 +133,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) ->
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
     rate = compute_rate(table, policy, exporter.maximum_read(entry.stream))
-    key = plan_key(entry.stream, entry.period.label)
+    key = make_plan_key(entry.stream, entry.period.label)
     stored = exporter.objects.find(key)
     if stored is None:
         plan = Plan(segments=count_segments(rate, policy), columns=policy.columns)

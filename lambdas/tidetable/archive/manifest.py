@@ -105,7 +105,7 @@ def make_progress_prefix(stream: str, label: str) -> str:
     return f"{make_prefix(stream, label)}_progress-"
 
 
-def plan_key(stream: str, label: str) -> str:
+def make_plan_key(stream: str, label: str) -> str:
     """Make the key of an export's plan."""
     return f"{make_progress_prefix(stream, label)}plan.json"
 

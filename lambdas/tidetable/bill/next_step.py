@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import find_lowering
 from tidetable.lifecycle.expiry import compute_entry_expiry
-from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, stagger_of
+from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, compute_stagger
 
 # The rules of the ladder compare by "later than", so a level holds only from a moment after its instant.
 _MOMENT = timedelta(milliseconds=1)
@@ -53,7 +53,7 @@ def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedel
 
 def _list_instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
     """The instants at which a rule of the ladder can begin to hold, in no order."""
-    period, delay = entry.period, stagger_of(entry.table, stagger)
+    period, delay = entry.period, compute_stagger(entry.table, stagger)
     yield period.start - stream.ahead - RAISE_AHEAD - delay
     lowered = find_lowering(period, stream)
     if lowered is not None:

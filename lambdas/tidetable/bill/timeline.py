@@ -13,7 +13,7 @@ from tidetable.bill.tables import index_units, list_existing_periods, price_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.expiry import compute_closing
 from tidetable.lifecycle.ladder import compute_level
 
 
@@ -70,7 +70,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         hourly += price_level_hour(level, stream) * (1 + len(stream.replicas))
         if period.start > now + stream.ahead:
             ahead += 1
-        elif now <= closes_at(period, stream):
+        elif now <= compute_closing(period, stream):
             opened += 1
             late += is_lowered(period, stream, now)
         else:

@@ -91,16 +91,16 @@ def _describe_fix(kind: Any, key: str) -> str:
 
 def explain_key(path: str, key: str, known: Collection[str]) -> str:
     """Explain that the configuration does not have a key."""
-    meant = close_to(key, known)
+    meant = find_similar(key, known)
     return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
 
 
 def _suggest_word(value: str, words: Collection[str]) -> str:
-    meant = close_to(value, words)
+    meant = find_similar(value, words)
     return f'; did you mean "{meant}"?' if meant else ""
 
 
-def close_to(word: str, known: Collection[str]) -> str | None:
+def find_similar(word: str, known: Collection[str]) -> str | None:
     """Return the known word that the user probably meant."""
     # Imported only after a typing mistake: functions load the configuration at every start.
     from difflib import get_close_matches

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidetable.config.model import InfluxPolicy
-from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, set_number, split_nanos, too_many
+from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
 from tidetable.dialects.templates import fill_template
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
@@ -65,7 +65,7 @@ def read_lines(
     points_and_problems: list[_Point | tuple[int, str]] = []
     for count, (number, line) in enumerate(_parse_all(text, parse_line), start=1):
         if count > most:
-            raise too_many(most)
+            raise refuse_too_many(most)
         if isinstance(line, str):
             points_and_problems.append((number, line))
             continue

@@ -29,9 +29,9 @@ from tidetable.dialects.reading import (
     fit_name,
     make_id,
     nest,
+    refuse_too_many,
     set_number,
     split_nanos,
-    too_many,
 )
 from tidetable.events import JsonObject
 from tidetable.exact import encode_json
@@ -64,7 +64,7 @@ class _Budget:
         self.points += 1
         self.shared += size
         if self.points > self.bounds.most:
-            raise too_many(self.bounds.most)
+            raise refuse_too_many(self.bounds.most)
         if self.shared > GROWTH * self.bounds.max_body:
             detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
             raise refuse(413, "too_large", detail)

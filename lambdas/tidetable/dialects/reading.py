@@ -68,7 +68,7 @@ class Refusal:
     malformed: bool
 
 
-def too_many(most: int) -> ProblemError:
+def refuse_too_many(most: int) -> ProblemError:
     """Return the error for a request with more events than ``most``."""
     return refuse(413, "too_many_events", f"more than {most} points in one request: send fewer at once")
 

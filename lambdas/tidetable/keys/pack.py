@@ -42,7 +42,7 @@ def is_pack(item: Item) -> bool:
     return "pack" in item
 
 
-def hash_of(body: bytes) -> str:
+def hash_body(body: bytes) -> str:
     """Hash a pack's body: 128 bits over identities and content, as 22 characters of URL-safe Base64.
 
     These are the first 16 bytes of SHA-256 over the body before it is compressed.
@@ -50,7 +50,7 @@ def hash_of(body: bytes) -> str:
     return urlsafe_b64encode(sha256(body).digest()[:_HASH_BYTES])[:HASH_CHARACTERS].decode()
 
 
-def pack_key(logical: str, name: PackName, shards: int) -> Key:
+def make_pack_key(logical: str, name: PackName, shards: int) -> Key:
     """The key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
     return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
@@ -62,7 +62,7 @@ def parse_sort_key(sk: str) -> PackName | None:
     return PackName(sk[:_TIME], sk[_TIME + len(_BETWEEN) :])
 
 
-def address(pk: str, name: PackName) -> str:
+def make_address(pk: str, name: PackName) -> str:
     """Make the text that replaces the partition key in the ref of an event in a pack: the pack's partition key and its
     name.
 

@@ -12,7 +12,7 @@ from tidetable.periods import Period
 SETTLE = timedelta(minutes=15)
 
 
-def closes_at(period: Period, stream: Stream) -> datetime:
+def compute_closing(period: Period, stream: Stream) -> datetime:
     """Return the instant at which the period's table closes: ``late`` after the period's end.
 
     Later events are not accepted.
@@ -22,14 +22,14 @@ def closes_at(period: Period, stream: Stream) -> datetime:
 
 def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
     """True if the period has left the writable window."""
-    return now > closes_at(period, stream)
+    return now > compute_closing(period, stream)
 
 
 def compute_expiry(period: Period, stream: Stream) -> datetime:
     """Compute the instant after which the period has been kept for ``retention`` whole periods, and every write has
     ended.
     """
-    return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
+    return max(period.shift(stream.retention).end, compute_closing(period, stream) + SETTLE)
 
 
 def compute_settling(entry: Entry, late: timedelta) -> datetime:

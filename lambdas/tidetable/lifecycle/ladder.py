@@ -10,7 +10,7 @@ from hashlib import sha256
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
+from tidetable.lifecycle.expiry import compute_closing, is_closed, is_expired
 from tidetable.periods import Period, find_containing
 from tidetable.ports import Table, find_index_units
 from tidetable.times import to_text
@@ -86,7 +86,7 @@ class Level:
 
 def compute_age(period: Period, stream: Stream, now: datetime) -> int:
     """Compute the age for the ladder: 0 until the table closes, 1 after it closes, 2 one period later."""
-    if now <= closes_at(period, stream):
+    if now <= compute_closing(period, stream):
         return 0
     # A period has closed if its end lies before this instant. The period that holds the instant has not closed.
     edge = now - stream.late
@@ -112,7 +112,7 @@ def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta
 
 
 def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
-    delay = stagger_of(entry.table, stagger)
+    delay = compute_stagger(entry.table, stagger)
     level = compute_level(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
@@ -129,7 +129,7 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
     return replace(level, read=units, reason=RAISED)
 
 
-def stagger_of(table: str, stagger: timedelta) -> timedelta:
+def compute_stagger(table: str, stagger: timedelta) -> timedelta:
     """Compute the delay of a table's steps, from 0 to ``stagger``.
 
     A hash of the table's name, so every run has the same delay.

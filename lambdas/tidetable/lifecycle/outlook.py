@@ -53,7 +53,7 @@ class Outlook:
 _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 
-def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
+def derive_outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Derive the outlook from a run's observation.
 
     Tables are made two periods ahead, so normally no next table is missing.

@@ -12,7 +12,7 @@ from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.expiry import closes_at, compute_deletion, compute_entry_expiry, is_closed, is_expired
+from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
 from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
@@ -138,7 +138,7 @@ def _tend(
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
     """Plan the closing of a period; the reason is the end of a backfill or of the window, whichever came later."""
-    end = closes_at(entry.period, stream)
+    end = compute_closing(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
         return actions.Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
     return actions.Close(entry, f"its events could arrive until {to_text(end)}")

@@ -24,7 +24,7 @@ from tidetable.lifecycle.observe import (
     remember_horizons,
     remember_tables,
 )
-from tidetable.lifecycle.outlook import outlook
+from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
 from tidetable.period_tables import limit_time
@@ -119,7 +119,7 @@ def _run(
     observation = observe(reconciler.config, *ports, report.now, planned, report.only)
     config = observation.config
     report.troubles = observation.troubles
-    report.outlook = outlook(config, observation.streams, report.now)
+    report.outlook = derive_outlook(config, observation.streams, report.now)
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
     actions = plan(config, reconciler.stage, report.now, observation.streams)

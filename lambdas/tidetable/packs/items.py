@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.keys import Key, Layout, escape
-from tidetable.keys.pack import address, is_pack, parse_sort_key
+from tidetable.keys.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
@@ -67,7 +67,7 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     except (DamagedPack, ValueError) as error:
         return Opened(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
     places = list_places(columns, layout)
-    return Opened(address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
+    return Opened(make_address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
 
 
 def list_places(columns: Columns, layout: Layout) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout, unescape
-from tidetable.keys.pack import PackName, address, hash_of, pack_key, shift_time
+from tidetable.keys.pack import PackName, hash_body, make_address, make_pack_key, shift_time
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.ports import Compressor
@@ -153,10 +153,10 @@ class _Packer:
             for some in _divide_large(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
             return
-        name = PackName(places[-1][:_TIME], hash_of(body))
-        key = pack_key(self.logical, name, self.layout.shards)
+        name = PackName(places[-1][:_TIME], hash_body(body))
+        key = make_pack_key(self.logical, name, self.layout.shards)
         item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
-        self.pack_set.packs.append(PackedItem(item, address(key.pk, name), members))
+        self.pack_set.packs.append(PackedItem(item, make_address(key.pk, name), members))
 
     def _encode_body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
         whole = "#".join(places)

@@ -17,7 +17,7 @@ import msgspec
 
 from tidetable.keys import WHOLE
 from tidetable.ports import GET_ITEMS, Table
-from tidetable.query.merge import share
+from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
@@ -176,7 +176,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
             for place, segment in enumerate(segments[number : number + ahead], number):
                 events = segment.events - (done if place == current else 0.0)
                 # A page reads one event more than it shows.
-                each = min(events / segment.ranges, share(max(ceil(wanted) + 1, 1), segment.ranges))
+                each = min(events / segment.ranges, compute_share(max(ceil(wanted) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
                     # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
@@ -205,7 +205,7 @@ def estimate_top(
         times = not isinstance(scan, ArchiveScan) and scan.keys.times is not None
         # Nobody knows how many events pass a filter: the estimate assumes that no event passes.
         whole = bool(times or scan.conditions)
-        each = segment.events if whole else min(segment.events, segment.ranges * share(limit + 1, ranges))
+        each = segment.events if whole else min(segment.events, segment.ranges * compute_share(limit + 1, ranges))
         estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
         estimated.all.add(*segment.cost(segment.events, segment.events))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)

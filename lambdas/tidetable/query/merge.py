@@ -30,7 +30,7 @@ Placed = tuple[Any, str, str, str | Item]
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
 
-def share(count: int, ranges: int) -> int:
+def compute_share(count: int, ranges: int) -> int:
     """Compute how many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
     mean = count / ranges
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
@@ -112,7 +112,7 @@ class Demand(msgspec.Struct):
 
 def make_first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
     """Make the reads of the first page of each range."""
-    return [RangeRead(keys, share(count, len(ranges))) for keys in ranges]
+    return [RangeRead(keys, compute_share(count, len(ranges))) for keys in ranges]
 
 
 def merge_ranges(
@@ -173,4 +173,4 @@ def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -
 
     With a filter, the number doubles each time, because few events may pass the filter.
     """
-    return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
+    return 2 * before if demand.filtered else compute_share(max(demand.count - waiting, _LEAST), ranges)

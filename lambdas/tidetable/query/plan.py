@@ -127,7 +127,7 @@ def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime,
     low, high = layout.edge(start), layout.edge(end)
     first, last = start, end
     if after is not None:
-        place = sort_key_of(after, layout.across(query.series))
+        place = make_sort_key(after, layout.across(query.series))
         if query.ascending and place >= low:
             # Begin after the place itself. An instant without series and id is before all events of its time, so begin
             # at it.
@@ -247,7 +247,7 @@ def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) ->
     A sort key is a time, ``#`` and more. So bounds that are only times include the start and exclude the end.
     """
     low, high = layout.edge(start), layout.edge(end)
-    after = None if query.after is None else sort_key_of(query.after, layout)
+    after = None if query.after is None else make_sort_key(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
 
@@ -261,7 +261,7 @@ def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
     return start < query.after.time or (not bare and start == query.after.time)
 
 
-def sort_key_of(position: Position, layout: Layout) -> str:
+def make_sort_key(position: Position, layout: Layout) -> str:
     """Make the sort key of a position in a layout.
 
     An instant without series and id sorts before all events of its time.

@@ -16,7 +16,7 @@ from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
-from tidetable.query.merge import Demand, Fetch, merge_ranges, share
+from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
 from tidetable.times import MOMENT, from_text, to_text
@@ -45,7 +45,7 @@ def make_first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
 
 def count_first_packs(scan: PackScan, count: int) -> int:
     """Count the packs of each range to read first, if ``count`` events of the scan are wanted."""
-    return max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
+    return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
 
 
 def count_events(page: Page) -> int:
@@ -144,7 +144,7 @@ class PackWalk:
             return 2 * before
         missing_events = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
         packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
-        return share(max(packs - waiting, _LEAST), ranges)
+        return compute_share(max(packs - waiting, _LEAST), ranges)
 
     def _open(self, item: Any) -> None:
         """Add the events of an item, if it may hold events of the scan."""

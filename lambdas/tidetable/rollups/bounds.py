@@ -53,7 +53,7 @@ def can_reseal(marked_at: int, now: datetime) -> bool:
     """True if the writer of a mark of ``marked_at`` (epoch milliseconds) has ended, and all queries that began before
     the mark, too.
     """
-    return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE + READER_LIFE)
+    return to_millis(now) - marked_at > convert_length(WRITER_LIFE + READER_LIFE)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
@@ -68,6 +68,6 @@ def to_millis(instant: datetime) -> int:
     return to_micros(instant) // 1000
 
 
-def to_millis_of(length: timedelta) -> int:
+def convert_length(length: timedelta) -> int:
     """Convert a length of time to whole milliseconds."""
     return length // timedelta(milliseconds=1)

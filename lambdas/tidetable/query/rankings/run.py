@@ -27,7 +27,7 @@ from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, 
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
-from tidetable.query.merge import share
+from tidetable.query.merge import compute_share
 from tidetable.query.model import RESERVE, Cost, Reader, Remaining
 from tidetable.query.page import Room
 from tidetable.query.rankings.page import Top
@@ -144,7 +144,7 @@ class _Run:
                 raise _refuse_slow("the ranking takes")
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
-                reading.limit = max(share(least, len(due)), 2 * reading.limit if filtered else 0)
+                reading.limit = max(compute_share(least, len(due)), 2 * reading.limit if filtered else 0)
             self._fetch(due)
             first = self._order_candidates()
             unread = [reading for reading in ranges if reading.more]
