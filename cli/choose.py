@@ -1,4 +1,7 @@
-"""The periods that a command names, and the reason why a period cannot be archived yet. Pure except for the catalog."""
+"""Find the periods that a command names, and the reason why a period cannot be archived yet.
+
+Only the catalog is read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class NoChoice(Exception):
 
 
 def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The entries from the period ``first`` to the period ``last``, both included.
+    """Find the entries from the period ``first`` to the period ``last``, both included.
 
     NoChoice if a name is wrong or no period matches. Its message takes the names of streams from ``config``, because
     the catalog can be read only for one stream at a time.
@@ -84,7 +87,7 @@ def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
 
 
 def _describe_forms(kinds: Sequence[Kind]) -> str:
-    """The form of labels of these kinds of periods, with examples."""
+    """Describe the form of labels of these kinds of periods, with examples."""
     forms = [
         f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {find_containing(_EXAMPLE, kind).label}"
         for kind in kinds

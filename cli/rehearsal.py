@@ -15,7 +15,7 @@ from tidetable.times import from_text
 from tidetable_client import Client, EventInvalid
 from tidetable_client.stamps import Stamper
 
-# A stream whose configuration is not known: it refuses no event because of indexes or sizes.
+# A stream whose configuration is not known: it never refuses an event because of indexes or sizes.
 _UNKNOWN = '[streams.{name}]\nperiod = "day"\nlate = "{late}"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
 
 
@@ -47,9 +47,9 @@ class Rehearsal:
         self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges), packs=packs)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
-        """The reason why the event would be refused; None if it would be stored.
+        """Return the reason why the event would be refused; None if it would be stored.
 
-        The event is judged as the API would read it: the client's text of a float or of a datetime is a JSON value.
+        The event is judged in the form that the API would read: floats and datetimes become the client's JSON values.
         """
         try:
             sent = decode_json(self._stamper.encode(event, self._now))
