@@ -1,4 +1,4 @@
-"""The Lambda assets: this project's code, its configuration and its dependencies, bundled without Docker."""
+"""Build the Lambda assets: this project's code, its configuration and its dependencies, without Docker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 from .console import collect_files
 
 RUNTIME = "3.13"
-# The names that pip has for Lambda's architectures.
+# pip's names for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
 # into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
@@ -92,7 +92,9 @@ class Assets:
         return folder
 
     def make_pip_command(self, requirements: str, target: Path) -> list[str]:
-        """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""
+        """Make the pip command that fetches all dependencies of an asset, with the versions and hashes of the lock
+        file.
+        """
         command = [
             sys.executable,
             "-m",
@@ -211,7 +213,10 @@ class Assets:
 
     @cached_property
     def interpreter(self) -> str | None:
-        """A Python of the functions' version; None if this machine has none. Bytecode fits one version only."""
+        """Find a Python of the functions' version; None if this machine does not have it.
+
+        Bytecode fits only one version.
+        """
         if self._local:
             return sys.executable
         if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
@@ -223,7 +228,9 @@ class Assets:
 
 
 def name_lock_file(requirements: str) -> str:
-    """The lock file of a requirements file, such as ``requirements.lock``: versions and hashes of all packages."""
+    """Name the lock file of a requirements file, such as ``requirements.lock``: it has versions and hashes of all
+    packages.
+    """
     return requirements.removesuffix(".txt") + ".lock"
 
 

@@ -1,4 +1,4 @@
-"""UpdateTable: a request may change one concern only, and each concern has its own limits."""
+"""Handle UpdateTable: a request may change only one concern, and each concern has its own limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _ACCEPTED = (
     _CAPACITY,
     frozenset({"BillingMode", "OnDemandThroughput"}),
     frozenset({"BillingMode", "StreamSpecification"}),
-    # The units of a table and of its indexes are one concern. The maxima of a table and of its indexes are one, too.
+    # The units of a table and of its indexes are one concern. The maxima of a table and of its indexes are one concern,
+    # too.
     _CAPACITY | {"index units"},
     frozenset({"OnDemandThroughput", "index units"}),
 )
