@@ -50,6 +50,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     unknown = event.keys() - _KEYS
     if unknown:
         raise BadInvocation(f"unknown key {min(unknown)!r}: the payload may have status, rebuild and dry_run")
+    if "status" in event and "rebuild" in event:
+        raise BadInvocation("the payload may have status or rebuild, not both")
     if event.get("dry_run", False) is not False and "rebuild" not in event and "status" not in event:
         raise BadInvocation("dry_run goes with rebuild: every other run refreshes the rollups")
     # The lease lasts longer than this run, whatever the function's time-out is.

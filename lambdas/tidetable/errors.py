@@ -8,28 +8,49 @@ from collections.abc import Sequence
 #
 # error                  raised by               tried again by                          reported as
 # ProblemError           request checks          the caller, after a change              its own status, RFC 9457
-# InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; by
-#   -Ref, -Cursor                                                                        an invoked function, BadInvocation
-# ConfigError            config.load             nobody                                  the synth, `tidetable check`
-# StoreUnavailable       lean store, S3          lean/reads.py a few times for reads;    503 with Retry-After
-#                                                ingest/writing.py until the time is up
+# InvalidTime,           parsers                 nobody                                  400, or a rejection of the event; by
+#   InvalidName,                                                                         an invoked function, BadInvocation
+#   InvalidRef,
+#   InvalidCursor
+# ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
+#                        that was recorded                                               of the run
+# StoreUnavailable       lean/reads.py, S3, the  lean/reads.py a few times for reads;    503 with Retry-After; the message comes
+#                        services of an operator the drain, with the next delivery; the  again; a failure of the refresher
+#                                                next run of the refresher
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
-#                                                the drain, with the next delivery       comes again
-# TableThrottled         archive source          archive/export.py, paced                the archive goes on in the next run
+#                                                the drain, with the next delivery       comes again; a feed: "deferred"
+# TableThrottled         archive source          archive/segment.py and restore.py,      the archive goes on in the next run
+#                                                paced
+#                        marks, notes and cells  the drain, for events that were         202; the message comes again; a failure
+#                        of rollups              queued; the next run of the refresher   of the refresher
+# CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
-# NotReady               period_tables.py        the next run of the lifecycle           outcome "deferred"
-# TableRefused           aws/tables.py           the next run of the lifecycle           outcome "deferred" or "failed"
+# NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
+# TableRefused           aws/tables.py and       the next run of the lifecycle           outcome "deferred" or "failed"
+#                        mappings.py
+# CopyRefused            aws/tables.py           the next run of the lifecycle           outcome "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
 #   ArchiveFailed
 # ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
+# DamagedPack            packs/body.py           nobody                                  a gap of the answer; ArchiveFailed
 # NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
 # Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
+# BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
+#   Unfinished,                                                                          read from its events
+#   Superseded
+# BucketOver             rollups/                nobody                                  the same
+# NoCredentials          lean/credentials.py     the next request                        no answer: StoreUnavailable
 # BadInvocation          handlers                nobody                                  the function's own error
 # BadBackfill            lifecycle/backfill.py   the operator, after a change            the function's own error
 # RemovalFailed          lifecycle/removal.py    the next deletion of the stack          a failed stack, with its reason
+# DeployFailed           handlers/deployment.py  the next deployment                     a failed deployment, with its reason
+# RefreshFailed,         handlers                the next run                            the function's own error
+#   SweepIncomplete
 #
+# Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
+# Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet.
 # Any other exception is a fault of ours: 503 with Retry-After and a log line with its trace, or the function's own error.
 
@@ -186,3 +207,19 @@ class BadBackfill(TidetableError):
 
 class RemovalFailed(TidetableError):
     """Some tables that had to be deleted still exist; the next deletion of the stack continues."""
+
+
+def describe_error(error: Exception) -> str:
+    """Describe an unexpected error for a report, by its type and its message."""
+    return f"{type(error).__name__}: {error}"
+
+
+def judge_failure(error: Exception) -> tuple[str, str]:
+    """Return the outcome of a change that raised an error, and the reason.
+
+    "deferred": a later run will make the change; otherwise "failed".
+    """
+    waits = (
+        error.transient if isinstance(error, TableRefused) else isinstance(error, NotReady | StaleEntry | ArchiveBusy)
+    )
+    return "deferred" if waits else "failed", str(error) if isinstance(error, TidetableError) else describe_error(error)

@@ -1,4 +1,4 @@
-"""The check of a value against its bounds."""
+"""The check of a value against its bounds, and bounds that several checks need."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tidetable.durations import Duration
+
+# The most open tables of one stream: each table costs at least its minimum capacity, and a Region allows 2,500 tables.
+MAX_OPEN_TABLES = 200
+# 100 years: no real retention is longer, and a date after the year 9999 cannot be computed.
+MAX_RETENTION = Duration(days=36_525)
+# AWS: 40,000 units per table in provisioned mode.
+MAX_UNITS = 40_000
 
 
 def check_bounds(key: str, value: float | timedelta, least: object, most: object, what: str = "") -> Iterator[str]:

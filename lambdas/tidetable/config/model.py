@@ -23,7 +23,6 @@ from tidetable.config.stage import (
     StoragePolicy,
 )
 from tidetable.config.stream import (
-    RESERVED_COLUMNS,
     ArchivePolicy,
     Beyond,
     ChangeKind,
@@ -52,7 +51,7 @@ __all__ = [
     "Age", "ApiPolicy", "ArchivePolicy", "Auth", "Autoscaling", "Beyond", "Capacity", "ChangeKind", "ChangeStream",
     "CloudEventsPolicy", "Config", "DoorsPolicy", "FeedPolicy", "FirehosePolicy", "IndexPolicy", "InfluxPolicy",
     "KEYLESS", "Keeping", "KeyPolicy", "LATE", "LargePolicy", "LifecyclePolicy", "LoggingRole", "Mode", "Observability",
-    "OnExpiry", "OtlpPolicy", "PackPolicy", "RESERVED_COLUMNS", "Range", "Removal", "RollupPolicy", "RollupStat",
+    "OnExpiry", "OtlpPolicy", "PackPolicy", "Range", "Removal", "RollupPolicy", "RollupStat",
     "Step", "StorageClass", "StoragePolicy", "Stream", "TableClass", "TablePolicy", "Units", "Versions",
 ]  # fmt: skip
 

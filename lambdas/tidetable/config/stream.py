@@ -77,14 +77,6 @@ class TablePolicy(Group, frozen=True, kw_only=True):
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-# The columns that the pipeline itself adds to an archive's files. In lower case, as Athena knows no upper case.
-RESERVED_COLUMNS = frozenset(
-    {
-        "time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version",
-    }
-)  # fmt: skip
-
-
 class Keeping(Group, frozen=True, kw_only=True):
     """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3.
 

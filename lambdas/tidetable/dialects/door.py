@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tidetable.access import Access
 from tidetable.config import Stream
-from tidetable.dialects.reading import BATCHES, MOST_POINTS, Reading, Refusal
+from tidetable.dialects.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate
@@ -61,14 +61,6 @@ class Answer:
     def json(cls, status: int, document: object, headers: Mapping[str, str] | None = None) -> Answer:
         """An answer in JSON."""
         return cls(status, encode_json(document), "application/json", headers or {})
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a request: ``most`` events, and ``max_body`` bytes after decompression."""
-
-    most: int
-    max_body: int
 
 
 @dataclass(frozen=True, slots=True)

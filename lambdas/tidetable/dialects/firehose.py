@@ -23,7 +23,6 @@ from tidetable.keys import find_value
 from tidetable.problems import refuse
 
 _EVENT = frozenset({"series", "time", "id", "data"})
-_LISTED = 5
 
 
 class Record(msgspec.Struct, gc=False):
@@ -61,13 +60,6 @@ def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Re
                 raise refuse_too_many(most)
             reading.add(value, number)
     return reading
-
-
-def describe(refusals: Sequence[Any], accepted: int) -> str:
-    """Return the message for a request with refused records."""
-    listed = "; ".join(f"record {refusal.place}: {refusal.detail}" for refusal in refusals[:_LISTED])
-    more = f"; and {len(refusals) - _LISTED} more" if len(refusals) > _LISTED else ""
-    return f"{len(refusals)} events are refused, {accepted} are stored: {listed}{more}"
 
 
 def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidetable.config import Stream
-from tidetable.dialects.door import Answer, Intake, Limits, Request
+from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
-from tidetable.dialects.reading import Reading, Refusal
+from tidetable.dialects.reading import Limits, Reading, Refusal, describe_refusals
 from tidetable.problems import Problem, refuse
 from tidetable.times import to_micros
 
@@ -93,10 +93,8 @@ class InfluxDoor:
 
 def _describe(refusals: Sequence[Refusal], total: int) -> str:
     """Describe the refused lines: their number and the first reasons."""
-    reasons = "; ".join(f"line {refusal.place}: {refusal.detail}" for refusal in refusals[:_NAMED])
-    more = f"; and {len(refusals) - _NAMED} more lines" if len(refusals) > _NAMED else ""
     stored = total - len(refusals)
-    return f"{reasons}{more}; {stored} of {total} lines are stored"
+    return f"{describe_refusals(refusals, 'line', _NAMED, 'more lines')}; {stored} of {total} lines are stored"
 
 
 def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]]:

@@ -7,12 +7,15 @@ from http import HTTPStatus
 
 from tidetable.config import Stream
 from tidetable.dialects import cloudevents, firehose
-from tidetable.dialects.door import Answer, Intake, Limits, Request
-from tidetable.dialects.reading import Reading
+from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.exact import encode_json
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.problems import CONTENT_TYPE, Problem
 from tidetable.times import to_micros
+
+# The most reasons in a message to Firehose.
+_NAMED = 5
 
 
 class CloudEventsDoor:
@@ -61,7 +64,9 @@ class FirehoseDoor:
         refusals = intake.refusals
         if refusals:
             stored = len(intake.reading.values) - len(refusals)
-            return self._answer(intake.request, 400, firehose.describe(refusals, stored))
+            reasons = describe_refusals(refusals, "record", _NAMED)
+            message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
+            return self._answer(intake.request, 400, message)
         return self._answer(intake.request, 200)
 
     def refuse(self, request: Request, problem: Problem) -> Answer:

@@ -25,6 +25,7 @@ from tidetable.dialects.otlp_values import (
 )
 from tidetable.dialects.reading import (
     GROWTH,
+    Limits,
     Reading,
     fit_name,
     make_id,
@@ -43,19 +44,14 @@ from tidetable.problems import refuse
 _NOT_SERIES = "telemetry."
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The limits of a request: ``most`` points, and ``max_body`` bytes, which also limits shared attributes."""
-
-    most: int
-    max_body: int
-
-
 @dataclass(slots=True)
 class _Budget:
-    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
+    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event.
 
-    bounds: Bounds
+    ``max_body`` also limits the shared bytes.
+    """
+
+    limits: Limits
     points: int = 0
     shared: int = 0
 
@@ -63,9 +59,9 @@ class _Budget:
         """Count an event and the bytes that it shares with others; ProblemError if a request has too many of them."""
         self.points += 1
         self.shared += size
-        if self.points > self.bounds.most:
-            raise refuse_too_many(self.bounds.most)
-        if self.shared > GROWTH * self.bounds.max_body:
+        if self.points > self.limits.most:
+            raise refuse_too_many(self.limits.most)
+        if self.shared > GROWTH * self.limits.max_body:
             detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
             raise refuse(413, "too_large", detail)
 
@@ -131,9 +127,9 @@ def _decode(kind: type[Any], decoder: msgspec.json.Decoder[Any], body: bytes) ->
         raise refuse(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
 
 
-def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the bounds."""
-    reading, budget = Reading(), _Budget(bounds)
+def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
+    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the limits."""
+    reading, budget = Reading(), _Budget(limits)
     for number, (source, common, size, point) in enumerate(_walk_metrics(request)):
         budget.spend(size)
         try:
@@ -143,9 +139,9 @@ def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Boun
     return reading
 
 
-def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the bounds."""
-    reading, budget = Reading(), _Budget(bounds)
+def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
+    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the limits."""
+    reading, budget = Reading(), _Budget(limits)
     seen: dict[tuple[str, str | int | None, str | None], int] = {}
     for number, (source, record) in enumerate(_walk_logs(request)):
         budget.spend(source.size)

@@ -30,6 +30,14 @@ _DEEPEST = 8
 _TINIEST, _LARGEST = 1e-130, 9.9e125
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a request may hold: ``most`` events, and ``max_body`` bytes after decompression."""
+
+    most: int
+    max_body: int
+
+
 @dataclass(slots=True)
 class Reading:
     """The candidates of a body in order, and the places of each candidate: numbers of its lines, points or records.
@@ -66,6 +74,15 @@ class Refusal:
     code: str
     detail: str
     malformed: bool
+
+
+def describe_refusals(refusals: Sequence[Refusal], place: str, most: int, rest: str = "more") -> str:
+    """Describe the first ``most`` refusals by place and reason, and count the others.
+
+    ``place`` is the word for a place: line or record.
+    """
+    reasons = "; ".join(f"{place} {refusal.place}: {refusal.detail}" for refusal in refusals[:most])
+    return reasons + (f"; and {len(refusals) - most} {rest}" if len(refusals) > most else "")
 
 
 def refuse_too_many(most: int) -> ProblemError:

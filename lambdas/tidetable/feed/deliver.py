@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from tidetable.catalog import Entry
-from tidetable.errors import TidetableError
+from tidetable.errors import TidetableError, describe_error
 from tidetable.feed.changes import Change, ChangeReader, Record
 from tidetable.feed.memory import Memory
 from tidetable.ports import Clock
@@ -105,8 +105,8 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
                 raise TidetableError(f"the catalog has no period of table {record.table}")
             read.append(_Read(record, feed.reader.read(record, entry)))
         except Exception as error:
-            if not _is_due(record, feed):
-                failure = number, f"{type(error).__name__}: {error}"
+            if not _is_too_old(record, feed):
+                failure = number, describe_error(error)
                 break
             feed.letters.bury(feed.stream, "", str(error), [_describe_unreadable(record)])
             delivered.buried += 1
@@ -133,7 +133,7 @@ def _describe_unreadable(record: Record) -> bytes:
     return str({"table": record.table, "sequence": record.sequence, **key}).encode()
 
 
-def _is_due(record: Record, feed: Feed) -> bool:
+def _is_too_old(record: Record, feed: Feed) -> bool:
     """True if a record is older than ``max_age``: if it fails now, it becomes a dead letter."""
     return feed.clock.now() - record.created > feed.max_age
 
@@ -178,7 +178,7 @@ def _send_all(
             _bury([*refused, *rest], reason, target, feed, delivered)
             memory.note_failure(arn, tried_at, feed.clock.now(), out_of_order=True)
             return None
-        young = [message for message in refused if not _is_due(read[message[0]].record, feed)]
+        young = [message for message in refused if not _is_too_old(read[message[0]].record, feed)]
         due = [message for message in refused if message not in young]
         if due:
             _bury(due, reason, target, feed, delivered)
@@ -251,7 +251,7 @@ def _send(
         try:
             refused = target.send([message for _, message in chunk])
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = describe_error(error)
             continue
         chunk = [chunk[number] for number in refused]
         if not chunk:

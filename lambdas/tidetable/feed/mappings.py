@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, FeedPolicy
-from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
+from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Tables
@@ -150,11 +150,10 @@ class FeedTables:
                 if not dry_run:
                     change()
                 yield FeedStep(action, table, reason, "planned" if dry_run else "done")
-        except (NotReady, TableMissing, TableRefused) as error:
-            waits = not isinstance(error, TableRefused) or error.transient
-            yield FeedStep(action, table, reason, "deferred" if waits else "failed", str(error))
+        except TableMissing as error:
+            yield FeedStep(action, table, reason, "deferred", str(error))
         except Exception as error:  # an error of one table must not stop the work on the others
-            yield FeedStep(action, table, reason, "failed", f"{type(error).__name__}: {error}")
+            yield FeedStep(action, table, reason, *judge_failure(error))
 
 
 def make_settings(feed: FeedPolicy) -> FeedSettings:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidetable.access import describe_prefix
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
@@ -88,7 +89,7 @@ class Judge(msgspec.Struct):
     def _refuse(self, event: Event, size: int) -> tuple[Code, str] | None:
         """Return why a readable event is refused; None if it is accepted."""
         if not event.series.startswith(self.series_prefix):
-            return "forbidden_series", f"this key is for series that begin with {self.series_prefix[:64]!r}"
+            return "forbidden_series", describe_prefix(self.series_prefix)
         for index in self.layout.indexes:
             if (problem := index.problem(event)) is not None:
                 return "invalid", problem

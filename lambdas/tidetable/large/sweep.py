@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import StaleEntry, TableMissing
+from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.expired import find_archive_expiry
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
 from tidetable.large.ports import Notes, Store, Stored
@@ -175,7 +175,7 @@ class _Run:
         try:
             act()
         except Exception as error:  # whatever the error is, the other objects are swept
-            self.swept.failures.append(f"{what}: {type(error).__name__}: {error}")
+            self.swept.failures.append(f"{what}: {describe_error(error)}")
 
     def _read_position(self) -> Position:
         stored = self._sweeper.notes.find(POSITION_KEY)

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
-from tidetable.config.check import MAX_OPEN_TABLES
-from tidetable.config.check_capacity import MAX_UNITS
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
 from tidetable.leases import hold_lease

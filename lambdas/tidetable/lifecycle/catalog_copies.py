@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.config import Config
-from tidetable.errors import NotReady, TableRefused, TidetableError
+from tidetable.errors import NotReady, TableRefused, judge_failure
 from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
-from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.observe import RUN_SECONDS
 from tidetable.period_tables import POLL_SECONDS, describe_changing_copies
 from tidetable.ports import Catalog, Table, Tables
@@ -79,12 +78,9 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
             tables.create_copy(catalog_table, step.region)
         else:
             return step._replace(outcome="deferred", detail="a copy was begun a moment ago, and may not be listed yet")
-    except TableRefused as error:
-        return step._replace(outcome="deferred" if error.transient else "failed", detail=str(error))
-    except TidetableError as error:
-        return step._replace(outcome="failed", detail=str(error))
     except Exception as error:  # the work on the tables of events must go on
-        return step._replace(outcome="failed", detail=describe_error(error))
+        outcome, detail = judge_failure(error)
+        return step._replace(outcome=outcome, detail=detail)
     return step._replace(outcome="done")
 
 

@@ -9,9 +9,9 @@ from itertools import islice
 
 from tidetable.catalog import State
 from tidetable.config import Stream
+from tidetable.errors import describe_error
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
-from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import measure_lead

@@ -16,7 +16,7 @@ import msgspec
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.errors import ConfigError
+from tidetable.errors import ConfigError, describe_error
 from tidetable.ports import Catalog, Rollups
 
 # The drain tries a message for about half a day: until then a removed stream's tables need their units.
@@ -97,11 +97,6 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
             effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
             trouble = f"the policy of {record.stream} could not be recorded{effect}: {describe_error(error)}"
             known.troubles.append(trouble)
-
-
-def describe_error(error: Exception) -> str:
-    """Describe an unexpected error for a report, by its type and its message."""
-    return f"{type(error).__name__}: {error}"
 
 
 def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:

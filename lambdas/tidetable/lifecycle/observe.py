@@ -12,9 +12,9 @@ from itertools import takewhile
 
 from tidetable.catalog import Backfill, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.errors import NotReady
+from tidetable.errors import NotReady, describe_error
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
-from tidetable.lifecycle.known import Known, describe_error, find_known_streams
+from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Pools, Table, Tables
@@ -98,7 +98,7 @@ def observe(
     with pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
-            names = [entry.table for entry in existing if _is_due(entry, config, now)]
+            names = [entry.table for entry in existing if _needs_look(entry, config, now)]
             attempts = dict(zip(names, pool.map(_attempt(tables.describe), names), strict=True))
             believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
@@ -191,7 +191,7 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
 
 
-def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
+def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
     """True if the run describes a table: the table is open, should change, was changed, or has its turn.
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.

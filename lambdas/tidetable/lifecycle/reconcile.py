@@ -9,13 +9,13 @@ from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
-from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
+from tidetable.errors import TableRefused, describe_error, judge_failure
 from tidetable.feed.mappings import FeedTables
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
-from tidetable.lifecycle.known import describe_error, remember_policies
+from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import (
     CONCURRENCY,
     Observation,
@@ -226,14 +226,8 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return outcome
     try:
         apply(action, world, now)
-    except (NotReady, StaleEntry, ArchiveBusy) as error:
-        return Done(action, "deferred", str(error))
-    except TableRefused as error:
-        return Done(action, "deferred" if error.transient else "failed", str(error), error.crowded)
-    except TidetableError as error:
-        return Done(action, "failed", str(error))
     except Exception as error:  # an error of one table must not stop the work on the others
-        return Done(action, "failed", describe_error(error))
+        return Done(action, *judge_failure(error), isinstance(error, TableRefused) and error.crowded)
     return Done(action, "done")
 
 

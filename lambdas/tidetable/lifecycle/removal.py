@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError
+from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.lifecycle.known import describe_error, find_known_streams
+from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
@@ -73,8 +73,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
     except NotOurs as error:
         removed.foreign[entry.table] = str(error)
     except Exception as error:
-        known = isinstance(error, TidetableError)
-        removed.failed[entry.table] = str(error) if known else describe_error(error)
+        _, removed.failed[entry.table] = judge_failure(error)
 
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALL = "*"
 # Seconds of a request that are reserved for merging and encoding.
 RESERVE = 3.0
-# The number of events or cells that aggregates and listings read at a time.
+# The number of events or cells that aggregates, listings and rollups read at a time.
 AT_ONCE = 5_000
 Remaining = Callable[[], float]  # Returns the seconds that are left for the request.
 

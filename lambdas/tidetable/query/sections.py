@@ -4,7 +4,7 @@ reasons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,9 +15,11 @@ from tidetable.conditions import Names
 from tidetable.config import Stream
 from tidetable.ports import Rollups, RollupState
 from tidetable.problems import refuse
-from tidetable.query.model import Query, Reader
-from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series
+from tidetable.query.batches import Batch
+from tidetable.query.model import AT_ONCE, Query, Reader, Remaining
+from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
+from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import (
@@ -50,6 +52,30 @@ class Section(NamedTuple):
     plan: Plan
     definition: Definition | None
     stretch: Stretch | None = None
+
+
+def scan_section(
+    section: Section,
+    reader: Reader,
+    remaining: Remaining,
+    scanners: list[Scanner | NotedScanner],
+    *,
+    fields: Sequence[str],
+    forgiving: bool,
+) -> Iterator[Batch]:
+    """Read the batches of a section by a new scanner, which is added to ``scanners``.
+
+    ``fields`` are the fields of data that are needed of events. Cells are read completely.
+    """
+    fields = fields if section.definition is None else ()
+    if section.stretch is None:
+        scanner = Scanner(section.query, reader, remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
+        scanners.append(scanner)
+        return scanner.read(section.plan.scans)
+    assert reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
+    noted = NotedScanner(section.query, reader, remaining, fields=fields, forgiving=forgiving)
+    scanners.append(noted)
+    return noted.read(section.stretch, read_series(section.query, section.stretch, reader.rolled.rollups))
 
 
 class Choice(NamedTuple):

@@ -7,7 +7,6 @@ nearest double.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from tidetable.config.columns import parse_decimal
 from tidetable.exact import EXACT, decode_json, encode_json
 from tidetable.ports import TypedColumn
 from tidetable.query.model import ALL, Projection
@@ -29,7 +29,6 @@ _RANKS = {"rank": "integer", "value": "double"}
 _RESERVED = frozenset({*_NAMES, *_REST, *_VERSIONS})
 # The kinds of the columns of other answers. In a column of text, a value that is not text is shown as JSON.
 Kind = Literal["text", "time", "integer", "number"]
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # Up to this number a double stores every whole number exactly.
 _WHOLE = 2**53
 _LONG = 2**63
@@ -159,8 +158,8 @@ def _choose_converter(kind: str) -> Callable[[Any], Any]:
 
     Only the function for doubles may round.
     """
-    if match := _DECIMAL.fullmatch(kind):
-        return _make_decimal_converter(int(match[1]), int(match[2]))
+    if (decimal := parse_decimal(kind)) is not None:
+        return _make_decimal_converter(*decimal)
     return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
 
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from tidetable.catalog import Entry, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
-from tidetable.events import Event, JsonObject
+from tidetable.events import Event, Item
 from tidetable.keys import escape
 from tidetable.large.whole import is_partial
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.model import Query, Reader
+from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
+from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
@@ -26,8 +26,6 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# The number of events or cells that are read at a time.
-_AT_ONCE = 5_000
 # The reason of a gap for a period that never had a table, so it never had an event.
 _NEVER = "no table"
 # The reasons of gaps that stay for ever, unless somebody restores the period.
@@ -43,9 +41,6 @@ _UNKNOWN = 4_000.0
 # each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
-# An event: its time as text, its series, its id and its data.
-_Row = tuple[str, str, str, JsonObject]
-
 
 def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
     """Make a strongly consistent query for all events of a stream in a range, in order."""
@@ -54,26 +49,21 @@ def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) 
 
 def read_batch_events(
     batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
-) -> Iterator[_Row]:
+) -> Iterator[EventRow]:
     """Read the events of a batch, each with its time as text, its series, its id and its data.
 
     ``note_lost`` is called with the gap of each event whose data is missing or damaged.
     """
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
-        return
-    names_of, items = batch.scan.entry.layout.names, batch.columns.items()
+    items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
     if any(is_partial(item, cold=False) for item in items):
         wholes = reader.unpacker.whole(items, batch.scan.entry.table, cold=False)
         for number in wholes.missing:
             note_lost(Gap.of_lost(batch.scan.entry, items[number]))
-        items = list(wholes.items)
-    for item in items:
-        time, series, id = names_of(item["pk"], item["sk"])
-        yield time, series, id, item.get("data", {})
+        items = wholes.items
+    return list_events(batch, items)
 
 
-def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[_Row]:
+def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
     """Read all events of a query. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events. Events of periods that are
@@ -87,14 +77,14 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
     _refuse_unnoted(query, stretches, since)
     reader = services.reader
-    scanner = Scanner(query, reader, services.remaining, count=_AT_ONCE)
+    scanner = Scanner(query, reader, services.remaining, count=AT_ONCE)
     yield from _read_rows(scanner.read(plan.scans), query, reader)
     _refuse_damaged(query, scanner.damaged.values())
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
 
-def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[_Row]:
+def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[EventRow]:
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
     reader = services.reader
 
@@ -108,7 +98,7 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
     _refuse_damaged(query, scanner.gaps)
 
 
-def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_Row]:
+def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[EventRow]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
@@ -227,6 +217,6 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     return buckets
 
 
-def _add(bucket: Bucket, row: _Row) -> None:
+def _add(bucket: Bucket, row: EventRow) -> None:
     time, series, id, data = row
     bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

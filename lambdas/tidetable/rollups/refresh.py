@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from zlib import crc32
 
-from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
@@ -51,7 +51,7 @@ def refresh(
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
             except Exception as error:  # for example a damaged pack of this stream, which each run finds again
-                report.failed.append(f"{source}: {type(error).__name__}: {error}")
+                report.failed.append(f"{source}: {describe_error(error)}")
             with suppress(StoreUnavailable, TableThrottled):
                 _measure(services.rollups.read_state(source), some, services.clock.now(), report)
         return report

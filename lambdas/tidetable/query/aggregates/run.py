@@ -18,20 +18,17 @@ from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.model import AT_ONCE, RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.noted import NotedScanner, Stretch, read_series
+from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
+from tidetable.query.model import RESERVE, Cost, Position, Reader, Remaining
+from tidetable.query.noted import NotedScanner
 from tidetable.query.read import Scanner
-from tidetable.query.sections import Section
+from tidetable.query.sections import Section, scan_section
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text
 
 # The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
-
-# A series, a time as text, and the data of an event.
-_Event = tuple[str, str, Any]
 
 
 def refuse_parting(aggregation: Aggregation) -> None:
@@ -90,7 +87,7 @@ class Run:
                 unordered.take(batch)
                 continue
             if section.definition is None:
-                goes_on = self._take(self._read_events(batch))
+                goes_on = self._take(list_events(batch))
             else:
                 goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
             if goes_on and self._remaining() < RESERVE and batch.reached is not None:
@@ -107,27 +104,14 @@ class Run:
         """
         first = not self.scanners
         try:
-            yield from self._scan(section)
+            fields = self._aggregation.needed or (SERIES,)
+            yield from scan_section(
+                section, self._reader, self._remaining, self.scanners, fields=fields, forgiving=self._forgiving
+            )
         except ArchiveBusy:
             if first:
                 raise
             yield TimeUp(Position(section.start))
-
-    def _scan(self, section: Section) -> Iterator[Batch]:
-        fields = (self._aggregation.needed or (SERIES,)) if section.definition is None else ()
-        if section.stretch is not None:
-            return self._scan_noted(section.query, section.stretch, fields)
-        scanner = Scanner(
-            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
-        )
-        self.scanners.append(scanner)
-        return scanner.read(section.plan.scans)
-
-    def _scan_noted(self, query: Query, stretch: Stretch, fields: Sequence[str]) -> Iterator[Batch]:
-        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
-        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-        self.scanners.append(scanner)
-        return scanner.read(stretch, read_series(query, stretch, self._reader.rolled.rollups))
 
     def _stop(self, reached: Position | None) -> Run:
         """End the page because the time is up.
@@ -145,23 +129,12 @@ class Run:
         self.stopped = self._window[0]
         return self
 
-    @staticmethod
-    def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
-        """Read the events of a batch."""
-        if isinstance(batch, ArchiveBatch):
-            yield from ((event.series, to_text(event.time), event.data) for event in batch.page.events)
-            return
-        names_of = batch.scan.entry.layout.names
-        for item in batch.columns.items():
-            time, series, _ = names_of(item["pk"], item["sk"])
-            yield series, time, item.get("data", {})
-
-    def _take(self, events: Iterable[_Event]) -> bool:
+    def _take(self, events: Iterable[EventRow]) -> bool:
         """Add events to the groups of their steps; return True if reading goes on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
         cells, field, by = self._cells, aggregation.field, aggregation.by
-        for series, time, data in events:
+        for time, series, _, data in events:
             if time >= end:
                 if not self._pass_to(from_text(time)):
                     return False

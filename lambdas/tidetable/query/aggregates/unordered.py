@@ -5,16 +5,15 @@ Cells can be merged in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from tidetable.keys import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
-from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
 from tidetable.times import from_text, to_text
@@ -45,7 +44,7 @@ class Unordered:
         Raises ProblemError if there are too many groups.
         """
         start, end, bucket, groups = "", "", None, 0
-        for time, series, id, data in _read_events(batch):
+        for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
                 self._count += 0 if bucket is None else len(bucket.groups) - groups
                 window = self._aggregation.window(from_text(time))
@@ -70,11 +69,3 @@ class Unordered:
             for group, state in bucket.groups.items():
                 by = {name: value for name, (_, value) in zip(names, group, strict=True)}
                 yield text, Cell(start, by, state)
-
-
-def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
-    """Yield the events of a batch: the time as text, the series, the id, and the part of the data that was read."""
-    if isinstance(batch, ArchiveBatch):
-        return ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
-    names_of = batch.scan.entry.layout.names
-    return ((*names_of(item["pk"], item["sk"]), item.get("data", {})) for item in batch.columns.items())

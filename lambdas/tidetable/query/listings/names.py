@@ -63,7 +63,8 @@ class Names:
             if len(self._records) > self._count + _SLACK:
                 self._drop()
             return
-        if seen.last > record.last:
+        # An event at the end of a bucket is later than every event of the bucket.
+        if seen.last > record.last or (seen.last == record.last and seen.within == EXACT):
             record.last, record.last_within = seen.last, seen.within
         if seen.first < record.first:
             record.first, record.first_within = seen.first, seen.within

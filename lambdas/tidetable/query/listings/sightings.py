@@ -10,7 +10,7 @@ from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact import decode_json
 from tidetable.keys import find_value
-from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
@@ -36,7 +36,7 @@ def list_of_events(
         for time, series in _list_series(batch):
             yield series, Seen(time, time, EXACT)
     elif listing.field is not None:
-        for time, data in _list_data(batch):
+        for time, _, _, data in list_events(batch):
             yield find_value(data, listing.field), Seen(time, time, EXACT)
     else:
         for time, _, _, data in read_batch_events(batch, reader, note_lost):
@@ -87,15 +87,6 @@ def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
         return
     names_of = batch.scan.entry.layout.names
     yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
-
-
-def _list_data(batch: _Batch) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the time as text and the data of each event. The data has only the fields that were read."""
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.data) for event in batch.page.events)
-        return
-    names_of = batch.scan.entry.layout.names
-    yield from ((names_of(item["pk"], item["sk"])[0], item.get("data", {})) for item in batch.columns.items())
 
 
 def _decode(content: str | JsonObject) -> JsonObject:
