@@ -301,8 +301,8 @@ def test_a_day_has_the_units_of_all_tables_at_noon() -> None:
 
 def test_the_tables_are_counted_at_noon_exactly() -> None:
     """At noon the hour that ends then is still open. A microsecond later it is closed."""
-    for parts in ({"minute": 1}, {"second": 1}, {"microsecond": 1}):
-        at = NOON.replace(minute=0, second=0, microsecond=0).replace(**parts)
+    for later in (timedelta(minutes=1), timedelta(seconds=1), timedelta(microseconds=1)):
+        at = NOON.replace(minute=0, second=0, microsecond=0) + later
         tomorrow = live(at, period="hour", late="0s", retention=30, capacity='mode = "on-demand"')[1]
         assert (tomorrow["day"], tomorrow["open"]) == (1, 2)
     # At noon yesterday's table is closed. It was open until six.

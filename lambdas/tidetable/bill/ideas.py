@@ -1,4 +1,7 @@
-"""Changes of a stream's configuration that are worth a look, as lines of tidetable.toml. Pure."""
+"""Changes of a stream's configuration that are worth a look, as lines of tidetable.toml.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 

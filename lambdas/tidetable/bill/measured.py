@@ -1,4 +1,4 @@
-"""The workload of a stream as its tables, its archives and CloudWatch show it. Pure."""
+"""Measure a stream's workload from its tables, its archives and CloudWatch. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Facts:
-    """The known facts of a stream. ``traffic`` is of the whole stage; ``alone`` says that it has no other stream."""
+    """The known facts of a stream.
+
+    ``traffic`` is of the whole stage; ``alone`` is True if the stage has no other stream.
+    """
 
     periods: Sequence[ObservedPeriod]
     entries: Sequence[Entry]
