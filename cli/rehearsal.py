@@ -16,8 +16,7 @@ from tidetable.window import Window
 from tidetable_client import Client, EventInvalid
 from tidetable_client.stamps import Stamper
 
-# A stream whose configuration is not known: it refuses no event because of indexes or sizes.
-# A stream whose limits of size are not known: it takes large events.
+# A stream whose configuration is not known: it never refuses an event because of indexes or sizes.
 _UNKNOWN = """
 [streams.{name}]
 period = "day"
@@ -52,9 +51,9 @@ class Rehearsal:
         self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges))
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
-        """The reason why the event would be refused; None if it would be stored.
+        """Return the reason why the event would be refused; None if it would be stored.
 
-        The event is judged as the API would read it: the client's text of a float or of a datetime is a JSON value.
+        The event is judged in the form that the API would read: floats and datetimes become the client's JSON values.
         """
         try:
             sent = decode_json(self._stamper.encode(event, self._now))

@@ -16,7 +16,7 @@ _DECIMAL_BYTES = 16
 
 
 def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
-    """A stream of the table's schema and one batch; of a table without rows, only the schema."""
+    """Encode a table as a stream: its schema and one batch, or only the schema if the table has no rows."""
     import nanoarrow as na
     from nanoarrow.c_array_stream import CArrayStream
     from nanoarrow.ipc import StreamWriter

@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the points, records or events of one request, or answer a client that checks whether the API is there."""
     try:
         return _serve(event, context)
-    except Exception as error:  # from the event or an answer: the gateway would answer 502 without a reason
+    except Exception as error:  # otherwise the gateway would answer 502 without a reason
         return make_problem_response(report_failure(error, "door failed"))
 
 
@@ -53,7 +53,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         )
         measure(outcome, door.stream(request), len(request.body))
         return _respond(answer)
-    except Exception as error:  # also if only the answer failed: the sender must learn that nothing was acknowledged
+    except Exception as error:  # the sender must learn that nothing was acknowledged, also if only the answer failed
         return _respond(door.refuse(request, report_failure(error)))
 
 
@@ -72,7 +72,7 @@ def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
 
 
 def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
-    """The answer to InfluxDB's clients that look for a server, and to the handshake of webhooks."""
+    """Answer InfluxDB's clients that look for a server, and the handshake of webhooks."""
     if request.route == "/health":
         return Answer.json(200, HEALTH)
     if request.route == "/ping":
@@ -81,7 +81,7 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
 
 
 def _respond(answer: Answer) -> Response:
-    """The answer in the form of the gateway; a body that is not text is in base64."""
+    """Write the answer in the gateway's form; a body that is not text is in Base64."""
     headers = {"Cache-Control": "no-store", **answer.headers}
     if answer.content_type:
         headers["Content-Type"] = answer.content_type

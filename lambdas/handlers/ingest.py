@@ -43,7 +43,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             return make_json_response(outcome.status, outcome.document(), headers)
         except ProblemError as error:
             return make_problem_response(report_failure(error))
-    except Exception as error:  # also if only the answer failed: the caller must learn that nothing was acknowledged
+    except Exception as error:  # the caller must learn that nothing was acknowledged, also if only the answer failed
         return make_problem_response(report_failure(error))
 
 
@@ -100,7 +100,7 @@ def measure(outcome: Outcome, stream: str, size: int) -> None:
     if outcome.full:
         metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
     for reason, count in outcome.reasons.items():
-        # The reason is a hot key or a small table: DynamoDB says which of them, if it throttles a whole batch.
+        # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
     if outcome.reasons:
         throttled = outcome.throttled + outcome.throttled_late

@@ -1,4 +1,7 @@
-"""The GET routes. API Gateway has found the route: the event's ``resource``. Path parameters are decoded here."""
+"""The GET routes. API Gateway chooses the route, and the event's ``resource`` names it.
+
+Path parameters are decoded here.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ from tidetable.query import (
     run_query,
 )
 
-# A query of any of the routes that answer in pages.
+# A query of a route that answers in pages.
 _Query = TypeVar("_Query", bound=Selection)
 
 

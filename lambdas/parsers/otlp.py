@@ -15,7 +15,8 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from tidetable.dialects import otlp_types as types
 from tidetable.problems import refuse
 
-# 10,000 points with 20 attributes each have 420,000 messages, because an attribute is a pair and a value.
+# 10,000 points with 20 attributes each count as 210,000 messages: each point and each attribute is one message. The
+# value of an attribute is not counted, unless it is a list or a map: then each of its elements counts.
 MOST_MESSAGES = 500_000
 # The first fields of every point: its attributes, its start, its time and its flags.
 _Head = tuple[list[types.KeyValue], int, int, int]
@@ -32,21 +33,24 @@ def parse_logs(body: bytes) -> types.LogsRequest:
 
 
 def encode_metrics_answer(rejected: int, message: str) -> bytes:
-    """ExportMetricsServiceResponse; without a message everything was accepted."""
+    """Encode an ExportMetricsServiceResponse. Without a message, it says that everything was accepted."""
     partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)
     answer = metrics.ExportMetricsServiceResponse(partial_success=partial if message else None)
     return bytes(answer.SerializeToString())
 
 
 def encode_logs_answer(rejected: int, message: str) -> bytes:
-    """ExportLogsServiceResponse; without a message everything was accepted."""
+    """Encode an ExportLogsServiceResponse. Without a message, it says that everything was accepted."""
     partial = logs.ExportLogsPartialSuccess(rejected_log_records=rejected, error_message=message)
     answer = logs.ExportLogsServiceResponse(partial_success=partial if message else None)
     return bytes(answer.SerializeToString())
 
 
 def encode_status(code: int, message: str) -> bytes:
-    """google.rpc.Status, the body of every error. This module describes the type: its package has hundreds of types."""
+    """Encode a google.rpc.Status, the body of every error.
+
+    This module describes the type, because its package has hundreds of types.
+    """
     return bytes(_load_status_type()(code=code, message=message).SerializeToString())
 
 
@@ -111,7 +115,7 @@ class _Converter:
         )
 
     def _count(self, messages: Any) -> Any:
-        """The messages, counted; ProblemError if there are too many."""
+        """Count the messages and return them; ProblemError if there are too many."""
         self._left -= len(messages)
         if self._left < 0:
             raise refuse(

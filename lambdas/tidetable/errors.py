@@ -60,7 +60,7 @@ class TidetableError(Exception):
 
 
 class ConfigError(TidetableError):
-    """The configuration cannot be used; ``problems`` holds one line per key, each with its fix."""
+    """The configuration cannot be used; ``problems`` has one line per key, each with its fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -86,7 +86,10 @@ class InvalidCursor(TidetableError, ValueError):
 
 
 class CollectionFull(TidetableError):
-    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes. No later try succeeds."""
+    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes.
+
+    A retry never succeeds.
+    """
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -102,7 +105,7 @@ class TableMissing(TidetableError):
 
 
 class StoreUnavailable(TidetableError):
-    """DynamoDB refused a request or gave no answer; the same request may be served later."""
+    """DynamoDB refused a request or gave no answer; the same request may succeed later."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code = code
@@ -110,7 +113,7 @@ class StoreUnavailable(TidetableError):
 
 
 class TableThrottled(TidetableError):
-    """DynamoDB refused to serve a read of this table now; a moment later it may serve the same read."""
+    """DynamoDB throttled a read of this table; a moment later the same read may succeed."""
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -118,9 +121,9 @@ class TableThrottled(TidetableError):
 
 
 class TableRefused(TidetableError):
-    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
+    """DynamoDB refused a change of a table. If it is ``transient``, the same change may succeed later.
 
-    ``crowded``: it was refused only because too many other changes were under way at once, or in one second.
+    If it is ``crowded``, the only reason was too many other changes at the same time, or in one second.
     """
 
     def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
@@ -149,7 +152,7 @@ class CopyRefused(TidetableError):
 
 
 class TableUnusable(TidetableError):
-    """A table is in a state that does not end by itself."""
+    """A table is in a state that does not end without an operator."""
 
     def __init__(self, table: str, status: str) -> None:
         self.table = table
@@ -186,12 +189,12 @@ class ValueMissing(TidetableError):
 class NotDrained(TidetableError):
     """Some events of a message are not written yet.
 
-    The queue delivers the message again, and at last keeps it as dead.
+    The queue delivers the message again. In the end, the message becomes a dead letter.
     """
 
 
 class Undrainable(NotDrained):
-    """Some events of a message cannot be written, even if the message comes again: somebody must act first."""
+    """Some events of a message can never be written, unless an operator acts first."""
 
 
 class BadInvocation(TidetableError):
@@ -203,16 +206,19 @@ class BadBackfill(TidetableError):
 
 
 class RemovalFailed(TidetableError):
-    """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""
+    """Some tables that had to be deleted still exist; the next deletion of the stack continues."""
 
 
 def describe_error(error: Exception) -> str:
-    """An unexpected error as a report names it: its type and its message."""
+    """Describe an unexpected error for a report, by its type and its message."""
     return f"{type(error).__name__}: {error}"
 
 
 def judge_failure(error: Exception) -> tuple[str, str]:
-    """The outcome of a change that raised an error: "deferred" if a later run will make it, else "failed"; and why."""
+    """Return the outcome of a change that raised an error, and the reason.
+
+    "deferred": a later run will make the change; otherwise "failed".
+    """
     waits = (
         error.transient if isinstance(error, TableRefused) else isinstance(error, NotReady | StaleEntry | ArchiveBusy)
     )

@@ -12,11 +12,11 @@ EXACT = Context(prec=420)
 
 
 def parse_exact_number(text: str) -> Decimal:
-    """A number of JSON that is not whole, with all its digits."""
+    """Parse a JSON number that is not whole, with all its digits."""
     try:
         return Decimal(text)
     except InvalidOperation:
-        return Decimal("NaN")  # refused by the event's own check, which can name the field
+        return Decimal("NaN")  # the event's own check refuses it, and can name the field
 
 
 _DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode
@@ -31,7 +31,7 @@ def show_text(value: Any) -> str:
 
 
 def decode_json(text: bytes | str) -> Any:
-    """JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
+    """Decode JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
     try:
         return _DECODE(text)
     except RecursionError as error:

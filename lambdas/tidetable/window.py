@@ -1,4 +1,4 @@
-"""The rule for the events that a stream takes: an event outside of the window is ``too_old`` or ``too_new``."""
+"""The rule for the times that a stream accepts: an event outside of the window is ``too_old`` or ``too_new``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidetable.times import to_text
 
 
 class Window(msgspec.Struct, frozen=True):
-    """The writable window: events of ``oldest <= time <= newest`` are taken."""
+    """The writable window: events with ``oldest <= time <= newest`` are accepted."""
 
     oldest: datetime
     newest: datetime
@@ -23,5 +23,5 @@ class Window(msgspec.Struct, frozen=True):
         return cls(now - stream.late, now + stream.ahead)
 
     def document(self) -> dict[str, Any]:
-        """The window as answers show it."""
+        """The window in the form of the API."""
         return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}

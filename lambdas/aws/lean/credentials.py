@@ -55,7 +55,7 @@ class Provider(msgspec.Struct):
         return cls(os.environ, now, _fetch)
 
     def get(self) -> Credentials:
-        """The credentials; NoCredentials says where they were looked for."""
+        """Return the credentials; the message of NoCredentials names the places that were searched."""
         variables = self.environment
         key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
         if key and secret:

@@ -9,7 +9,7 @@ from aws.codes import NOT_FOUND, THROTTLED
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
 
-# The code of a reply that was only partial in all rounds: the table's units did not suffice.
+# The code for a request that got only partial replies in all rounds: the table's units did not suffice.
 UNPROCESSED = "throttled"
 _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a

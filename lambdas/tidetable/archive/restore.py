@@ -1,6 +1,7 @@
-"""The use case of restoring: an archived period becomes a table again. The table is compared with the manifest first.
+"""The use case of restoring: an archived period becomes a table again.
 
-During a restore, queries read the period from its archive. Every step may be repeated: an event overwrites itself.
+Before queries use the table, it is compared with the manifest. During a restore, queries read the period from its
+archive. Every step may be repeated: an event overwrites itself.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the manifest.
+    """The position of a restore: in a part or, after all parts are written, in the comparison of table and manifest.
 
     In a part, ``items`` counts its events that are written. In the comparison, ``after`` is the key after which it goes
     on; ``items`` and ``digest`` describe the items before it.
@@ -81,7 +82,9 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: the number of the archive's files, and the position to go on from (None: the restore is done)."""
+    """The result of a run: the number of the archive's files, and the position for the next run (None: the restore is
+    done).
+    """
 
     entry: Entry
     parts: int
@@ -101,7 +104,7 @@ def restore_period(
     """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
 
     The table is kept for ``keep`` after the last step; then it is archived and deleted like any other table.
-    ArchiveFailed says why a period cannot be restored, ArchiveMismatch that the table differs from the manifest.
+    ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
     """
     exporter = restorer.archive
     entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
@@ -144,7 +147,7 @@ def restore_period(
 
 
 def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
-    """Create the period's table with the settings of its stream's tables; it is on demand while it is filled."""
+    """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
     specs = [spec, make_parts_spec(spec)] if entry.layout.parts else [spec]
@@ -195,7 +198,7 @@ def _write(
     remaining: Remaining,
     start: Position = Position(),  # noqa: B008 - frozen
 ) -> Position | None:
-    """Write a part's events into the table. Return where to go on if not all of them were written in time, else None."""
+    """Write a part's events into the table. Return None, or the position for the next run if the time was too short."""
     body = _read_object(part.key, restorer.archive)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
@@ -225,7 +228,7 @@ def _read_manifest(key: str, exporter: Exporter) -> Manifest:
 
 
 def _read_object(key: str, exporter: Exporter) -> bytes:
-    """An object of the archive; ArchiveFailed if it does not exist, such as after a deletion by hand."""
+    """Read an object of the archive; ArchiveFailed if it does not exist, for example because somebody deleted it."""
     body = exporter.objects.find(key)
     if body is None:
         raise ArchiveFailed(
@@ -247,7 +250,10 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
 def _compare(
     manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Remaining
 ) -> Position | None:
-    """Compare the table with the manifest by a scan. Return where to go on if the time is up; None at the end."""
+    """Compare the table with the manifest by a scan.
+
+    Return None, or the position for the next run if the time is up.
+    """
     after, items, digest = start.after, start.items, start.digest
     source = open_source(entry, exporter)
     while True:
@@ -272,7 +278,7 @@ def _compare(
 
 
 def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Remaining) -> Entry:
-    """Return the period to the lifecycle between two of its runs: a run that has begun would not see the period."""
+    """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
     exporter = restorer.archive
     while True:
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
@@ -292,7 +298,10 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
 
 
 def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
-    """Let the lifecycle's runs start at this period, if they start later. A run that has begun may raise the horizon again."""
+    """Move the horizon back to this period, so that the lifecycle reads it.
+
+    A run that has begun may raise the horizon again.
+    """
     horizon = exporter.catalog.horizon(entry.stream)
     if horizon is not None and horizon > entry.period.start:
         exporter.catalog.set_horizon(entry.stream, entry.period.start)

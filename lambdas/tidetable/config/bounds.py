@@ -21,7 +21,7 @@ def find_repeated(names: Sequence[str]) -> list[str]:
 
 
 def check_bounds(key: str, value: float | timedelta, least: object, most: object, what: str = "") -> Iterator[str]:
-    """The problem of a value that is not within its bounds, which are numbers, or durations as text such as "1h"."""
+    """Yield a problem if a value is not within its bounds. Bounds are numbers, or durations as text such as "1h"."""
     low, high = (Duration.parse(bound) if isinstance(bound, str) else bound for bound in (least, most))
     if not low <= value <= high:  # type: ignore[operator]
         yield f"{key}: {value} is not within {least} to {most}{what}"

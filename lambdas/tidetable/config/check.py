@@ -1,4 +1,4 @@
-"""Checks of a well-formed configuration, so that mistakes are found before the first event comes."""
+"""Check a well-formed configuration, so that mistakes are found before the first event comes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOG_RETENTION_DAYS = (
 
 
 def check(config: Config) -> list[str]:
-    """Return the problems of a configuration whose types are right, one line each; none if it can be deployed."""
+    """Return the problems of a configuration whose types are right, one line each; no lines if it can be deployed."""
     problems = list(_check_api(config))
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
@@ -76,7 +76,7 @@ def check(config: Config) -> list[str]:
             *check_keeping(config, stream.name),
         )
         problems += [f"{path}{problem}" for problem in stream_problems]
-    # The quota is checked last: a sum of numbers that are out of bounds would mean nothing.
+    # The quota is checked last: a sum of numbers that are out of bounds would have no meaning.
     return problems or list(_check_quota(config))
 
 

@@ -27,7 +27,7 @@ _EXAMPLES = (
 
 
 def check_feed(stream: Stream) -> Iterator[str]:
-    """The problems of ``[streams.NAME.feed]``."""
+    """Yield the problems of ``[streams.NAME.feed]``."""
     feed = stream.feed
     if feed is None:
         return

@@ -1,4 +1,7 @@
-"""The configuration's types, one per table of tidetable.toml. This module has a stream and the whole file."""
+"""The configuration's types, one per table of tidetable.toml.
+
+This module has the types of a stream and of the whole file.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ class Config(Group, frozen=True, kw_only=True):
 
     @property
     def has_had_copies(self) -> bool:
-        """True if any table may have copies in other Regions."""
+        """True if any table may have copies in other Regions, now or from a former configuration."""
         return bool(self.replicas or self.storage.former_regions)
 
     def find_keeping(self, stream: str) -> Keeping:

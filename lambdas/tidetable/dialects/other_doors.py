@@ -1,4 +1,4 @@
-"""The doors of CloudEvents and of Amazon Data Firehose: their answers."""
+"""The doors of CloudEvents and of Amazon Data Firehose, with the answers that these protocols want."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _NAMED = 5
 
 
 class CloudEventsDoor:
-    """204 if all events are stored, 202 if some of them wait in the queue, else a problem that lists the refused events."""
+    """The door of CloudEvents.
+
+    It answers 204 if all events are stored, 202 if some wait in the queue, else a problem that lists the refused
+    events.
+    """
 
     def stream(self, request: Request) -> str:
         return request.stream
@@ -48,7 +52,7 @@ class CloudEventsDoor:
 
 @dataclass(frozen=True, slots=True)
 class FirehoseDoor:
-    """The answers to Firehose: it wants its request's id and a time in each answer."""
+    """The door of Firehose, which wants its request's id and a time in each answer."""
 
     def stream(self, request: Request) -> str:
         return request.stream

@@ -30,9 +30,9 @@ from tidetable.dialects.reading import (
     fit_name,
     make_id,
     nest,
+    refuse_too_many,
     set_number,
     split_nanos,
-    too_many,
 )
 from tidetable.events import JsonObject
 from tidetable.exact import encode_json, show_text
@@ -40,7 +40,7 @@ from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# Attributes that begin so identify the SDK, not the source: an update of the SDK must not begin new series.
+# Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
 
 
@@ -60,7 +60,7 @@ class _Budget:
         self.points += 1
         self.shared += size
         if self.points > self.limits.most:
-            raise too_many(self.limits.most)
+            raise refuse_too_many(self.limits.most)
         if self.shared > GROWTH * self.limits.max_body:
             detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
             raise refuse(413, "too_large", detail)
@@ -274,8 +274,8 @@ def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any
     return {"partialSuccess": {f"rejected{unit[:1].upper()}{unit[1:]}": str(rejected), "errorMessage": message}}
 
 
-# Fields that are null: first those after another field, then those after a brace. These patterns match nothing inside a
-# text, as each quote in a text has a backslash before it.
+# These patterns match a field that is null: the first after another field, the second after a brace. They never match
+# inside a text, because each quote in a text has a backslash before it.
 _NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
 _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 _METRICS = msgspec.json.Decoder(types.MetricsRequest)

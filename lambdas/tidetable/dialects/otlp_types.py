@@ -1,4 +1,4 @@
-"""The messages of OTLP that are read, in the form of OTLP's JSON encoding (opentelemetry-proto, docs/specification.md).
+"""The messages of OTLP that this project reads, in OTLP's JSON encoding (opentelemetry-proto, docs/specification.md).
 
 Field names are lowerCamelCase. Whole numbers of 64 bits are texts or numbers. NaN and infinities are texts. The ids of
 traces and spans are hexadecimal. Unknown fields are ignored.

@@ -1,6 +1,6 @@
 """Changes of events, from the records of a period table's stream.
 
-AWS: records of one item come in order, at least once, and in rare cases again after later ones.
+AWS: records of one item come in order, and at least once. Rarely, a record comes again after later records.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tidetable.packs import open_item
 
 
 class Record(NamedTuple):
-    """A record of a table's stream: what happened to an item, and when. ``item`` is its new image, None after a deletion.
+    """A record of a table's stream: a change of an item, and its time.
 
-    ``sequence`` names the record within its shard.
+    ``item`` is the item's new image, None after a deletion. ``sequence`` names the record within its shard.
     """
 
     sequence: str
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An event that was written: inserted, or replaced by the same event with other data.
+    """A change of an event: it was inserted, or replaced by the same event with other data.
 
     ``at`` is the time at which it was accepted, in epoch milliseconds. ``data`` is None if the data cannot be read any
     more, or is too large for a target; ``ref`` then still names the event.
@@ -58,12 +58,12 @@ class Change(NamedTuple):
         return self.series, self.time, self.id
 
     def document(self, *, with_data: bool = True) -> dict[str, Any]:
-        """The change as targets get it."""
+        """The change in the form that targets get."""
         document = self._asdict()
         return document if with_data else {**document, "data": None}
 
     def encode(self, most: int) -> bytes:
-        """The change as JSON; without its data if that makes it longer than ``most`` bytes."""
+        """Encode the change as JSON, without its data if it would be longer than ``most`` bytes."""
         body = _encode(self.document())
         return body if len(body) <= most else _encode(self.document(with_data=False))
 

@@ -56,7 +56,7 @@ class Feeds:
         )
 
     def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Remaining) -> int:
-        """Send the changes of a dead letter to their target again; NotReady if the target does not take all of them."""
+        """Send the changes of a dead letter to their target again; NotReady if the target does not accept all of them."""
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None or target not in policy.feed.targets:
             known = "has no such target" if policy is not None else "is not in the configuration"

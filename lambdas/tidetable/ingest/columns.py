@@ -1,7 +1,8 @@
-"""The fast way for a request to a stream with packs: by columns. No event is decoded, or gets its own key and item.
+"""The fast way for a request to a stream with packs.
 
-A request takes this way if nothing in it is unusual. Otherwise it takes the general way of ``request.py``, which gives
-a verdict on each event. Both ways make the same packs.
+Events are handled by columns: no event is decoded, or gets its own key and item. A request takes this way if nothing in
+it is unusual. Otherwise it takes the general way of ``request.py``, which gives a verdict on each event. Both ways make
+the same packs.
 """
 
 from __future__ import annotations

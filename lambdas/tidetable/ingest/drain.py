@@ -1,6 +1,6 @@
-"""The use case of the drain: write the events of an overflow message, or fail so that the message comes again.
+"""The use case of the drain: write the events of an overflow message, or fail, so that the message comes again.
 
-A waiting event must not replace an event of the same key that was accepted later, so every put has that condition.
+A waiting event must not replace an event of the same key that was accepted later. So every put has that condition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # The share of a table's write units that all consumers together may use. The rest is for the live traffic.
 SHARE = 0.25
 CONSUMERS = 2
-# Write units per second: one run of the function must finish a message, or the message would begin again for ever.
+# In write units per second. One run of the function must finish a message: otherwise the message would begin again for
+# ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
 # If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
 _PATIENCE_SECONDS = 3.0
@@ -75,7 +76,9 @@ class Drain:
 
 
 class Drained(NamedTuple):
-    """The number of events that were written; for a buried message, the reason why no try can write it."""
+    """The result of a message: the number of written events or, if the message was buried, the reason why it can never
+    be written.
+    """
 
     events: int
     buried: str | None = None
@@ -102,8 +105,8 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    # The key of a group: whether the API would still accept its events, and their table. Events behind the window are
-    # written first.
+    # The key of a group of events: True if the API would still accept them, and their table. Events before the window
+    # are written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     policy = ports.config.streams.get(message.stream)
@@ -167,7 +170,7 @@ def _note_series(message: Message, groups: Sequence[tuple[Entry, list[Event]]], 
 
 
 def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:
-    """Return the puts that no earlier try wrote; all puts if the table cannot be read now.
+    """Return the puts that no earlier attempt wrote; all puts if the table cannot be read now.
 
     A put is there if the item in the table equals it, or was accepted after it. A read that is not strongly consistent
     may miss an item that was written a moment ago; that item is written again.
@@ -233,7 +236,9 @@ def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
 
 
 def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts to a table that may be archived at any moment; return how many belong to full item collections."""
+    """Write puts to a table that may be archived at any moment; return the number of puts that belong to full item
+    collections.
+    """
     full = 0
     for put in puts:
         try:
@@ -244,7 +249,9 @@ def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, 
 
 
 def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
-    """Write a put only if its table is writable: it may be archived at any moment, and then no write may land."""
+    """Write a put only if its table is writable: the table may be archived at any moment, and must not get a write
+    after that.
+    """
     sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
     if not entry.writable:
         raise Undrainable(sealed)
@@ -264,7 +271,7 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
 
 
 def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts, a few at a time, at the table's pace; return how many belong to full item collections."""
+    """Write puts, a few at a time, at the table's pace; return the number of puts that belong to full item collections."""
     full = 0
     for start in range(0, len(puts), _AT_ONCE):
         some = puts[start : start + _AT_ONCE]

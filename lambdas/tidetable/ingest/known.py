@@ -1,7 +1,7 @@
-"""The periods that a process read from the catalog a moment ago, so that not every request reads them again.
+"""The periods that a process has just read from the catalog.
 
-A remembered entry may be two seconds old. It must not let a write into a table that is being archived: the archive's
-scan would miss the event. These rules prevent that:
+They are remembered, so that not every request reads them again. A remembered entry may be two seconds old. It must not
+allow a write into a table that is being archived: the archive's scan would miss the event. These rules prevent that:
 
 - Only open entries (or entries that are being created) are remembered. Only a closed table can be archived, and the
   lifecycle archives it 15 minutes (``SETTLE``) after it closed, at the earliest.

@@ -43,7 +43,7 @@ NO_SLOTS: frozenset[Slot] = frozenset()
 
 
 class IngestRequest(msgspec.Struct, frozen=True):
-    """A request as the gateway hands it over."""
+    """A request from the gateway."""
 
     stream: str
     body: bytes
@@ -216,7 +216,10 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 class _Imports:
-    """Tells whether an open backfill accepts a time. Most requests need no backfill, so they are read at first use."""
+    """Tells if an open backfill accepts a time.
+
+    Most requests need no backfill, so the backfills are read at first use.
+    """
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
@@ -234,7 +237,7 @@ class _Imports:
 def _store(
     routed: Routed, lowered: frozenset[str], unmarked: frozenset[Slot], ports: Ingest, remaining: Remaining
 ) -> tuple[Written, Collection[Slot]]:
-    """Write as many puts as their tables take within the budget; also return the slots that are not written.
+    """Write as many puts as their tables accept within the budget; also return the slots that are not written.
 
     Equal versions are written once. Tables whose circuit is open, and ``unmarked`` slots, are not tried.
     ``routed.packs`` then has only the packs that were written.
@@ -252,7 +255,8 @@ def _store(
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # A put that waits for its parts or object, or whose item collection is full, does not mean a throttled table.
+    # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
+    # throttled.
     unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
@@ -268,7 +272,7 @@ def _store(
 def _queue(
     stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool, versioned: bool
 ) -> None:
-    """Queue the events that no table took: the last event of each slot, but all events of a pack."""
+    """Queue the events that no table accepted: the last event of each slot, but all events of a pack."""
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
         # The events of one pack stay together, so that the drain can pack them again.
@@ -289,10 +293,11 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
 
 
 def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
-    """Return the identity of a submission for the queue: of submissions with the same identity only the last is queued.
+    """Return a submission's identity for the queue. Of submissions with the same identity, only the last is queued.
 
-    It is series, time and id for an event of a pack, and for an event without a put if no versions are kept: the queue
-    keeps no order. Otherwise it is the slot, or the index if there is no slot.
+    For an event of a pack, the identity is series, time and id. It is the same for an event without a put, unless
+    versions are kept, because the queue does not keep the order. Otherwise the identity is the slot or, without a slot,
+    the index.
     """
     event, put = submission.event, submission.put
     if not versioned if put is None else is_pack(put.item):

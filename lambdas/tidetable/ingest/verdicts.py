@@ -28,7 +28,7 @@ _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
 class Judge(msgspec.Struct):
-    """Decides on the events of a request. ``takes_import`` tells whether a backfill takes a time before the window.
+    """Decides on the events of a request. ``takes_import`` tells if a backfill accepts a time before the window.
 
     ``at`` is ``now`` in epoch milliseconds. ``small`` says that no event needs to be measured: the request is too small
     to hold an event beyond DynamoDB's limit. ``series_prefix`` is the prefix of the caller's key: the caller may write
@@ -54,7 +54,8 @@ class Judge(msgspec.Struct):
             try:
                 event, stamp = _read_event(sent, now)
                 item = make_item(event, stamp, at)
-                # A value of usual types and numbers is measured only if a request of this size can exceed the limit.
+                # A value of usual types and numbers is measured only if an event of a request of this size can exceed
+                # the limit.
                 size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
             except ValueError as error:
                 verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
@@ -107,7 +108,7 @@ def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
 
 
 def _read_fields(value: Any) -> Sent:
-    """The fields of a value that the typed decoder did not take."""
+    """Read the fields of a value that the typed decoder did not accept."""
     if isinstance(value, Unreadable):
         raise ValueError(value.reason)
     if not isinstance(value, dict):

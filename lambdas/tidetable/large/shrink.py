@@ -1,4 +1,4 @@
-"""Making a large event's item small enough, or cheaper, by AWS's three remedies: compression, chunks and S3."""
+"""Make an event's item small enough, or cheaper, by AWS's three remedies: compression, chunks and S3."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _UNIT = 1024
 # A kept version may still grow by this number of bytes: for its number, and the digests of the versions before it.
 _GROWTH = 1_024
 # A second version of N KB is written by one transaction, which writes both items under one partition key: 4 N units.
-# Before that, the condition that failed took N units. A partition takes 1,000 units per second, so a version of more
-# than 200 KB would never be written.
+# Before that, the put whose condition failed took N units. A partition takes 1,000 units per second, so a version of
+# more than 200 KB would never be written.
 _VERSION_BYTES = 100_000
 # The limit of an item whose data is outside: it keeps its keys, and the copies of fields for indexes.
 _VERSION_BARE_BYTES = 160_000
@@ -52,7 +52,7 @@ class Shrinker(msgspec.Struct):
 
     @property
     def plain(self) -> int:
-        """The bytes up to which an item stays as it is, and need not be shrunk."""
+        """The size in bytes up to which an item need not be shrunk."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:
@@ -92,7 +92,7 @@ class Shrinker(msgspec.Struct):
         return self._put_outside(warm, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """Shrink a whole item of an archive as it was shrunk before.
+        """Shrink a whole item of an archive to the same form as before.
 
         Chunks go to S3 if the table has no table for them.
         """
@@ -123,7 +123,7 @@ class Shrinker(msgspec.Struct):
     def _put_outside(
         self, item: Item, text: bytes, payload: bytes, place: Place, cold_chunks: tuple[Put, ...], beyond: str
     ) -> Put:
-        """The put of an item whose data goes elsewhere: to chunks, or to S3."""
+        """Make the put of an item whose data goes to chunks, or to S3."""
         bare = _remove_data(item)
         if beyond == "chunks":
             marker, chunks = self._put_chunks(item, text, payload, place)
@@ -137,7 +137,7 @@ class Shrinker(msgspec.Struct):
     def _put_chunks(
         self, item: Item, text: bytes, payload: bytes, place: Place
     ) -> tuple[dict[str, Any], tuple[Put, ...]]:
-        """The marker of a payload, and the puts of its chunks."""
+        """Make the marker of a payload, and the puts of its chunks."""
         version = derive_version(payload)
         key = Key(item["pk"], item["sk"])
         table = name_parts_table(place.table)

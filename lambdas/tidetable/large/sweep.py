@@ -1,7 +1,8 @@
 """The sweep: it removes the objects of deleted periods, and the objects to which no item refers.
 
-An object is written before its item. An object without an item may get its item in a moment; or the write failed, or a newer
-version of the event replaced it. Only time separates these cases, so the sweep never touches an object younger than the grace.
+An object is written before its item. So an object without an item may get its item in a moment. Or the write has
+failed, or a newer version of the event has replaced the item. Only time separates these cases, so the sweep never
+removes an object that is younger than the grace.
 
 The sweep begins with the checks that cost one request per period: objects of deleted periods, and archives that the bucket's
 rules deleted. Then it compares the objects of live periods with their items, from where the previous run ended.
@@ -39,7 +40,7 @@ _BATCH = 100
 CONCURRENCY = 16
 # The position is noted after every 10 batches: a run that is killed loses at most the work on these.
 _NOTE_EVERY = 10
-# The sweep ends with less time left than this; the next sweep goes on.
+# If less time than this is left, the sweep ends; the next sweep goes on.
 _RESERVE = 20.0
 
 
@@ -203,9 +204,9 @@ class _Run:
         return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """True if the items show which objects are needed.
+        """True if the items of the period show which objects are needed.
 
-        While a table awaits deletion or is restored, they do not.
+        While the table waits for its deletion, or is being restored, its items do not show that.
         """
         entry = self._read_entry(stream, label)
         return entry is not None and entry.live
@@ -248,7 +249,7 @@ class _Run:
             self._sweeper.objects.delete(keys)
 
     def _find_orphans(self, entry: Entry, objects: Sequence[Stored]) -> Iterator[Stored]:
-        """The objects to which neither their item nor an earlier version of it refers."""
+        """Find the objects to which neither their item nor an earlier version of the item refers."""
         keys = [stored.key for stored in objects]
         owners = dict(zip(keys, self.pool.map(self._sweeper.objects.owner, keys), strict=True))
         store = self._sweeper.store

@@ -41,8 +41,8 @@ def follow_catalog(
 ) -> list[CatalogCopy]:
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
-    A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the stage
-    stands, that is, before a deployment was completed.
+    A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
+    complete deployment of the stage.
     """
     if not config.replicas or not catalog.stands():
         return []
@@ -87,8 +87,8 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
 def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
     """Delete the copies of a catalog that is to be deleted, one after another, and wait until they are gone.
 
-    Return their Regions; NotReady if the time is up before. May be repeated. DynamoDB would refuse to delete the
-    catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
+    Return their Regions; NotReady if the time is not enough. The call may be repeated. DynamoDB would refuse to delete
+    the catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
     """
     removed = list[str]()
     for table in _wait_until_alone(world, catalog_table):
@@ -106,7 +106,7 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
 
 
 def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
-    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is up before."""
+    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is not enough."""
     while True:
         table = world.tables.describe(catalog_table)
         if table is None or not table.copies:

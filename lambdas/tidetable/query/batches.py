@@ -13,7 +13,10 @@ from tidetable.times import to_text
 
 
 class LiveBatch(NamedTuple):
-    """Some events of a table or an index, in order. The scan was read up to ``reached``; None at its end."""
+    """Some events of a table or an index, in order.
+
+    The scan was read up to ``reached``, which is None at the scan's end.
+    """
 
     scan: LiveScan
     columns: Columns
@@ -21,7 +24,7 @@ class LiveBatch(NamedTuple):
 
 
 class ArchiveBatch(NamedTuple):
-    """A page of an archive. The scan was read up to ``reached``; None at its end."""
+    """A page of an archive. The scan was read up to ``reached``, which is None at the scan's end."""
 
     scan: ArchiveScan
     page: ArchivePage
@@ -29,7 +32,7 @@ class ArchiveBatch(NamedTuple):
 
 
 class TimeUp(NamedTuple):
-    """The time was up before the range's end: everything was read up to ``reached``."""
+    """The time was up before the end of the range. The range was read up to ``reached``."""
 
     reached: Position | None
 

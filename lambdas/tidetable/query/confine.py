@@ -47,9 +47,9 @@ def _keep(parameters: Parameters, _: Access) -> Parameters:
     return parameters
 
 
-# How each route confines a request to a series prefix. Keys with a prefix cannot use a route that is not listed here,
-# so a new route is refused until somebody has decided how to confine it. The route of one event checks the event's own
-# series.
+# For each route, the function that confines a request to a series prefix. Keys with a prefix cannot use a route that is
+# not listed here. So a new route is refused until somebody has decided how to confine it. The route of one event checks
+# the event's own series.
 _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams": _keep,
     "/v1/streams/{stream}/events": _confine_names,

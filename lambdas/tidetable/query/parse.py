@@ -81,7 +81,7 @@ def list_repeats(
     query: Query | Ranking,
     now: datetime,
 ) -> dict[str, bool]:
-    """For each parameter that stands beside a cursor, by name: whether it repeats what the cursor's query says."""
+    """List the parameters beside a cursor by name, with True for each parameter that repeats the cursor's query."""
     projection, names = parse_projection(stream, values), parse_names(parameters)
     conditions = {name: parse_conditions(stream, {name: value}) for name, value in values.items() if is_condition(name)}
     return {
@@ -118,7 +118,7 @@ def refuse_scan(stream: Stream, query: Query) -> None:
 def parse_range(
     stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
 ) -> tuple[datetime, datetime]:
-    """The range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
+    """Parse the range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
     end = parse_instant_of(values, "to", now) or now + stream.ahead
     default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     start = parse_instant_of(values, "from", now) or max(default, EPOCH)
@@ -138,7 +138,7 @@ def _parse_low_priority(values: Mapping[str, str]) -> bool:
 
 
 def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
-    """The data and the versions of events that the answer shows."""
+    """Parse which data and which versions of events the answer shows."""
     fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
     if "" in fields or len(fields) > MAX_FIELDS:
         raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
@@ -151,7 +151,7 @@ def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
 
 
 def refuse_versions(stream: Stream) -> None:
-    """Raise ProblemError, for a query of earlier versions, if the stream keeps none."""
+    """Raise ProblemError for a query of earlier versions if the stream does not keep them."""
     if stream.versions != "keep":
         detail = f'{stream.name} keeps no earlier versions: set versions = "keep" in its configuration'
         raise refuse_parameter(detail)
@@ -171,9 +171,9 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
 def read_single(
     parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
 ) -> dict[str, str]:
-    """Read each parameter's value: the first, if the parameter may be given several times.
+    """Read each parameter's value. If the parameter may be repeated, read its first value.
 
-    Raises ProblemError if a parameter is not known, or is given more than once and may not be.
+    Raises ProblemError for an unknown parameter, and for a repeated parameter that must not be repeated.
     """
     for name, values in parameters.items():
         if name not in known and not (where and is_condition(name)):
@@ -186,8 +186,8 @@ def read_single(
 
 
 def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
-    """The answer 400 for an unknown parameter, with the parameter that may have been meant."""
-    from difflib import get_close_matches  # only a refusal needs it
+    """Make the error 400 for an unknown parameter; it suggests a known parameter of a similar name."""
+    from difflib import get_close_matches  # only a refusal needs this import
 
     close = get_close_matches(name[:64].lower(), known, 1, 0.75)
     meant = f"; did you mean {close[0]}?" if close else ""
@@ -198,7 +198,7 @@ def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> Proble
 
 
 def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
-    """The value of a parameter that is a whole number from 1 to ``most``; None if it is not given."""
+    """Parse a parameter that must be a whole number from 1 to ``most``; None if the request does not have it."""
     text = values.get(name)
     if text is None:
         return None
@@ -208,13 +208,13 @@ def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
 
 
 def parse_order(values: Mapping[str, str]) -> bool:
-    """Whether the order is ascending."""
+    """Parse the parameter ``order``: True if the order is ascending."""
     detail = "order must be asc (oldest first) or desc (newest first)"
     return read_choice(values, "order", ("desc", "asc"), detail) == "asc"
 
 
 def read_choice(values: Mapping[str, str], name: str, choices: Sequence[_Choice], detail: str) -> _Choice:
-    """The value of a parameter that is one of a few words; the first word if it is not given."""
+    """The value of a parameter that is one of a few words; the first word if the parameter is missing."""
     text = values.get(name, choices[0])
     for choice in choices:
         if choice == text:
@@ -223,7 +223,7 @@ def read_choice(values: Mapping[str, str], name: str, choices: Sequence[_Choice]
 
 
 def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:
-    """The instant that a parameter gives; None if it is not given."""
+    """Parse a parameter that is an instant; None if the request does not have it."""
     if name not in values:
         return None
     try:

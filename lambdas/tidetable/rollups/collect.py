@@ -26,23 +26,24 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# The reason of a gap that is a period without a table: it never had one, so it never had an event.
+# The reason of a gap for a period that never had a table, so it never had an event.
 _NEVER = "no table"
-# The reasons of gaps that never close, unless somebody restores the period.
+# The reasons of gaps that stay for ever, unless somebody restores the period.
 _GONE = ("deleted", "archive expired")
-# The reason of a gap that is a period that is partitioned by series.
+# The reason of a gap for a period that is partitioned by series.
 _BY_SERIES = "no index"
 # The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5
 # The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
 # new table on demand takes 12,000.
 _UNKNOWN = 4_000.0
-# The most buckets that are read together, and the most groups in memory, without and with sketches (9 KB each).
+# At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
+# each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
-    """A strongly consistent query for all events of a stream in a range, in order."""
+    """Make a strongly consistent query for all events of a stream in a range, in order."""
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
@@ -66,7 +67,7 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     """Read all events of a query. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events. Events of periods that are
-    partitioned by series come last, in no order.
+    partitioned by series come last, without an order.
     """
     plan = plan_query(query, entries)
     blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
@@ -124,10 +125,10 @@ def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime 
 
 
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
-    """If events of the bucket ``[start, end)`` cannot be read, find the instant from which on events can be read; else
-    None.
+    """Find the instant from which on events of the bucket ``[start, end)`` can be read; None if all of its events can
+    be read.
 
-    They cannot be read if they were deleted, or if their period is partitioned by series and began before its series
+    Events cannot be read if they were deleted, or if their period is partitioned by series and began before its series
     were noted.
     """
     now = max(services.clock.now(), end)
@@ -136,16 +137,16 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     since = services.rollups.read_state(stream, (start, end)).noted_since
     spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
     if since is not None:
-        # No event of such a period can be read by series, not even an event that is still to come.
+        # No event of such a period can be read by series, not even a future event.
         unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]
         spans += [(stretch.start, stretch.entry.period.end) for stretch in unnoted]
     return max(last for _, last in spans) if any(first < end for first, _ in spans) else None
 
 
 def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
-    """List the periods of a range whose events are gone for ever: they have no table and no archive any more.
+    """List the periods of a range whose events are deleted for ever: they have no table and no archive any more.
 
-    Periods that are being restored, and periods whose table is still to be deleted, are not in the list.
+    Periods that are being restored, and periods whose table is not deleted yet, are not in the list.
     """
     entries = services.catalog.entries(stream, start, end, consistent=True)
     return [
@@ -156,7 +157,7 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
 
 
 def collect(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
-    """Compute the bucket that the segments form, from their events or cells. Stop as soon as there are too many groups.
+    """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.
     """
@@ -184,8 +185,8 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
 def collect_together(definition: Definition, start: datetime, due: int, services: Services) -> dict[datetime, Bucket]:
     """Compute several buckets from ``start`` on, at most ``due``, in one pass over the series of their period.
 
-    A request per series costs at least one read unit, whether it reads one bucket or ten. No events are read, and the
-    answer is empty, if the events can be read in the order of time, or if only one bucket could be computed.
+    A request per series costs at least one read unit, also if it reads ten buckets instead of one. If the events can be
+    read in the order of time, or if only one bucket could be computed, nothing is read, and the result is empty.
     """
     every = definition.every
     entries = services.catalog.entries(definition.source, start, start + every, consistent=True)

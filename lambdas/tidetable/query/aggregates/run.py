@@ -26,7 +26,7 @@ from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text
 
-# The most groups times steps in memory, without and with sketches. With a sketch, each takes some KB.
+# The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
 
 
@@ -50,7 +50,7 @@ class Run:
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
-        # With ``top``: the steps that wait for the end of the range, and how many groups all of them have.
+        # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
         self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
@@ -70,7 +70,7 @@ class Run:
         return self
 
     def _take_section(self, section: Section) -> bool:
-        """Read a section and add its events or cells; returns whether to go on."""
+        """Read a section and add its events or cells; return True if reading goes on."""
         unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
         for batch in self._read(section):
             if isinstance(batch, TimeUp):
@@ -91,7 +91,10 @@ class Run:
         return unordered is None or self._take_cells(unordered.cells())
 
     def _read(self, section: Section) -> Iterator[Batch]:
-        """Read the batches of a section. A slow archive ends the page, unless nothing was read before this archive."""
+        """Read the batches of a section.
+
+        A slow archive ends the page, unless the page has read nothing before this archive.
+        """
         first = not self.sections.has_begun
         try:
             yield from self.sections.read(section, self._aggregation.needed or (SERIES,))
@@ -101,7 +104,10 @@ class Run:
             yield TimeUp(Position(section.start))
 
     def _stop(self, reached: Position | None) -> Run:
-        """End the page because the time is up. The answer has the complete steps; ProblemError if there are none."""
+        """End the page because the time is up.
+
+        The answer has the complete steps; ProblemError if no step is complete.
+        """
         aggregation = self._aggregation
         if aggregation.top is None and reached is not None and not self._pass_to(reached.time):
             return self
@@ -114,7 +120,7 @@ class Run:
         return self
 
     def _take(self, events: Iterable[EventRow]) -> bool:
-        """Add events to the groups of their steps; returns whether to go on."""
+        """Add events to the groups of their steps; return True if reading goes on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
         cells, field, by = self._cells, aggregation.field, aggregation.by
@@ -143,7 +149,7 @@ class Run:
         return True
 
     def _take_cells(self, cells: Iterable[tuple[str, RolledCell]]) -> bool:
-        """Add cells of a rollup to the groups of their steps; returns whether to go on."""
+        """Add cells of a rollup to the groups of their steps; return True if reading goes on."""
         aggregation, field = self._aggregation, self._aggregation.field
         end = to_text(self._window[1])
         for time, rolled in cells:
@@ -175,7 +181,7 @@ class Run:
         return Cell()
 
     def _pass_to(self, time: datetime) -> bool:
-        """Complete all steps before the step that holds an instant; returns whether the page holds them."""
+        """Complete all steps before the step that holds an instant; return True if the page can hold them."""
         aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
             if aggregation.top is not None:
@@ -195,7 +201,7 @@ class Run:
         return True
 
     def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
-        """Add the rows of a step if the page holds all of them; returns whether it does.
+        """Add the rows of a step if the page can hold all of them; return True if it can.
 
         ProblemError if the step alone has more rows than ``limit``.
         """

@@ -1,4 +1,7 @@
-"""Events that are not read in the order of time become cells like a rollup's. Cells can be merged in any order."""
+"""Make cells, like those of a rollup, from events that are not read in the order of time.
+
+Cells can be merged in any order.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
 from tidetable.times import from_text, to_text
 
-# The most groups in memory, of all steps of a stretch together, without and with sketches. With a sketch, each takes
-# some KB.
+# The greatest number of groups in memory, of all steps of a stretch together, without and with sketches. A group with a
+# sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 100_000, 10_000
 
 
@@ -36,7 +39,10 @@ class Unordered:
         self._count = 0
 
     def take(self, batch: LiveBatch | ArchiveBatch) -> None:
-        """Add the events of a batch, which are in order within it. Raises ProblemError if there are too many groups."""
+        """Add the events of a batch; within the batch they are in order.
+
+        Raises ProblemError if there are too many groups.
+        """
         start, end, bucket, groups = "", "", None, 0
         for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
@@ -56,7 +62,7 @@ class Unordered:
         self._count += 0 if bucket is None else len(bucket.groups) - groups
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
-        """The cells in the order of time, each with its time as text."""
+        """Yield the cells in the order of time, each with its time as text."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):
             text = to_text(start)

@@ -1,4 +1,4 @@
-"""Compute listings from cells of rollups, and from the events where no rollup may be used.
+"""Compute listings from cells of rollups or, for the rest of the range, from events.
 
 Each page reads its whole range, because cells are in the order of time. Memory holds only the names of one page,
 however many the range has.
@@ -35,7 +35,10 @@ from tidetable.times import to_text
 
 
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
-    """A page of a listing. Raises ProblemError if no rollup can answer it, or if reading its range takes too long."""
+    """Answer a page of a listing.
+
+    Raises ProblemError if no rollup can answer it, or if reading its range takes too long.
+    """
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
 
@@ -60,7 +63,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """Describe what each page of a listing would read, and about how much."""
+    """Describe what each page of a listing would read, and estimate the cost."""
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
@@ -70,7 +73,7 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
 
 
 def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
-    """The listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
+    """Return the listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
 
     If no rollup that fits has sealed a bucket yet, the range is the last hour. Raises ProblemError if no rollup fits.
     """
@@ -121,7 +124,7 @@ class _Run:
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps that were met while reading."""
+        """The gaps that this pass has met."""
         return [*self.sections.gaps, *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
@@ -151,7 +154,10 @@ class _Run:
                     self._take(series, seen)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
-        """Take a period's noted series: each has an event in it. To read them costs a request per series and suffix."""
+        """Take a period's noted series: each of them has an event in the period.
+
+        Reading events would cost a request per series and suffix.
+        """
         noted = self.sections.read_noted(query, stretch)
         period = stretch.entry.period
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
@@ -170,7 +176,7 @@ class _Run:
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
             return
         if listing.kind == "fields" and value in self._cold:
-            # A rollup does not know all cold fields, so none is listed.
+            # A rollup does not know all cold fields, so cold fields are not listed.
             return
         place = find_place(value)
         if place is not None:

@@ -1,4 +1,4 @@
-"""Sightings: the names and values in batches of events and of cells, and the times at which they were seen."""
+"""Sightings: the names and values in batches of events and cells, and the times at which they were seen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 def list_of_events(
     listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
 ) -> Iterator[tuple[Any, Seen]]:
-    """The sightings in events, at their own times. ``note_lost`` gets the gap of each event with lost needed data."""
+    """Yield the sightings in events, with the events' own times.
+
+    ``note_lost`` gets the gap of each event whose needed data is lost.
+    """
     if listing.kind == "series":
         for time, series in _list_series(batch):
             yield series, Seen(time, time, EXACT)
@@ -44,7 +47,7 @@ def list_of_events(
 def list_of_cells(
     listing: Listing, batch: _Batch, definition: Definition, reader: Reader
 ) -> Iterator[tuple[Any, Seen]]:
-    """The sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
+    """Yield the sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
     start, seen = "", Seen("", "", within)
     for time, series, id, content in _list_cells(batch, reader):
@@ -65,7 +68,10 @@ def list_of_cells(
 
 
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
-    """The time as text, the series, the id and the content of each cell. Content that is text in a pack stays text."""
+    """Yield the time as text, the series, the id and the content of each cell.
+
+    Content that is text in a pack stays text.
+    """
     if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
         yield from read_batch_events(batch, reader)
         return
@@ -75,7 +81,7 @@ def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, 
 
 
 def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
-    """The time as text and the series of each event."""
+    """Yield the time as text and the series of each event."""
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series) for event in batch.page.events)
         return
@@ -89,7 +95,10 @@ def _decode(content: str | JsonObject) -> JsonObject:
 
 
 def _has_events(content: str | JsonObject) -> bool:
-    """Whether a cell's group has events. Most cells are not decoded for this, as that would take ten times longer."""
+    """True if a cell's group has events.
+
+    Most cells are not decoded for this, because decoding takes ten times as long.
+    """
     if isinstance(content, str) and not _MAYBE_EMPTY(content):
         return True
     return bool(_decode(content).get("count"))
