@@ -67,7 +67,9 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     if index is not None:
         body["IndexName"] = index.name
     if keys.start is not None:
-        body["ExclusiveStartKey"] = {name: _encode_value(value) for name, value in keys.start.items()}
+        body["ExclusiveStartKey"] = {
+            name: {"S": value} if isinstance(value, str) else {"N": str(value)} for name, value in keys.start.items()
+        }
     elif keys.after is not None and (index is None or index.replica):
         body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
     elif keys.after is not None:
@@ -101,10 +103,6 @@ def _make_sort_condition(keys: KeyRange, names: _Names, sk: str, values: _Values
         return ""
     sign, edge = (">=", low) if low is not None else ("<=", high)
     return f" AND {names.of([sk])} {sign} {values.of(letter, str(edge))}"
-
-
-def _encode_value(value: Any) -> dict[str, str]:
-    return {"S": value} if isinstance(value, str) else {"N": str(value)}
 
 
 def _find_root(index: Index | None) -> str:

@@ -154,7 +154,8 @@ class ParquetWriter:
         attributes = self._take_other_attributes(items, members_of_data, indexed)
         fields = {name: _take_letter(members_of_data, name, column) for name, column in columns.items()}
         texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
-        self._add_page(wire, indexed, fields, {name: _clear_empty(text) for name, text in texts.items()})
+        filled = {name: pc.if_else(pc.equal(text, ""), _NULL, text) for name, text in texts.items()}
+        self._add_page(wire, indexed, fields, filled)
 
     def _take_other_attributes(
         self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
@@ -278,10 +279,6 @@ def _take_letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
         if field.type.get_field_index(column.letter) >= 0:
             return field.field(column.letter)
     return pa.nulls(len(struct), column.wire)
-
-
-def _clear_empty(texts: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(texts, ""), _NULL, texts)
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:

@@ -37,7 +37,8 @@ class Facts:
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
         """Take items into account: their canonical texts, their count per partition, their first and last sort key."""
-        self.digest = (self.digest + sum(_parse_number(text) for text in texts)) % _MODULUS
+        numbers = (int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big") for text in texts)
+        self.digest = (self.digest + sum(numbers)) % _MODULUS
         self.partitions += partitions
         self.items += partitions.total()
         self.first = min(self.first, first) if self.first else first
@@ -57,7 +58,3 @@ def render_digest(digest: int) -> str:
 def join_digests(digests: Iterable[str]) -> str:
     """The digest of a union of sets, from the sets' digests as text."""
     return render_digest(sum(int(digest, 16) for digest in digests) % _MODULUS)
-
-
-def _parse_number(text: bytes) -> int:
-    return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")

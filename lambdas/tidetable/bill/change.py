@@ -165,7 +165,10 @@ def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, 
     return {
         "dollars": sum(line["dollars"] for line in bill["lines"]),
         **bill,
-        "days": [_describe_day(day, start) for start, day in _simulate_days(workload, now)],
+        "days": [
+            {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
+            for start, day in _simulate_days(workload, now)
+        ],
     }
 
 
@@ -179,10 +182,6 @@ def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime
         return
     for day in simulate(workload.stream, start, days, workload, every=ceil(days / _SHOWN)):
         yield start, day
-
-
-def _describe_day(day: Day, start: datetime) -> dict[str, Any]:
-    return {"day": (day.at - start).days, "tables": day.tables, **{name: getattr(day, name) for name in _DAY_FIELDS}}
 
 
 def _apply(config: Config, stream: str, change: str) -> Config:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidetable.bill.consumed import ConsumedUnits, Meters, Traffic
 from tidetable.bill.copies import list_copies, name_unpriced_copies
-from tidetable.bill.measured import Facts, Measured, measure_workload
+from tidetable.bill.measured import Facts, measure_workload
 from tidetable.bill.next_step import NextStep, find_next_step
 from tidetable.bill.prices import BACKUPS, GB, HOURS, MONTH, REGION, S3_STORAGE
 from tidetable.bill.standing import ObservedPeriod, compute_bill, describe_entries
@@ -208,7 +208,7 @@ def _describe_stream(
             }
             for period, bill in zip(account.periods, bills, strict=True)
         ],
-        "workload": None if measured is None else _describe_measured(measured),
+        "workload": None if measured is None else describe_workload(measured.workload) | {"how": list(measured.how)},
     }
 
 
@@ -259,10 +259,6 @@ def _describe_step(step: NextStep | None) -> dict[str, Any] | None:
     level = step.level
     units = "on demand" if level.write is None else f"{level.write:,} write, {level.read:,} read units"
     return {"at": to_text(step.at), "change": f"{units}, {level.table_class.value}"}
-
-
-def _describe_measured(measured: Measured) -> dict[str, Any]:
-    return describe_workload(measured.workload) | {"how": list(measured.how)}
 
 
 def describe_workload(workload: Workload) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def _archive(workload: Workload) -> list[Line]:
 def _export(workload: Workload, stored: float) -> float:
     """Dollars of the reads of a month's exports. Read units that the ladder provides anyway are free here."""
     stream = workload.stream
-    step = _find_export_step(workload)
+    step = stream.capacity.step_at(max(1, stream.retention))
     if stream.capacity.on_demand(step):
         return stored / 4096 * ON_DEMAND[step.table_class][1] / 1e6
     raised = stream.archive.read_units
@@ -242,11 +242,6 @@ def _export(workload: Workload, stored: float) -> float:
     hours = ceil(stored / tables / (raised * stream.archive.read_share * 4096) / 3600)
     surcharge = INFREQUENT_SURCHARGE if step.table_class is TableClass.INFREQUENT else 1.0
     return tables * hours * (raised - step.read) * READ_HOUR * surcharge
-
-
-def _find_export_step(workload: Workload) -> Step:
-    """The step of the ladder for an expired table."""
-    return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 
 def compute_whole_bill(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:

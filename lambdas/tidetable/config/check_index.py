@@ -42,7 +42,7 @@ def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
     fields = {
         *_list_fields(index),
         *(project if isinstance(project, tuple) else ()),
-        *_list_sort_fields(index),
+        *((index.sort_by,) if isinstance(index.sort_by, str) else index.sort_by),
         index.kind or "",
     }
     for field in sorted(fields):
@@ -74,10 +74,6 @@ def _check_order(at: str, index: IndexPolicy) -> Iterator[str]:
             )
     elif not 1 <= len(by) <= MAX_LEVELS or len(set(by)) < len(by) or not all(map(_is_path, by)):
         yield f'{at}.sort_by: name 1 to {MAX_LEVELS} fields of data, each once, such as ["country", "region", "city"]'
-
-
-def _list_sort_fields(index: IndexPolicy) -> tuple[str, ...]:
-    return (index.sort_by,) if isinstance(index.sort_by, str) else index.sort_by
 
 
 def _check_partition(at: str, index: IndexPolicy) -> Iterator[str]:

@@ -110,7 +110,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
     except ValueError as error:
         return Unreadable(str(error))
     data: dict[str, Any] = {}
-    for name, value in sorted(point.fields.items(), key=_is_beyond):
+    for name, value in sorted(point.fields.items(), key=lambda field: is_beyond(field[1])):
         if type(value) is float:
             set_number(data, name, value)
         else:
@@ -122,10 +122,6 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         data[name] = value
     data.setdefault("measurement", measurement)
     return Sent(fit_name(series), time, make_id([*point.identity, sorted(point.fields)], rest), data)
-
-
-def _is_beyond(field: tuple[str, Any]) -> bool:
-    return is_beyond(field[1])
 
 
 def _guess_unit(stamp: int) -> int:

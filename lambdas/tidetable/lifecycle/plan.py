@@ -177,7 +177,9 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
     changes = [(current, target) for current, target in changes if current != target]
     if changes:
         lowers = any(
-            _lowers(before, after) for current, target in changes for before, after in zip(current, target, strict=True)
+            before is not None and after is not None and after < before
+            for current, target in changes
+            for before, after in zip(current, target, strict=True)
         )
         until = find_next_decrease(table, now) if lowers else None
         if until is not None:
@@ -227,10 +229,6 @@ def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iter
 def _is_given_up(config: Config, stream: Stream, entry: Entry, now: datetime) -> bool:
     """True if the policy says that the entry's table will be deleted without an archive."""
     return stream.on_expiry == "delete" and config.lifecycle.delete_expired and is_expired(entry, stream, now)
-
-
-def _lowers(before: int | None, after: int | None) -> bool:
-    return before is not None and after is not None and after < before
 
 
 def _describe_units(level: Level | Table) -> str:

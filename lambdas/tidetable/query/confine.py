@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tidetable.access import Access, forbid_series
@@ -39,10 +40,6 @@ def _confine_listed(parameters: Parameters, access: Access) -> Parameters:
     return parameters
 
 
-def _confine_listing(parameters: Parameters, access: Access) -> Parameters:
-    return _confine_prefix("prefix", parameters, access)
-
-
 def _keep(parameters: Parameters, _: Access) -> Parameters:
     return parameters
 
@@ -56,7 +53,7 @@ _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams/{stream}/events/{ref}": _keep,
     "/v1/streams/{stream}/latest": _confine_listed,
     "/v1/streams/{stream}/aggregate": _confine_names,
-    "/v1/streams/{stream}/series": _confine_listing,
+    "/v1/streams/{stream}/series": partial(_confine_prefix, "prefix"),
 }
 # The answers of these routes say nothing about any series.
 _WHOLE = frozenset({"/v1/health", "/v1/streams/{stream}/periods", "/v1/plan", "/v1/alarms", "/v1/cost", "/v1/simulate"})

@@ -95,7 +95,8 @@ class Nearest:
 
     def add(self, entry: Placed) -> None:
         """Keep an event, unless there are enough nearer events."""
-        if self._edge is not None and not self._is_nearer(entry[0], self._edge):
+        place, edge = entry[0], self._edge
+        if edge is not None and not (place < edge if self._ascending else place > edge):
             return
         key = entry[1], entry[2]
         known = self._entries.get(key)
@@ -113,9 +114,6 @@ class Nearest:
 
     def _order_events(self) -> list[Placed]:
         return sorted((entry for entry, _ in self._entries.values()), key=itemgetter(0), reverse=not self._ascending)
-
-    def _is_nearer(self, place: str, other: str) -> bool:
-        return place < other if self._ascending else place > other
 
     def _cut(self) -> None:
         """Drop the farthest events until the others fit. ``add`` calls this only at twice the limit, so it is rare."""

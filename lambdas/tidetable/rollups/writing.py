@@ -117,7 +117,7 @@ def write_cells(
     changed = [
         cell
         for place, cell in now.items()
-        if place not in present.events or present.events[place][1] != _render_cell(cell)
+        if place not in present.events or present.events[place][1] != settle_text(cell.data)
     ]
     removals = [
         make_removed_cell(event)
@@ -184,10 +184,6 @@ def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Service
 
 def _make_plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:
     return Put(entry.table, layout.make_item(event, at=at))
-
-
-def _render_cell(cell: Event) -> str:
-    return settle_text(cell.data)
 
 
 def _is_of(definition: Definition, event: Event) -> bool:
