@@ -222,6 +222,8 @@ def test_what_is_gathered_is_the_whole_bucket() -> None:
     (scan,) = plan_query(parse_query(STREAMS["time"], span, NOW, SEAL), [live(layout)]).scans
     own = table(1000, index_sizes={"near": (800, 80_000)})
     assert _estimate_density(scan, own, NOW) == (200, 100)
+    # Of a period that begins just now or later, all events are taken.
+    assert _estimate_density(scan, own, FIRST) == (800, 100)
 
 
 def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:

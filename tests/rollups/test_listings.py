@@ -256,6 +256,17 @@ def test_a_plan_says_which_rollups_are_used() -> None:
     assert {stage["table"] for stage in plan["stages"]} == {"tidetable-t.s-m.2026-03-02"}
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_sightings_that_end_at_one_time_the_exact_one_counts(turned: bool) -> None:
+    held, place = Names(10, None), find_place("a")
+    assert place is not None
+    sightings = [Seen("1", "2", "10m"), Seen("2", "2", "0s")]
+    for seen in sightings[::-1] if turned else sightings:
+        held.add(place, "a", seen)
+    ((_, record),) = held.sorted()
+    assert (record.first, record.first_within, record.last, record.last_within) == ("1", "10m", "2", "0s")
+
+
 @pytest.mark.parametrize("step", [1, 7_919], ids=["in order", "in disorder"])
 def test_many_names_are_held_no_longer_than_a_page_needs_them(step: int) -> None:
     """More series than are held at once, in pages: none is left out, and each has its first and last bucket."""
