@@ -112,6 +112,11 @@ def test_an_answer_that_is_cut_after_several_batches_has_all_of_them() -> None:
     assert (ids(list(cut.rows)), cut.next) == (["1", "2", "3"], "after 3")
 
 
+def test_all_fields_are_no_column_of_their_own() -> None:
+    some = replace(answer(), projection=Projection(fields=("*", "raw")))
+    assert some.columns == ["series", "time", "id", "data.raw", "ref"]
+
+
 def test_several_events_of_five_million_bytes_together_fit_into_a_page() -> None:
     assert [Room().take_all(5_000_000, 2), Room().take_all(5_000_001, 2)] == [True, False]
 
