@@ -68,7 +68,7 @@ class Account:
     outputs: Mapping[str, str] = field(default_factory=dict)
 
     def sign(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """The headers of a request to the API, signed with the session's credentials."""
+        """Return the headers of a request to the API, signed with the session's credentials."""
         request = AWSRequest(method, url, headers=dict(headers), data=body)
         credentials, region = self.session.get_credentials().get_frozen_credentials(), self.session.region_name
         SigV4Auth(credentials, "execute-api", region).add_auth(request)
@@ -87,7 +87,7 @@ class Account:
         return answer
 
     def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
-        """Invoke the restorer for one run; ``start`` is the position at which the previous run ended."""
+        """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke(f"restoring {stream} {period}", self.restorer, payload)
 
@@ -120,7 +120,7 @@ class Account:
 
 
 def name_stack(stage: str) -> str:
-    """The name of a stage's CloudFormation stack. TIDETABLE_STACK names the stack if it belongs to another app."""
+    """Name a stage's CloudFormation stack. TIDETABLE_STACK names the stack if it belongs to another app."""
     return os.environ.get("TIDETABLE_STACK") or f"Tidetable-{stage}"
 
 

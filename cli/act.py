@@ -40,7 +40,7 @@ PENDING = 2
 @app.command()
 def plan(
     stage: Stage = "dev",
-    at: Annotated[str | None, typer.Option(help="As at another time, such as 2026-12-01T00:00:00Z.")] = None,
+    at: Annotated[str | None, typer.Option(help="Plan for another time, such as 2026-12-01T00:00:00Z.")] = None,
     as_json: AsJson = False,
     endpoint: Endpoint = None,
     profile: Profile = None,
@@ -125,7 +125,10 @@ def archive(
 
 
 def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any]:
-    """Archive a period: call the archiver until it is done. ``prefix`` is the beginning of the progress line."""
+    """Archive a period: call the archiver until the archive is complete.
+
+    ``prefix`` is the beginning of the progress line.
+    """
     name = f"{entry.stream} {entry.period.label}"
     answer: dict[str, Any] = attempt(
         f"{prefix}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)

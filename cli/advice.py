@@ -1,4 +1,4 @@
-"""Describe the streams of a valid configuration, and warn about unusual settings. Pure."""
+"""Describe the streams of a valid configuration, and warn about unusual settings. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLOW_EXPORT = timedelta(days=1)
 
 
 def describe_stream(stream: Stream) -> str:
-    """A stream's layout in one line."""
+    """Describe a stream's layout in one line."""
     layout = f"by {stream.key.partition_by}, {stream.key.shards} {'shard' if stream.key.shards == 1 else 'shards'}"
     bucket = f", buckets of {stream.key.bucket}" if stream.key.bucket is not None else ""
     indexes = f", indexes: {', '.join(index.name for index in stream.index)}" if stream.index else ""
@@ -24,7 +24,10 @@ def describe_stream(stream: Stream) -> str:
 
 
 def warn_about(config: Config) -> list[str]:
-    """The warnings of the synth, and warnings about unusual settings. Each warning names the key and the remedy."""
+    """List the warnings of the synth, and warnings about unusual settings.
+
+    Each warning names the key and the remedy.
+    """
     warnings = [
         f"streams.{name}.{warning}" for name, stream in config.streams.items() for warning in _warn_about_stream(stream)
     ]

@@ -76,7 +76,7 @@ def _print(advice: Advice) -> None:
 
 
 def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:
-    """The advice as lines of text, each with its style."""
+    """Write the advice as lines of text, each with its style."""
     found = f"{len(advice.findings)} to change" if advice.findings else "nothing to change"
     yield f"{advice.stream}: {found}, by {advice.days:.1f} days", "bold"
     for number, finding in enumerate(advice.findings, 1):

@@ -1,4 +1,7 @@
-"""The periods that a command names, and the reason why a period cannot be archived yet. Pure except for the catalog."""
+"""Find the periods that a command names, and the reason why a period cannot be archived yet.
+
+Only the catalog is read.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import InvalidName
-from tidetable.lifecycle.expiry import closes_at, compute_settling
+from tidetable.lifecycle.expiry import compute_closing, compute_settling
 from tidetable.periods import Kind, Period, find_containing, from_label
 from tidetable.ports import Catalog
 from tidetable.times import to_text
@@ -22,7 +25,7 @@ class NoChoice(Exception):
 
 
 def find_entries(catalog: Catalog, config: Config | None, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The entries from the period ``first`` to the period ``last``, both included.
+    """Find the entries from the period ``first`` to the period ``last``, both included.
 
     NoChoice if a name is wrong or no period matches. Its message takes the names of streams from ``config``, because
     the catalog can be read only for one stream at a time.
@@ -58,7 +61,7 @@ def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> s
         return ""
     if policy is None:
         return f"{name} is open: it closes `late` after its end, {to_text(entry.period.end)[:16]}Z, and can be archived then"
-    closes = closes_at(entry.period, policy)
+    closes = compute_closing(entry.period, policy)
     if closes < now:
         return f"{name} has ended and is closed by the next run of the lifecycle: run `apply`, then archive it"
     return f"{name} is open: it closes at {to_text(closes)[:16]}Z, `late` after its end, and can be archived then"
@@ -84,7 +87,7 @@ def _read_label(stream: str, label: str, entries: Sequence[Entry]) -> Period:
 
 
 def _describe_forms(kinds: Sequence[Kind]) -> str:
-    """The form of labels of these kinds of periods, with examples."""
+    """Describe the form of labels of these kinds of periods, with examples."""
     forms = [
         f"{'an' if kind is Kind.HOUR else 'a'} {kind.value} here: {find_containing(_EXAMPLE, kind).label}"
         for kind in kinds

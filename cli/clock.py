@@ -1,4 +1,4 @@
-"""The clock of the commands, in one place, so that no test reads the real one."""
+"""The clock of the commands. It is in one place, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def read_clock() -> datetime:
-    """The present instant, in UTC."""
+    """Return the present instant, in UTC."""
     return datetime.now(UTC)

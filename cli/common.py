@@ -28,7 +28,7 @@ typer.BadParameter.__mro__[1].exit_code = USAGE  # type: ignore[attr-defined]
 
 
 def check_address(address: str | None) -> str | None:
-    """An endpoint unchanged; a usage error if it is not an address."""
+    """Return an endpoint unchanged; a usage error if it is not an address."""
     parts = urlsplit(address or "http://none")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise typer.BadParameter(f"{address!r} is not an address; write such as http://127.0.0.1:4566")
@@ -74,7 +74,7 @@ DEFAULT = Path("tidetable.toml")
 
 
 def find_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
-    """The stage's account; ends the command with the reason if it cannot be reached."""
+    """Find the stage's account. If it cannot be reached, end the command with the reason."""
     try:
         return connect(stage, endpoint=endpoint, profile=profile, region=region)
     except AccountError as error:
@@ -82,7 +82,7 @@ def find_account(stage: str, endpoint: str | None, profile: str | None, region: 
 
 
 def read_config(path: Path) -> Config:
-    """The configuration; ends the command with a list of its mistakes if it is not valid."""
+    """Read the configuration. If it is not valid, end the command with a list of its mistakes."""
     try:
         return load(path)
     except ConfigError as error:
@@ -90,7 +90,7 @@ def read_config(path: Path) -> Config:
 
 
 def try_config(path: Path) -> Config | None:
-    """The configuration, for a command that also works without it; None if it is missing or not valid."""
+    """Read the configuration, for a command that also works without it; None if it is missing or not valid."""
     try:
         return load(path)
     except ConfigError:
@@ -98,7 +98,7 @@ def try_config(path: Path) -> Config | None:
 
 
 def choose(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
-    """The periods that a command names; ends the command with the reason if a name is wrong."""
+    """Find the periods that a command names. If a name is wrong, end the command with the reason."""
     try:
         return find_entries(account.pipeline.catalog, try_config(config), stream, first, last)
     except NoChoice as error:
@@ -158,26 +158,26 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 
 def is_pending(report: dict[str, Any]) -> bool:
-    """Whether a run would do something; a feed's step that waits for a later table does not count."""
+    """True if a run would change something; a feed's step that waits for a later table does not count."""
     others = [*report.get("feeds", []), *report.get("catalog_copies", [])]
     return bool(report["actions"]) or any(step["outcome"] == "planned" for step in others)
 
 
 def _convert_catalog_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a copy of the catalog in the form of an action."""
+    """Convert a step of a copy of the catalog to the form of an action."""
     reason = f"replicas names {step['region']}"
     return {**step, "action": f"catalog: {step['action']}", "stream": "", "period": "", "reason": reason}
 
 
 def _convert_feed_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step of a feed in the form of an action: the name of a table holds its stream and its period."""
+    """Convert a step of a feed to the form of an action: the name of a table holds its stream and its period."""
     _, _, name = step["table"].partition(".")
     stream, _, period = name.rpartition(".")
     return {**step, "action": f"feed: {step['action']}", "stream": stream, "period": period}
 
 
 def format_number(number: int | None, absent: str = "") -> str:
-    """A number with separators of thousands; ``absent`` for None."""
+    """Write a number with separators of thousands; ``absent`` for None."""
     return absent if number is None else f"{number:,}"
 
 

@@ -36,7 +36,10 @@ def open_client(
     policy: Policy | None = None,
     **options: Any,
 ) -> Client:
-    """A client for the given address and key, or else for a deployed stage; ends the command if there is none."""
+    """Open a client for the address and key of the options or, without them, for a deployed stage.
+
+    End the command if there is no such stage.
+    """
     if not url:
         url, first_key = find_api(stage, endpoint, profile, region)
         key = key or first_key
@@ -49,7 +52,7 @@ def open_client(
 
 
 def find_api(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> tuple[str, str | None]:
-    """The address of a stage's API, and the stage's first key, or None if it has no keys."""
+    """Find the address of a stage's API, and the stage's first key, which is None if the stage has no keys."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
         stacks = session.client("cloudformation", endpoint_url=endpoint).describe_stacks(StackName=name_stack(stage))
@@ -73,7 +76,7 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
 
 
 def _emulate(endpoint: str, url: str) -> str:
-    """The API's address in an emulator, which serves https://<id>.…/<stage>/ under a path of its own address."""
+    """Convert the API's address for an emulator, which serves https://<id>.…/<stage>/ under a path of its own address."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint.rstrip('/')}/restapis/{name}/{parts.path.strip('/')}/_user_request_"

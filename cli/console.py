@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
 
-# Headers that are only about one connection. They are not copied from the stage's answer.
+# Headers for one connection only. They are not copied from the stage's answer.
 _HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
 _KEPT = ("accept", "content-type", "prefer", "if-none-match")
 # API Gateway gives up after 29 seconds.
@@ -61,13 +61,18 @@ def console(
 
 
 def open_server(application: Signed, port: int) -> WSGIServer:
-    """A server of this machine alone, at the port, or at any free port for 0. It answers several requests at once."""
+    """Open a server that only this machine can reach, at the port, or at any free port for 0.
+
+    It answers several requests at once.
+    """
     return make_server("127.0.0.1", port, application, _Threads, _Quiet)
 
 
 class _Quiet(WSGIRequestHandler):
     def get_environ(self) -> dict[str, Any]:
-        """The environment, with the path as it was sent: PATH_INFO is decoded, and the encoding cannot be restored."""
+        """Return the environment with the unchanged path of the request: PATH_INFO is decoded, and its encoding cannot
+        be restored.
+        """
         return {**super().get_environ(), "RAW_PATH": self.path.partition("?")[0]}
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -122,7 +127,7 @@ class Signed:
 
 
 def _encode_for_signature(query: str) -> str:
-    """The query in the form of which AWS computes the signature: a space is %20, and only letters, digits and -._~ stay.
+    """Encode the query in the form that AWS signs: a space is %20, and only letters, digits and -._~ stay unchanged.
 
     AWS: docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html. Latin-1 keeps every byte.
     """
@@ -131,6 +136,6 @@ def _encode_for_signature(query: str) -> str:
 
 
 def _refuse(start: Any, code: str, detail: str) -> Iterable[bytes]:
-    """Answer a problem, whose detail the page shows."""
+    """Answer with a problem; the page shows its detail."""
     start("502 Bad Gateway", [("Content-Type", "application/problem+json")])
     return [json.dumps({"status": 502, "code": code, "detail": detail}).encode()]

@@ -126,7 +126,7 @@ def simulate(
 
 
 def _draw_life(title: str, life: list[Day], every: int) -> Grid:
-    """A table of every n-th day of a stream, and of the last day."""
+    """Draw a table of every n-th day of a stream, and of the last day."""
     grid = Grid(title=title)
     headings = (
         "day",

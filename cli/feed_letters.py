@@ -11,13 +11,13 @@ from typing import Any
 from aws.feed_targets import FEED, REASON, TARGET
 from cli.letters import receive_letters, release_letters
 
-# A function that gives the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.
+# A function that passes the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.
 Redeliver = Callable[[str, str, list[str]], None]
 
 
 @dataclass(slots=True)
 class Letters:
-    """How many letters there are, and how many changes by stream, target and reason."""
+    """The number of letters, and the number of changes by stream, target and reason."""
 
     messages: int = 0
     changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class Letters:
 
 @dataclass(slots=True)
 class Redelivered:
-    """How many changes were sent again, and the reasons why other letters stay in the queue."""
+    """The number of changes that were sent again, and the reasons why other letters stay in the queue."""
 
     changes: int = 0
     failures: list[str] = field(default_factory=list)

@@ -1,4 +1,6 @@
-"""The state of feeds, as ``status`` shows it: how many open tables the feed's function reads, and the dead letters."""
+"""Describe the state of feeds for ``status``: the number of open tables that the feed's function reads, and the dead
+letters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _ENABLED = "Enabled"
 
 
 def describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> Iterator[str]:
-    """A line for each stream with a feed and open tables, then the dead letters of all feeds.
+    """Write a line for each stream with a feed and open tables, and a line for the dead letters of all feeds.
 
     It makes one request to Lambda and one to SQS, or no request if no stream has a feed.
     """

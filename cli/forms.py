@@ -28,7 +28,10 @@ _HIDDEN = frozenset({"ref"})
 
 
 def make_table(rows: Sequence[Row]) -> Grid:
-    """Show rows as a table with a column per field. Names and values are shown as they are: Rich reads no marks in Text."""
+    """Show rows as a table with a column per field.
+
+    Names and values stay unchanged, because Rich does not read marks in Text.
+    """
     flat = [flatten(dict(row)) for row in rows]
     grid = Grid()
     names = [name for name in dict.fromkeys(name for row in flat for name in row) if name not in _HIDDEN]
@@ -41,7 +44,7 @@ def make_table(rows: Sequence[Row]) -> Grid:
 
 
 def make_chart(rows: Sequence[Row], field: str) -> Grid:
-    """A bar per row, as long as the number of ``field``; ValueError if no row has a number there."""
+    """Draw a bar per row, as long as the number of ``field``; ValueError if no row has a number there."""
     flat = [flatten(dict(row)) for row in rows]
     path = field if any(field in row for row in flat) else f"data.{field}"
     numbers = [_read_number(row.get(path)) for row in flat]
@@ -92,7 +95,7 @@ def write_parquet(table: Any, path: Path) -> int:
 
 
 def write_cell(value: Any) -> str:
-    """A value as text; objects and lists as JSON."""
+    """Write a value as text; objects and lists become JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -101,7 +104,7 @@ def write_cell(value: Any) -> str:
 
 
 def choose_form(form: str | None, out: Path | None) -> str:
-    """The form of a command's output: the named form, or the form that the file's name ends with; else ValueError."""
+    """Choose the form of a command's output: the named form, or the form of the file's ending; otherwise ValueError."""
     if form is None and out is not None:
         form = _BY_NAME.get(out.suffix.lower())
         if form is None:

@@ -1,4 +1,4 @@
-"""How far an import has come, in a file beside the imported file, so that it can go on after an interruption."""
+"""The progress of an import, in a file beside the imported file, so that the import can go on after an interruption."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Journal:
             self._next_row = row + 1
 
     def find_row(self, index: int) -> int:
-        """The row of an event that is not settled."""
+        """Find the row of an event that is not settled."""
         with self._lock:
             return self._waiting[index]
 
@@ -108,7 +108,7 @@ class Journal:
             self._save()
 
     def _save(self) -> None:
-        """Replace the file at once, so that an interruption leaves the old or the new one."""
+        """Replace the file in one step, so that an interruption leaves either the old or the new file."""
         new = self._path.with_name(f"{self._path.name}.new")
         new.write_text(json.dumps(asdict(self.progress), indent=1))
         new.replace(self._path)
@@ -126,7 +126,10 @@ class Journal:
 
 
 def _read_refusal(text: str) -> dict[str, Any] | None:
-    """A line of the refusals; None if it was cut off. Its row is not settled then, because the line is written first."""
+    """Read a line of the refusals; None if the line was cut off.
+
+    Then its row is not settled, because the line is written first.
+    """
     try:
         line: dict[str, Any] = json.loads(text)
     except ValueError:
@@ -135,7 +138,7 @@ def _read_refusal(text: str) -> dict[str, Any] | None:
 
 
 def fingerprint_file(path: Path) -> str:
-    """A hash that shows whether a file has changed, without reading the whole file."""
+    """Compute a hash that shows if a file has changed, without reading the whole file."""
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:

@@ -17,7 +17,7 @@ from tidetable.durations import parse_length
 
 
 def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, region: str | None) -> Account:
-    """The account of a stage that checks keys; ends the command if the stage has none."""
+    """Find the account of a stage that checks keys. If the stage does not take keys, end the command."""
     account = find_account(stage, endpoint, profile, region)
     if not account.usage_plan:
         fail(f'stage {stage} takes no keys: its [api] auth is "iam", or it was deployed by an earlier version')
@@ -25,12 +25,14 @@ def find_keyed_account(stage: str, endpoint: str | None, profile: str | None, re
 
 
 def connect_meters(account: Account) -> Meters:
-    """API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
+    """Connect to API Gateway's keys of a stage, with which the gateway counts the requests of callers."""
     return Meters(account.gateway, account.pipeline.stage, account.api, account.usage_plan)
 
 
 def add_key(account: Account, record: KeyRecord) -> None:
-    """Make the gateway's key, then the caller's key: without the first, the gateway would refuse the shown key."""
+    """Make the gateway's key, then the caller's key: without the gateway's key, the gateway would refuse the caller's
+    key.
+    """
     meters = connect_meters(account)
     attached = meters.attach(record, lambda: draw_text(8))
     try:
@@ -58,7 +60,7 @@ def change_key(account: Account, rotated: KeyRecord, before: KeyRecord) -> KeyRe
 
 
 def attempt_change(act: Any) -> Any:
-    """Call ``act`` and return its result; ends the command with the reason if AWS refuses it."""
+    """Call ``act`` and return its result. If AWS refuses it, end the command with the reason."""
     try:
         return act()
     except (AccountError, ClientError, BotoCoreError) as error:
@@ -66,7 +68,7 @@ def attempt_change(act: Any) -> Any:
 
 
 def read_key(account: Account, id: str) -> KeyRecord:
-    """A key by its id; ends the command if there is none."""
+    """Read a key by its id. If there is no such key, end the command."""
     record: KeyRecord | None = attempt_change(lambda: account.pipeline.keys.find(id))
     if record is None:
         fail_unknown(id)
@@ -74,12 +76,15 @@ def read_key(account: Account, id: str) -> KeyRecord:
 
 
 def fail_unknown(id: str) -> NoReturn:
-    """End the command. It shows only the beginning of the id: a whole key that was pasted must not get into a log."""
+    """End the command.
+
+    It shows only the beginning of the id: if a user has pasted a whole key, the key must not get into a log.
+    """
     fail(f"there is no key {id[:12]!r}: `tidetable keys list` shows the ids")
 
 
 def find_end(now: datetime, length: str) -> datetime:
-    """The end of a length such as 90d that begins now; ValueError says what is wrong with it."""
+    """Compute the end of a length such as 90d that begins now; ValueError says what is wrong with it."""
     try:
         return now + parse_length(length)
     except OverflowError as error:

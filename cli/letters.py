@@ -66,10 +66,11 @@ def release_letters(client: Any, url: str, receipts: Sequence[str]) -> None:
 
 
 def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
-    """Send messages back to the overflow. A message is deleted only after it was sent, so an interruption loses none.
+    """Send messages back to the overflow.
 
-    It sends at most ``maximum`` messages, the number at the start. Events that still cannot be written come back at
-    once; without a maximum they would circle for ever.
+    A message is deleted only after it was sent, so an interruption does not lose messages. It sends at most ``maximum``
+    messages, the number at the start. Events that still cannot be written come back at once; without a maximum they
+    would circle for ever.
     """
     events = 0
     for message in islice(receive_letters(client, dead), maximum):

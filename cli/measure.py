@@ -1,4 +1,4 @@
-"""The measured history of a stream, from an account."""
+"""Measure the history of a stream in an account."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Sources:
 
 
 def open_sources(account: Account, endpoint: str | None) -> Sources:
-    """The clients of an account."""
+    """Open the clients of an account."""
     make = account.session.client
     return Sources(account.metrics, make("logs", endpoint_url=endpoint), make("dynamodb", endpoint_url=endpoint))
 
 
 def measure(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
-    """The measured history of a stream; AccountError if CloudWatch's metrics do not answer.
+    """Measure the history of a stream; AccountError if CloudWatch's metrics do not answer.
 
     The history names other sources that did not answer.
     """
@@ -81,7 +81,7 @@ def _read_hours(
 
 
 def _describe(account: Account, entries: list[Entry]) -> dict[str, Table]:
-    """The existing tables by name. DynamoDB's figures of their sizes are up to six hours old."""
+    """Describe the existing tables, by name. DynamoDB's figures of their sizes are up to six hours old."""
     names = [entry.table for entry in entries if entry.state is not State.DELETED]
     with account.pipeline.pools(_CONCURRENCY) as pool:
         described = dict(zip(names, pool.map(account.pipeline.tables.describe, names), strict=True))
@@ -124,7 +124,7 @@ def _read_logs(
 def _read_shares(
     sources: Sources, entries: list[Entry], resources: list[Resource], now: datetime, missing: list[str]
 ) -> Any:
-    """The shares of partition keys if a partition's limit throttled writes, else None.
+    """Read the shares of partition keys if a partition's limit throttled writes; otherwise None.
 
     Without such throttling nobody needs the shares, and a sample costs read units.
     """

@@ -20,7 +20,7 @@ _SLICE, _SAMPLED = timedelta(minutes=1), 1000
 
 
 def read_shares(dynamodb: Any, metrics: Any, entry: Entry, now: datetime) -> Mapping[str, float] | None:
-    """The shares of a table's partition keys, the heaviest first; None if they cannot be found.
+    """Read the shares of a table's partition keys, the heaviest first; None if they cannot be found.
 
     ``entry`` is the table that gets the writes now. Contributor Insights counts reads, too. Only a table that is
     partitioned by time can be sampled: the sample counts the items of a minute by suffix.
@@ -49,7 +49,7 @@ def _read_report(metrics: Any, rule: str, entry: Entry, now: datetime) -> Mappin
 
 
 def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
-    """The counts by suffix of the bucket with the highest sum; keys are ``<bucket>#<suffix>``."""
+    """Return the counts by suffix of the bucket with the highest sum; keys are ``<bucket>#<suffix>``."""
     buckets: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for key, count in counts.items():
         bucket, _, suffix = key.rpartition("#")
@@ -58,7 +58,9 @@ def take_heaviest_bucket(counts: Mapping[str, float]) -> dict[str, float]:
 
 
 def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, float] | None:
-    """Counts as shares of ``whole``, or of their sum if that is greater, the heaviest first; None without counts."""
+    """Convert counts to shares of ``whole``, or of their sum if that is greater, the heaviest first; None without
+    counts.
+    """
     whole = max(whole, sum(counts.values()))
     if not whole:
         return None
@@ -66,7 +68,7 @@ def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, floa
 
 
 def _sample(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
-    """The shares of the items of a recent minute by suffix, counted by one query per suffix.
+    """Sample the shares of the items of a recent minute by suffix, with one query per suffix.
 
     If a suffix has too many items in the slice of time, a slice of a quarter of that length is tried.
     """

@@ -24,7 +24,7 @@ _POLLS, _PAUSE = 120, 1.0
 def read_uses(
     client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
 ) -> tuple[Use, ...]:
-    """The queries of a stream by their route and conditions; AccountError if they cannot be read."""
+    """Read the queries of a stream by their route and conditions; AccountError if they cannot be read."""
     rows = _run(client, groups, _USES.format(stream=stream), start, end, pause)
     return tuple(
         Use(
@@ -44,7 +44,7 @@ def read_uses(
 def read_writing(
     client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
 ) -> Writing | None:
-    """The requests that sent events to a stream; None if the log has none."""
+    """Read the requests that sent events to a stream; None if the log has no such requests."""
     rows = _run(client, groups, _WRITING.format(stream=stream), start, end, pause)
     requests = sum(_read_number(row, "requests") for row in rows)
     return Writing(requests, sum(_read_number(row, "events") for row in rows)) if requests else None

@@ -20,7 +20,7 @@ _AT_ONCE = 500
 
 
 class _Metric(NamedTuple):
-    """A metric of a table or an index: what it counts, its operation, and the reason of a throttle ("" for units)."""
+    """A metric of a table or an index: its name, its operation, and the reason of a throttle ("" for units)."""
 
     name: str
     operation: str
@@ -40,7 +40,7 @@ _METRICS = (
 def read_hours(
     client: Any, tables: Mapping[str, Sequence[str]], start: datetime, end: datetime
 ) -> dict[tuple[str, str], tuple[Hour, ...]]:
-    """The hours in which something was measured by (table, index), oldest first; the index "" is the table itself.
+    """Read the measured hours by (table, index), oldest first; the index "" is the table itself.
 
     ``tables`` maps names of tables to the names of their indexes. Tables that are deleted are measured, too.
     """

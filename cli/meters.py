@@ -27,7 +27,8 @@ class Meters:
     usage_plan: str
 
     def attach(self, record: KeyRecord, draw: Callable[[], str]) -> KeyRecord:
-        """Make the gateway key of a caller's key, and put it into a usage plan; return the caller's key with both.
+        """Make the gateway key of a caller's key, and put it into a usage plan; return the caller's key with the ids of
+        both.
 
         The value of the gateway key is not a secret: the gateway accepts it only from the authorizer. Keys with the
         same rate share a plan: its limits hold for every key separately, and an account has 300 plans per Region.
@@ -83,7 +84,7 @@ class Meters:
         return plan
 
     def _ensure_plan(self, rate: float, burst: int) -> str:
-        """The id of the stage's plan with these limits. The plan is made if there is none."""
+        """Return the id of the stage's plan with these limits. If there is no such plan, make it."""
         name = f"tidetable-{self.stage}-{rate:g}-{burst}"
         stage = {"apiId": self.api, "stage": _API_STAGE}
 

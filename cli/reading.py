@@ -166,7 +166,7 @@ def _report_gaps(pages: Query) -> None:
 
 
 def _read_conditions(where: list[str] | None) -> dict[str, str] | None:
-    """Conditions such as ``mag:ge=4.5`` in the form that the client takes: ``{"mag:ge": "4.5"}``."""
+    """Read conditions such as ``mag:ge=4.5`` into the client's form: ``{"mag:ge": "4.5"}``."""
     conditions = {}
     for condition in where or []:
         path, equals, value = condition.partition("=")

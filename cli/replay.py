@@ -60,7 +60,7 @@ def replay(
 
 
 def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Send the dead letters of feeds to their targets again. Exit code 1 if a target does not take them."""
+    """Send the dead letters of feeds to their targets again. Exit code 1 if a target does not accept them."""
     letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
     changes = sum(letters.changes.values())
     if not as_json:

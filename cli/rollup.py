@@ -24,8 +24,8 @@ from cli.common import (
     run_task,
 )
 
-# While another run of the refresher has the lease, a rebuild waits 10 s between tries, and tries at most 60 times in
-# succession. By then, the other run or its lease is over.
+# While another run of the refresher has the lease, a rebuild waits 10 s between attempts, and makes at most 60 attempts
+# in succession. By then, the other run or its lease is over.
 _BUSY_SECONDS = 10.0
 _BUSY_TRIES = 60
 # Hours for which the tables of a rollup that is rebuilt stay open.
@@ -119,7 +119,7 @@ def _rebuild(
         answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
         computed, marked = computed + answer["buckets"], marked + answer["marked"]
         if answer["left"]:
-            # The computed buckets are sealed now: the next call must not compute them anew.
+            # The computed buckets are sealed now, so the next call must not compute them anew.
             range_of_rollup["to"] = answer["reached"]
         busy = busy + 1 if answer["left"] is None else 0
         if busy:

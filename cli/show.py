@@ -76,7 +76,7 @@ def status(
 
 
 def _observe(known: Known, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
-    """The periods of one stream or of all streams, removed streams included."""
+    """Observe the periods of one stream or of all streams, also of removed streams."""
     policies = known.config.streams
     if stream is not None and stream not in policies:
         fail(f"there is no stream {stream!r}; there are {', '.join(policies)}")
@@ -145,7 +145,7 @@ def _draw(rows: Sequence[Row], title: str) -> None:
 
 
 def _describe_feeds(account: Account, config: Config, periods: Sequence[ObservedPeriod]) -> None:
-    """Print the state of the feeds or, if Lambda or SQS refuses to tell it, the reason."""
+    """Print the state of the feeds. If Lambda or SQS refuses, print the reason."""
     try:
         for line in describe_feeds(account, config, periods):
             out.print(line, markup=False, soft_wrap=True)
@@ -158,7 +158,7 @@ def _describe_feeds(account: Account, config: Config, periods: Sequence[Observed
 def _read_consumed(
     account: Account, periods: Sequence[ObservedPeriod], now: datetime
 ) -> Mapping[tuple[str, str], ConsumedUnits] | None:
-    """The consumed units of on-demand tables; if CloudWatch refuses, print the reason and return None."""
+    """Read the consumed units of on-demand tables. If CloudWatch refuses, print the reason and return None."""
     tables = {name: indexes for period in periods for name, indexes in period.on_demand.items()}
     try:
         return read_consumed_units(account.metrics, tables, now)

@@ -54,7 +54,7 @@ class Columns:
         return self.series is None and self.time is None and self.id is None
 
     def make_event(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The event of a row; ValueError says what the row lacks."""
+        """Make the event of a row; ValueError says what the row lacks."""
         data = dict(row)
         event: dict[str, Any] = {}
         series = self.series or "series"
@@ -69,7 +69,10 @@ class Columns:
         return event
 
     def complete(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Check an event that has its fields already. It needs a time: without one, a second import would double it."""
+        """Check an event that has its fields already.
+
+        It needs a time: without a time, a second import would double it.
+        """
         if event.get("time") is None:
             raise ValueError("the event has no time: name its column with --time")
         fields = {name: value for name, value in event.items() if name != "ref"}
@@ -89,7 +92,10 @@ class Columns:
         return value
 
     def _read_epoch(self, number: Decimal) -> Any:
-        """Epoch milliseconds; finer times as text, because the API takes whole milliseconds only."""
+        """Convert a number to epoch milliseconds.
+
+        Finer times become text, because the API accepts only whole milliseconds.
+        """
         milliseconds = number * _UNITS[self.time_unit]
         if milliseconds == milliseconds.to_integral_value():
             return int(milliseconds)
@@ -100,7 +106,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its ``number`` from 0, the bytes or rows of the file that were ``read``, and its event or its problem."""
+    """A row: its ``number`` from 0, the bytes or rows of the file that were ``read`` so far, and its event or its
+    problem.
+    """
 
     number: int
     read: int
@@ -120,7 +128,7 @@ class Source:
 
 
 def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
-    """The source of a file; SourceError if its format is unknown or it cannot be opened."""
+    """Open the source of a file; SourceError if its format is unknown or it cannot be opened."""
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = kind or FORMATS.get(suffixes[-1] if suffixes else "")
     if kind not in ("ndjson", "csv", "parquet"):
@@ -167,7 +175,7 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
 
 
 def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
-    """SourceError if two columns have the same name, because only one of them would be imported."""
+    """Raise SourceError if two columns have the same name, because only one of them would be imported."""
     seen: set[str] = set()
     for name in names:
         if name and name in seen:
@@ -180,7 +188,9 @@ def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[s
 
 
 def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
-    """Cells as values: an empty cell is left out, and a cell with a JSON number, true or false becomes that value."""
+    """Convert cells to values: an empty cell is left out, and a cell with a JSON number, true or false becomes that
+    value.
+    """
     if None in row:
         raise ValueError("the row has more cells than the header has columns")
     values: dict[str, Any] = {}
@@ -218,7 +228,7 @@ def _count_rows(path: Path) -> int:
 def _make_row(number: int, read: int, text: str | bytes, make: Callable[[], dict[str, Any]]) -> Row:
     try:
         return Row(number, read, make())
-    # A time that no calendar has raises an ArithmeticError or an OSError.
+    # A time outside of the calendar raises an ArithmeticError or an OSError.
     except (ValueError, RecursionError, ArithmeticError, OSError) as error:
         shown = text if isinstance(text, str) else text.decode(errors="replace").rstrip("\n")
         return Row(number, read, None, str(error), shown)
@@ -230,7 +240,7 @@ def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def _name_damage(path: Path) -> Iterator[None]:
-    """Turn gzip's error about a file that was cut off, or was never compressed, into SourceError."""
+    """Turn gzip's error about a truncated or uncompressed file into SourceError."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -245,7 +255,7 @@ def _take(data: dict[str, Any], name: str, option: str) -> Any:
 
 
 def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a flat export, such as ``data.place.state``, as nested objects; other columns stay as they are."""
+    """Convert columns of a flat export, such as ``data.place.state``, to nested objects; other columns stay unchanged."""
     nested: dict[str, Any] = {}
     for name, value in data.items():
         if name == "ref":
@@ -265,7 +275,7 @@ def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split_path(path: str) -> list[str]:
-    """The names of a path. An export quotes a name with a dot in it, such as ``"v1.5".load``."""
+    """Split a path into its names. An export quotes a name that contains a dot, such as ``"v1.5".load``."""
     return [
         plain if quoted is None else quoted.replace('""', '"')
         for quoted, plain in (match.groups() for match in _STEP.finditer(path))

@@ -1,4 +1,7 @@
-"""Start the command line. It imports only the module of the called command: all modules would take twice the time."""
+"""Start the command line.
+
+It imports only the module of the called command, because all modules would take twice as long.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,13 @@ MODULES = {
 
 @app.callback()
 def keep_names() -> None:
-    """Typer takes the only command of an app for the app itself, unless the app has a callback."""
+    """Keep the name of a single command: without a callback, Typer takes the only command of an app for the app itself."""
 
 
 def load_app(words: Sequence[str]) -> typer.Typer:
-    """The app with the command that the first word names; with all commands if it names none, such as ``--help``."""
+    """Load the app with the command that the first word names.
+
+    For any other word, such as ``--help``, load all commands.
+    """
     import_module(f"cli.{MODULES.get(words[0], 'app') if words else 'app'}")
     return app

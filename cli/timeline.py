@@ -1,4 +1,4 @@
-"""The ladder over time as a picture."""
+"""Draw the ladder over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tidetable.bill.timeline import Day
 
 
 def svg(name: str, days: list[Day]) -> str:
-    """Provisioned write units by day as bars, with the number of tables as a line."""
+    """Draw the provisioned write units by day as bars, and the number of tables as a line."""
     width, height = 760, 220
     units, tables = max(max(day.write for day in days), 1), max(day.tables for day in days)
     step = (width - 60) / len(days)

@@ -1,4 +1,4 @@
-"""The workload that a command prices, from the command's options and files."""
+"""Read the workload that a command prices, from the command's options and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(folder: Path) -> Workload:
 
 
 def choose_stream(config: Config, name: str | None) -> Stream:
-    """The named stream, or the only stream; ValueError names the existing streams."""
+    """Choose the named stream, or the only stream; ValueError names the existing streams."""
     # Nobody sends events to a rollup.
     streams = {stream.name: stream for stream in config.streams.values() if not stream.source}
     names = ", ".join(streams)
@@ -29,7 +29,7 @@ def choose_stream(config: Config, name: str | None) -> Stream:
 
 
 def read_shares(stream: Stream, words: list[str]) -> dict[str, float]:
-    """Shares of events by index, from words such as ``by_error=0.01``; ValueError describes a wrong word."""
+    """Read the shares of events by index, from words such as ``by_error=0.01``; ValueError describes a wrong word."""
     names = [index.name for index in stream.index]
     shares = {}
     for word in words:

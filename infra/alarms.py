@@ -19,7 +19,7 @@ from .targets import Targets
 
 
 class Alarms(Construct):
-    """The alarms of the API. A reader has these alarms, too.
+    """The alarms of the API: both a stage and a reader have them.
 
     Every alarm notifies the targets of the configuration when it begins and when it ends.
     """

@@ -1,7 +1,7 @@
-"""Settings of the C library's allocator, for the functions whose answers a caller waits for.
+"""Settings of the C library's memory allocator, for the functions for which callers wait.
 
-By default the C library returns large blocks to the kernel when they are freed, and requests them again for the next
-request: a page of 10,000 events then takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A
+By default the C library returns large blocks to the kernel when they are freed, and asks for them again at the next
+request. So a page of 10,000 events takes 2,700 page faults, up to half of its CPU time (docs/inside/performance.md). A
 function answers one request at a time, so no other process needs the memory that the function keeps.
 """
 

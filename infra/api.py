@@ -1,4 +1,4 @@
-"""The HTTP API: routes, who may call them and how often, and errors of the gateway in the API's own form."""
+"""The HTTP API: its routes, their authorization and their limits, and the gateway's own errors in the API's form."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .storage import Storage
 STAGE = "api"
 # A smaller answer fits into one packet without compression, and compression may make it larger.
 _COMPRESSED_FROM = Size.kibibytes(1)
-# The limits (requests per second, burst) of routes that anybody may call, because each call runs a function. A browser
-# that opens the console for the first time asks for some 25 files at once.
+# The limits (requests per second, burst) of routes that anybody may call. They need limits, because each call runs a
+# function. A browser that opens the console for the first time asks for some 25 files at once.
 _PROBES, _PAGE = (2, 10), (20, 100)
 
 # The gateway's own answers as problem details: (kind of answer, status, code, remedy).
@@ -72,9 +72,9 @@ _TITLES = {
     504: "Gateway Timeout",
 }
 _Field = apigateway.AccessLogField
-# A line of the access log: who called what, how it ended and how long it took. It names a key by its id, as the key
-# itself is a secret. It has no query strings, as they hold values of events. `requestId` is the answer's header
-# Tidetable-Request-Id, and `api_request_id` in the function's log.
+# A line of the access log: the caller, the route, the outcome and the time that the call took. It names a key by its
+# id, because the key itself is a secret. It has no query strings, because they contain values of events. `requestId` is
+# the answer's header Tidetable-Request-Id, and `api_request_id` in the function's log.
 _ACCESS = {
     "requestId": _Field.context_request_id(),
     "extendedRequestId": _Field.context_extended_request_id(),
@@ -82,8 +82,8 @@ _ACCESS = {
     "requestTime": _Field.context_request_time(),
     "ip": _Field.context_identity_source_ip(),
     "userAgent": _Field.context_identity_user_agent(),
-    # Id and name of the caller's key, and why the key was refused. A field is "-" if the request was signed; the
-    # refusal is "-" if the request was let through.
+    # The id and the name of the caller's key, and the reason if the key was refused. A field is "-" if the request was
+    # signed; the refusal is "-" if the request was let through.
     "keyId": _Field.context_authorizer("key_id"),
     "keyName": _Field.context_authorizer("key_name"),
     "refusal": _Field.context_authorizer("refusal"),
@@ -152,7 +152,7 @@ class Api(Construct):
             self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
     def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
-        """An API whose callers send keys; if ``keys`` is None, its callers sign their requests."""
+        """Make an API whose callers send keys. If ``keys`` is None, the callers sign their requests."""
         policy = self._common.config.api
         own_role = policy.logging_role == "stage" and id == "Rest"
         rest = apigateway.RestApi(
@@ -241,7 +241,9 @@ class Api(Construct):
 
     @property
     def _open_routes(self) -> dict[tuple[int, int], list[tuple[str, str]]]:
-        """Method and path of the routes that anybody may call, grouped by the limit of their calls: (rate, burst)."""
+        """List the method and the path of the routes that anybody may call, grouped by the limit of their calls: (rate,
+        burst).
+        """
         probes = [("GET", "/v1/health"), *(self._doors.open_routes if self._doors is not None else ())]
         return {_PROBES: probes, _PAGE: list(self._console.open_routes if self._console is not None else ())}
 
@@ -268,7 +270,7 @@ class Api(Construct):
         )
 
     def _add_first_key(self, rate: float, burst: int) -> tuple[apigateway.IApiKey, apigateway.UsagePlan]:
-        """The first key, and the usage plan of every key that has no rate of its own."""
+        """Add the first key, and the usage plan of every key without a rate of its own."""
         description = "The first caller of Tidetable; docs/operate/keys.md makes others"
         # `add_api_key` makes a key that depends on API Gateway's stage. But the key must exist before that stage asks
         # for it.

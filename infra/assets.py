@@ -1,4 +1,4 @@
-"""The Lambda assets: this project's code, its configuration and its dependencies, bundled without Docker."""
+"""Build the Lambda assets: this project's code, its configuration and its dependencies, without Docker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 from .console import collect_files
 
 RUNTIME = "3.13"
-# The names that pip has for Lambda's architectures.
+# pip's names for Lambda's architectures.
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 # Files that functions do not need. Without them pyarrow fits into Lambda's 250 MB, and the package of the construct
 # into the 100 MB of the Python Package Index. pyarrow needs Flight and S3 only if a program imports them; the archive's
@@ -92,7 +92,9 @@ class Assets:
         return folder
 
     def make_pip_command(self, requirements: str, target: Path) -> list[str]:
-        """The pip command that fetches all dependencies of an asset, at the versions and hashes of the lock file."""
+        """Make the pip command that fetches all dependencies of an asset, with the versions and hashes of the lock
+        file.
+        """
         command = [
             sys.executable,
             "-m",
@@ -104,7 +106,7 @@ class Assets:
             "--no-compile",
         ]
         platform = [] if self._local else self._target
-        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / lock_file(requirements))]
+        locked = ["--require-hashes", "--no-deps", "-r", str(self._lambdas / name_lock_file(requirements))]
         return [*command, *platform, "--target", str(target), *locked]
 
     @property
@@ -181,7 +183,7 @@ class Assets:
         return file
 
     def _install_packages(self, requirements: str) -> Path:
-        pins = [(self._lambdas / lock_file(requirements)).read_bytes()]
+        pins = [(self._lambdas / name_lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
         folder = self._root / ".build" / f"packages-{_digest(content)}"
@@ -211,7 +213,10 @@ class Assets:
 
     @cached_property
     def interpreter(self) -> str | None:
-        """A Python of the functions' version; None if this machine has none. Bytecode fits one version only."""
+        """Find a Python of the functions' version; None if this machine does not have it.
+
+        Bytecode fits only one version.
+        """
         if self._local:
             return sys.executable
         if sys.version_info[:2] == tuple(map(int, RUNTIME.split("."))):
@@ -222,8 +227,10 @@ class Assets:
         return command if works else None
 
 
-def lock_file(requirements: str) -> str:
-    """The lock file of a requirements file, such as ``requirements.lock``: versions and hashes of all packages."""
+def name_lock_file(requirements: str) -> str:
+    """Name the lock file of a requirements file, such as ``requirements.lock``: it has versions and hashes of all
+    packages.
+    """
     return requirements.removesuffix(".txt") + ".lock"
 
 

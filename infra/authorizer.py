@@ -55,7 +55,7 @@ class Keys(Construct):
 
     @property
     def method_options(self) -> apigateway.MethodOptions:
-        """The options of methods that take a key.
+        """Make the options of methods that take a key.
 
         The gateway counts a request for the key that the authorizer names. The emulator does not support that: it would
         require the header x-api-key. A key of the gateway belongs to one Region. So a reader has none of these keys,
@@ -68,7 +68,10 @@ class Keys(Construct):
         )
 
     def admit_first(self, key: apigateway.IApiKey, lifecycle: Lifecycle) -> CustomResource:
-        """A resource that lets API Gateway's key call the API. A deployment reads the key, and stores a salted hash."""
+        """Add a resource that lets API Gateway's key call the API.
+
+        A deployment reads the key, and stores a salted hash.
+        """
         arn = Stack.of(self).format_arn(
             service="apigateway",
             account="",

@@ -1,4 +1,7 @@
-"""The functions' code from the installed package: it is built already, so that a synth needs no pip and no Docker."""
+"""Take the functions' code from the installed package.
+
+It is built already, so that a synth needs neither pip nor Docker.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that can be found before CloudFormation or a running stage finds them."""
+"""Find mistakes before CloudFormation or a running stage finds them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _stages: WeakKeyDictionary[IConstruct, list[tuple[str, Construct, s3.IBucket | N
 
 
 def check_name(stage: str) -> None:
-    """UsageError unless the text can be the name of a stage."""
+    """Raise UsageError unless the text can be the name of a stage."""
     if not STAGE.fullmatch(stage):
         raise UsageError(f"stage {stage!r}: use 1 to 16 of a-z, 0-9 and -, beginning with a letter, such as 'prod'")
 
 
 def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -> None:
-    """UsageError if a bucket or a key of the app contradicts the configuration."""
+    """Raise UsageError if a bucket or a key of the app contradicts the configuration."""
     policy = config.storage
     if key is not None and policy.encryption != "service-managed":
         raise UsageError(
@@ -45,7 +45,7 @@ def check_own(config: Config, bucket: s3.IBucket | None, key: kms.IKey | None) -
 
 
 def check_region(stack: Stack, config: Config, origin: str = "") -> None:
-    """UsageError if the configuration names a key or a topic that is not in the stage's Region.
+    """Raise UsageError if the configuration names a key or a topic that is not in the stage's Region.
 
     For a reader, the stage's Region is ``origin``. AWS KMS: a service uses keys of its own Region only. CloudWatch: an
     alarm notifies topics of its own Region only, so topics in the Regions of readers are accepted, too.
@@ -65,7 +65,7 @@ def check_region(stack: Stack, config: Config, origin: str = "") -> None:
 
 
 def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
-    """UsageError if a stream would have copies in the stage's own Region (for a reader, this is its ``origin``)."""
+    """Raise UsageError if a stream would have copies in the stage's own Region (for a reader, this is its ``origin``)."""
     home = origin or stack.region
     if not Token.is_unresolved(home):
         for problem in check_own_region(config, home):
@@ -73,7 +73,7 @@ def check_copies(stack: Stack, config: Config, origin: str = "") -> None:
 
 
 def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> None:
-    """UsageError unless the stack may be the stage itself (role "origin") or a reader of its copies."""
+    """Raise UsageError unless the stack may be the stage itself (role "origin") or a reader of its copies."""
     if role not in ROLES:
         raise UsageError(
             f'role {role!r}: use "reader" for a stack that reads copies in another Region, or leave role out'
@@ -115,7 +115,7 @@ def _list_regional(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> None:
-    """UsageError if the app has a stage of the same name in the same account and Region, or with the same bucket.
+    """Raise UsageError if the app has a stage of the same name in the same account and Region, or with the same bucket.
 
     The names of tables, buckets and metrics contain the stage's name. The keys of objects in a bucket contain only the
     stream's name. A reader has no bucket of its own.
@@ -136,7 +136,7 @@ def check_alone(construct: Construct, stage: str, bucket: s3.IBucket | None) -> 
 
 
 def _find_place(construct: Construct) -> tuple[str, ...]:
-    """Account and Region; a value that is not known yet equals any other unknown value."""
+    """Return account and Region. A value that is not known yet equals any other unknown value."""
     stack = Stack.of(construct)
     return tuple("" if Token.is_unresolved(value) else value for value in (stack.account, stack.region))
 

@@ -1,4 +1,4 @@
-"""The console: a static page that the API itself serves, and the routes behind its view of the lifecycle."""
+"""The console: a static page that the API itself serves, and the routes for its view of the lifecycle."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _CHARTS = {"uPlot.iife.min.js": "uplot.js", "uPlot.min.css": "uplot.css"}
 
 
 def drop_comment_lines(script: bytes) -> bytes:
-    """A JavaScript module without the lines that hold nothing but a comment. No text in a module has a line that begins
-    like a comment.
+    """Drop the lines of a JavaScript module that are only a comment. No text in a module has a line that begins like a
+    comment.
     """
     return _COMMENT_LINES.sub(b"", script)
 

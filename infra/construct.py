@@ -40,11 +40,11 @@ class Tidetable(Construct):
     """One stage: the API, its functions, the period tables' lifecycle, the archive, alarms and a dashboard.
 
     ``stage`` is part of the name of every table, so two stages in one account and Region need different names.
-    ``local`` is for emulators only. ``bucket`` takes the place of the stage's own bucket of archives and large values,
-    and ``key`` encrypts the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of
-    ``[observability] notify``. ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a
-    checkout of the project; the installed package brings the functions' code. UsageError names the parameter or the key
-    that cannot be used.
+    ``local`` is for emulators only. ``bucket`` replaces the stage's own bucket of archives and large values. ``key``
+    encrypts the queues and the stage's own bucket. ``alarm_topic`` is notified beside the targets of ``[observability]
+    notify``. ``permissions_boundary`` limits every role that the construct makes. ``code`` is for a checkout of the
+    project; the installed package has the functions' code. UsageError names the parameter or the key that cannot be
+    used.
 
     With ``role="reader"`` the construct is a reader instead: the API's routes that read, the functions that answer them
     from the copies in its own Region, and their alarms. ``origin`` is then the Region of the stage; ``bucket`` and
@@ -196,17 +196,17 @@ class Tidetable(Construct):
 
     @property
     def overflow(self) -> sqs.Queue:
-        """The queue of accepted events that DynamoDB did not take in time."""
+        """The queue of acknowledged events that DynamoDB did not accept in time."""
         return self._find_stage("overflow").ingest.overflow
 
     @property
     def dead_letters(self) -> sqs.Queue:
-        """The queue of accepted events that could not be written for half a day."""
+        """The queue of acknowledged events that could not be written for half a day."""
         return self._find_stage("dead_letters").ingest.dead_letters
 
     @property
     def feed_dead_letters(self) -> sqs.Queue:
-        """The queue of changes that a target of a feed did not take."""
+        """The queue of changes that a target of a feed did not accept."""
         return self._find_stage("feed_dead_letters").feed.dead_letters
 
     @property
@@ -246,7 +246,8 @@ class Tidetable(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable, *streams: str) -> iam.Grant:
-        """Let a role or a user query these streams by signed requests (all if none is named), and list the streams.
+        """Let a role or a user list the streams, and query these streams (all if no stream is named) by signed
+        requests.
 
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
@@ -280,6 +281,6 @@ class Tidetable(Construct):
         return name_outputs(self._common, self._constructs, self.functions)
 
     def add_outputs(self) -> None:
-        """Add the outputs with which ``bin/tidetable --stage`` finds a stage. A stack can have one such stage."""
+        """Add the outputs with which ``bin/tidetable --stage`` finds a stage. A stack can have only one such stage."""
         for name, value in self.outputs.items():
             CfnOutput(Stack.of(self), name, value=value)

@@ -14,9 +14,9 @@ _ALLOW_ORIGIN = "Access-Control-Allow-Origin"
 
 
 def make_gateway_headers(origins: Sequence[str]) -> dict[str, str]:
-    """The headers that let a page read the gateway's own refusals; empty without origins.
+    """Make the headers that let a page read the gateway's own refusals; empty without origins.
 
-    A gateway response has fixed values only. So with several origins every page may read the refusals: they are the
+    A gateway response has only fixed values. So with several origins, every page may read the refusals: they are the
     same fixed sentences for every caller, and contain no data.
     """
     if not origins:
@@ -67,7 +67,7 @@ def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegr
 
 
 def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
-    """The headers of a preflight's answer.
+    """Make the headers of a preflight's answer.
 
     With several origins the headers name the first one, and the template replaces it by the caller's origin.
     """
@@ -82,13 +82,13 @@ def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
 
 
 def _make_origin_template(origins: Sequence[str]) -> str:
-    """The template that answers the caller's origin if it is allowed. It compares whole origins, not patterns."""
+    """Make the template that answers the caller's origin if it is allowed. It compares whole origins, not patterns."""
     if _find_single_origin(origins):
         return ""
     known = " || ".join(f'$origin == "{origin}"' for origin in origins)
     lines = [
         '#set($origin = $input.params().header.get("Origin"))',
-        # A missing header reads as empty text. HTTP/2 clients send header names in lower case.
+        # A missing header is read as empty text. HTTP/2 clients send header names in lower case.
         '#if($origin == "")',
         '  #set($origin = $input.params().header.get("origin"))',
         "#end",

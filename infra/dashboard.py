@@ -16,7 +16,7 @@ from .rollups import Rollups
 
 
 class Dashboard(Construct):
-    """The dashboard's rows, from the caller inwards: API, ingest, queries, tables, queues, feeds."""
+    """The dashboard. Its rows begin at the caller: API, ingest, queries, tables, queues, feeds."""
 
     def __init__(
         self,

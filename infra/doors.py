@@ -1,4 +1,7 @@
-"""The doors: routes of other programs' protocols. They have their own function: its parsers slow down no other."""
+"""The doors: routes of other programs' protocols.
+
+They have their own function, so that its parsers do not slow down others.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class Doors(Construct):
 
     @property
     def open_routes(self) -> Sequence[tuple[str, str]]:
-        """Method and path of the routes that anybody may call. These routes read no events and write none."""
+        """List the method and the path of the routes that anybody may call.
+
+        These routes do not read or write events.
+        """
         return [*(_PROBES if self._policy.influx else ()), *([_HANDSHAKE] if self._policy.cloudevents else ())]
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:

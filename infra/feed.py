@@ -1,4 +1,4 @@
-"""The feed: the function that delivers changes of period tables, and the queue of changes that a target did not take.
+"""The feed: the function that delivers changes of period tables, and the queue of changes that a target did not accept.
 
 Both exist in every stage, also in a stage without a feed: the lifecycle lists the function's event source mappings, and
 removes the mappings whose feed has left the configuration.

@@ -22,7 +22,7 @@ METRICS_NAMESPACE = "Tidetable"
 
 
 def make_own_metric(stage: str, handler: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
-    """A metric that a function publishes itself."""
+    """Make a metric that a function publishes itself."""
     dimensions = {"service": name_service(stage, handler)}
     return cloudwatch.Metric(
         namespace=METRICS_NAMESPACE, metric_name=name, dimensions_map=dimensions, statistic=statistic
@@ -111,7 +111,7 @@ class Function(lambda_.Function):
 
 
 def retention(days: int) -> logs.RetentionDays:
-    """The CDK's name of a log group's retention in days."""
+    """Convert a log group's retention in days to the CDK's name."""
     return logs.RetentionDays[_RETENTION[days]]
 
 

@@ -1,4 +1,4 @@
-"""Rights on customers' KMS keys: always through the service that uses the key on the function's behalf."""
+"""Rights on customers' KMS keys. They hold only through the service that uses the key for the function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def make_key_statements(
     grants: bool = False,
     region: str | None = None,
 ) -> list[iam.PolicyStatement]:
-    """Statements that let a role use these keys (ARNs) through a service such as ``dynamodb``; none without keys.
+    """Make statements that let a role use these keys (ARNs) through a service such as ``dynamodb``; an empty list
+    without keys.
 
     With ``grants`` the role may also create grants for the service: the creation of an encrypted table needs them.
     ``region`` is the Region of the service, by default the stack's Region.

@@ -93,7 +93,7 @@ class Lake(Construct):
 
 
 def make_projection(kind: Kind) -> dict[str, str]:
-    """The table properties from which Athena calculates a stream's partitions."""
+    """Make the table properties from which Athena calculates a stream's partitions."""
     if kind not in _PROJECTIONS:
         return {"projection.period.type": "injected"}
     settings = {"type": "date", "range": f"{_SINCE[kind]},NOW", **_PROJECTIONS[kind]}
@@ -101,12 +101,14 @@ def make_projection(kind: Kind) -> dict[str, str]:
 
 
 def has_column(index: IndexPolicy) -> bool:
-    """Whether the files have a column for an index's partition key. A hierarchy's keys are among the attributes."""
+    """True if the files have a column for an index's partition key. A hierarchy's keys are among the attributes."""
     return not (index.replica or index.local or isinstance(index.sort_by, tuple))
 
 
 def columns(stream: Stream) -> dict[str, str]:
-    """The columns of a stream's files with Athena's types: Tidetable's own, the keys of indexes, declared columns."""
+    """List the columns of a stream's files with Athena's types: Tidetable's own columns, the keys of indexes, declared
+    columns.
+    """
     indexes = {f"pk_{index.name}": "string" for index in stream.index if has_column(index)}
     declared = {name.lower(): _name_glue_type(kind) for name, kind in sorted(stream.archive.columns.items())}
     own = {**_OWN, "version": "int"} if stream.versions == "keep" else _OWN

@@ -81,7 +81,7 @@ class Lifecycle(Construct):
     def _make_parquet_function(
         self, id: str, handler: str, code: lambda_.Code, environment: Mapping[str, str] = MappingProxyType({})
     ) -> Function:
-        """A function that reads or writes Parquet: it has the memory and the time that an export needs."""
+        """Make a function that reads or writes Parquet: it has the memory and the time that an export needs."""
         return Function(
             self,
             id,
@@ -104,7 +104,7 @@ class Lifecycle(Construct):
         return function
 
     def _make_restorer(self, code: lambda_.Code) -> Function:
-        # Where rollups find events by series, the restorer writes notes of the series before it writes the events.
+        # If rollups find events by series, the restorer writes notes of the series before it writes the events.
         rollups = self._storage.rollups
         notes = {"TIDETABLE_ROLLUPS_TABLE": rollups.table_name}
         function = self._make_parquet_function("Restorer", "restorer", code, notes)
@@ -177,7 +177,7 @@ class Lifecycle(Construct):
         return function
 
     def _allow_time_travel(self) -> dict[str, str]:
-        """The variable that allows runs for another time than now, and archives of tables that such a run closed.
+        """Make the variable that allows runs for another time than now, and archives of tables that such a run closed.
 
         Only the local stage allows them.
         """
@@ -213,13 +213,18 @@ class Lifecycle(Construct):
         )
 
     def _create_provider(self) -> custom_resources.Provider:
-        """The provider that answers CloudFormation. Its logs are kept for the same time as the functions' logs."""
+        """Create the provider that answers CloudFormation.
+
+        Its logs are kept for the same time as the functions' logs.
+        """
         days = self._common.config.observability.log_retention_days
         group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
     def _make_resource(self) -> CustomResource:
-        """A resource that reconciles before a deploy returns, if the stack is new or the configuration has changed."""
+        """Make a resource that reconciles before a deploy returns, if the stack is new or the configuration has
+        changed.
+        """
         resource = self.make_custom_resource(self, "Tables", "Custom::TidetableTables")
         # The resource also waits for the policies of its function's role and of the feed's role: without these rights a
         # deploy could not create tables or mappings.
@@ -227,7 +232,7 @@ class Lifecycle(Construct):
         return resource
 
     def make_custom_resource(self, scope: Construct, id: str, kind: str, **properties: str) -> CustomResource:
-        """A custom resource for which the deployment's function runs again whenever the configuration changes."""
+        """Make a custom resource for which the deployment's function runs again whenever the configuration changes."""
         digest = sha256(msgspec.json.encode(self._common.config, enc_hook=str)).hexdigest()
         return CustomResource(
             scope,

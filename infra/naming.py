@@ -11,17 +11,18 @@ from tidetable.names import make_table_prefix
 
 
 def name_catalog_table(stage: str) -> str:
-    """The catalog's name; it has no dot, so it never looks like a period table."""
+    """Name the catalog. Its name has no dot, so it never looks like a period table."""
     return f"tidetable-{stage}-catalog"
 
 
 def name_rollups_table(stage: str) -> str:
-    """The name of the table of the rollups' edges and marks."""
+    """Name the table of the rollups' edges and marks."""
     return f"tidetable-{stage}-rollups"
 
 
 def name_alarm_prefix(construct: Construct, stage: str) -> str:
-    """The prefix of the names of a stage's alarms; empty in a checkout's stack: its functions know it by the stage.
+    """Make the prefix of the names of a stage's alarms; empty in a checkout's stack, whose functions know the prefix
+    from the stage.
 
     CloudFormation joins an alarm's name from the stack's name and the alarm's logical id. The CDK joins the logical id
     from the ids of the constructs around the alarm. It leaves out an id ``Default``, an id with which the id before it
@@ -40,7 +41,7 @@ def name_alarm_prefix(construct: Construct, stage: str) -> str:
 
 
 def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
-    """The archive bucket's name. It is fixed, so that a new stack finds the archive of a stack that was destroyed.
+    """Name the archive bucket. The name is fixed, so that a new stack finds the archive of a destroyed stack.
 
     If the stack's account and Region are known, the name is a literal: an import needs a literal. Otherwise
     CloudFormation joins the same name. ``region`` is the bucket's Region, by default the stack's.
@@ -49,8 +50,8 @@ def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> s
     return f"tidetable-{stage}-archive-{stack.account}-{region or stack.region}"
 
 
-def log_bucket(scope: Construct, stage: str) -> str:
-    """The name of the bucket with the archive bucket's access logs.
+def name_log_bucket(scope: Construct, stage: str) -> str:
+    """Name the bucket with the archive bucket's access logs.
 
     It is fixed, because an archive bucket that is kept refers to it.
     """
@@ -59,7 +60,7 @@ def log_bucket(scope: Construct, stage: str) -> str:
 
 
 def name_period_tables(scope: Construct, stage: str) -> str:
-    """The ARN pattern of a stage's period tables.
+    """Make the ARN pattern of a stage's period tables.
 
     The lifecycle creates and deletes them, so a template cannot list them.
     """
@@ -72,5 +73,5 @@ def name_period_tables(scope: Construct, stage: str) -> str:
 
 
 def name_lake_database(stage: str) -> str:
-    """The Glue database of a stage's archive; Athena's names have no hyphens."""
+    """Name the Glue database of a stage's archive; Athena's names have no hyphens."""
     return f"tidetable_{stage.replace('-', '_')}"

@@ -1,4 +1,4 @@
-"""The bucket, as functions use it: rights on objects and on the keys that encrypt them."""
+"""The functions' rights on the bucket: on its objects, and on the keys that encrypt them."""
 
 from __future__ import annotations
 

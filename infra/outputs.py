@@ -15,7 +15,7 @@ _LOGGED = ("ingest", "query", "doors")
 
 
 def name_outputs(common: Common, constructs: Constructs, functions: Mapping[str, lambda_.Function]) -> dict[str, str]:
-    """The values, by the names of their outputs. ``functions`` maps the names of handlers to the functions."""
+    """Map the names of the outputs to their values. ``functions`` maps the names of handlers to the functions."""
     logs = {
         f"{handler.capitalize()}Logs": function.log_group.log_group_name
         for handler, function in functions.items()

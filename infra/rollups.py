@@ -41,7 +41,7 @@ class Rollups(Construct):
             handler="refresher",
             code=slim,
             timeout=Duration.minutes(_MINUTES),
-            memory=1769,  # a whole processor, and room for the sketches of a bucket's groups
+            memory=1769,  # a whole processor, and memory for the sketches of a bucket's groups
             environment={
                 "TIDETABLE_ARCHIVE_READER_FUNCTION": query.reader.function_name,
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,

@@ -12,12 +12,12 @@ from tidetable.config import Config, Keeping
 
 from .function import Function
 from .keys import WRITES, find_customer_key, make_key_statements
-from .naming import archive_bucket, log_bucket, name_catalog_table, name_rollups_table
+from .naming import archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
-# How long S3 keeps messages that were too large for the overflow queue. The message that refers to such an object waits
-# for up to 14 days, may be a dead letter for 14 more, and may be replayed on the last of these days: then both times
-# begin again.
+# S3 keeps messages that were too large for the overflow queue for this number of days. The message that refers to such
+# an object waits for up to 14 days, may be a dead letter for 14 more days, and may be replayed on the last of these
+# days: then both times begin again.
 _OVERFLOW_DAYS = 60
 _OVERFLOW_RULE = s3.LifecycleRule(prefix=OVERFLOW, expiration=Duration.days(_OVERFLOW_DAYS))
 _CLASSES = {
@@ -28,7 +28,7 @@ _CLASSES = {
 
 
 def archive_rules(config: Config) -> list[s3.LifecycleRule]:
-    """The rules for the retention and the storage class of archives, one per configured stream.
+    """Make the rules for the retention and the storage class of archives, one rule per configured stream.
 
     There is no rule for all archives: it would delete the archives of a stream that has left the configuration,
     although that stream kept its archives longer. If rules overlap, S3 follows the rule that deletes first.
@@ -86,7 +86,7 @@ class Storage(Objects):
             self._adopt(bucket, config)
 
     def _adopt(self, bucket: s3.IBucket, config: Config) -> None:
-        """Use the app's own bucket: with the rights on its key, and with the rules for the project's own prefixes."""
+        """Use the app's own bucket, with rights on its key and with rules for the project's own prefixes."""
         if bucket.encryption_key is not None:
             self._object_keys.append(bucket.encryption_key.key_arn)
         if not isinstance(bucket, s3.Bucket):
@@ -110,7 +110,7 @@ class Storage(Objects):
         logs = s3.Bucket(
             self,
             "AccessLogs",
-            bucket_name=log_bucket(self, stage),
+            bucket_name=name_log_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             # S3 delivers access logs only to buckets that are encrypted with S3's own keys.
             encryption=s3.BucketEncryption.S3_MANAGED,
@@ -148,7 +148,7 @@ class Storage(Objects):
         )
 
     def _make_table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:
-        """A table with a partition key and a sort key, on demand, which can be restored to any second."""
+        """Make an on-demand table with a partition key and a sort key, which can be restored to any second."""
         return dynamodb.Table(
             self,
             id,

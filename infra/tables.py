@@ -30,7 +30,7 @@ def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
 
 
 def name_scalable_targets(function: Function) -> str:
-    """The ARN pattern of scalable targets, whose names AWS chooses."""
+    """Make the ARN pattern of scalable targets, whose names AWS chooses."""
     return Stack.of(function).format_arn(
         service="application-autoscaling",
         resource="scalable-target",

@@ -66,8 +66,8 @@ class Targets(Construct):
                 yield number, Token.as_string(Fn.condition_if(condition.logical_id, arn, Aws.NO_VALUE))
 
     def _check_room(self, given: Sequence[str], *, has_own: bool) -> None:
-        """UsageError if an alarm has no room for the app's topic beside the ``given`` topics and, with ``has_own``, the
-        stack's own topic.
+        """Raise UsageError if an alarm cannot notify the app's topic in addition to the ``given`` topics and, with
+        ``has_own``, the stack's own topic.
         """
         region, regions = Stack.of(self).region, Counter(arn.split(":")[3] for arn in given)
         present = max(regions.values(), default=0) if Token.is_unresolved(region) else regions[region]

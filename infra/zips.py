@@ -1,7 +1,7 @@
-"""Joining ZIP files without compressing their contents again.
+"""Join ZIP files without compressing their contents again.
 
-A bundle has 70 MB, and shares many files with other bundles. The package keeps each file once, in smaller ZIP files.
-The synthesis joins the ZIP files of a bundle within a second.
+A bundle has 70 MB, and shares many files with other bundles. The package keeps each file once, in smaller ZIP files. A
+synth joins the ZIP files of a bundle within a second.
 """
 
 from __future__ import annotations

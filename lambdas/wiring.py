@@ -1,4 +1,4 @@
-"""One bootstrap: the objects that the functions, the command line and the tests work with, each built at its first use.
+"""Build the objects that the functions, the command line and the tests use, each at its first use.
 
 So a function imports only what it needs: importing boto3 takes as long as a whole answer, and pyarrow takes longer.
 This module has the objects that requests and the drain need; ``wiring_upkeep`` adds the objects of the other functions.
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 class Pipeline:
     """The ports of a deployed pipeline, and the objects that its use cases build from them.
 
-    A caller can replace any of them, as in ``Pipeline(clock=..., store=...)``; the other objects then use the new ones.
+    A caller can replace any of them, as in ``Pipeline(clock=..., store=...)``; the other objects then use the
+    replacements.
     """
 
     def __init__(self, **ports: Any) -> None:
@@ -197,7 +198,7 @@ class Pipeline:
 
     @cached_property
     def key_ring(self) -> KeyRing:
-        """The keys of callers, as the authorizer reads them."""
+        """The keys of callers, for the authorizer."""
         from aws.lean.keys import LeanKeys
         from tidetable.credentials import KeyRing
 
@@ -213,7 +214,7 @@ class Pipeline:
 
     @cached_property
     def definitions(self) -> Mapping[str, Sequence[Definition]]:
-        """The rollups of each stream that has any."""
+        """The rollups of each stream that has rollups."""
         from tidetable.rollups.definition import make_definition
 
         streams = self.config.rolled_up
@@ -221,7 +222,7 @@ class Pipeline:
 
     @cached_property
     def rolled(self) -> Rolled | None:
-        """The rollups from which queries read aggregates. None if no stream has rollups, and in a reader.
+        """The rollups from which queries read aggregates. None in a reader, and if no stream has rollups.
 
         AWS does not say in which order the writes to two tables reach another Region. A bucket could be sealed there
         before its cells and its marks have arrived.
@@ -278,7 +279,9 @@ _served: list[Pipeline] = []
 
 
 def pipeline(make: Callable[[], Pipeline] = Pipeline) -> Pipeline:
-    """The pipeline that this process serves: the deployed pipeline, built by ``make``, unless a test serves another."""
+    """Return the pipeline that this process serves: the deployed pipeline, which ``make`` builds, unless a test serves
+    another pipeline.
+    """
     if not _served:
         _served.append(make())
     return _served[-1]

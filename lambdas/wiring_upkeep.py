@@ -1,6 +1,7 @@
-"""The objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the bill.
+"""Build the objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the
+bill.
 
-It has a module of its own, so that the functions for which a caller waits do not load it.
+They have a module of their own, so that the functions for which a caller waits do not load them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def keys(self) -> Keys:
-        """The keys of callers, as the command line and a deployment change them."""
+        """The keys of callers, for the command line and for a deployment."""
         from aws.keys import DynamoKeys
 
         return DynamoKeys(clients.dynamodb(), settings.settings().catalog_table)
@@ -54,7 +55,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def meters(self) -> Meters:
-        """The stage's consumed units and its traffic, as CloudWatch counts them."""
+        """CloudWatch's counts of the stage's consumed units and of its traffic."""
         from aws.meters import CloudWatchMeters
 
         return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
@@ -149,7 +150,7 @@ class Upkeep(Pipeline):
 
     @cached_property
     def stored_values(self) -> Store:
-        """The bucket's large values, as the sweep sees them: it may wait longer than a caller."""
+        """The bucket's large values, for the sweep: it may wait longer than a caller."""
         from aws.objects import S3Values
 
         return S3Values(clients.s3, settings.settings().archive_bucket)
@@ -201,5 +202,5 @@ class Upkeep(Pipeline):
 
 
 def pipeline() -> Upkeep:
-    """The pipeline that this process serves: the deployed one, unless a test serves another ``Upkeep``."""
+    """Return the pipeline that this process serves: the deployed pipeline, unless a test serves another ``Upkeep``."""
     return cast("Upkeep", wiring.pipeline(Upkeep))

@@ -1,8 +1,8 @@
-"""Starts the emulator, or the program that is its argument, so that functions share one copy of each bundle's files.
+"""Start the emulator, or the program in the argument, so that functions share one copy of each bundle's files.
 
-By itself the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time. During
-this time it answers no request. A stage has a dozen functions with several processes each, but only two bundles.
-Functions do not write to their code.
+Without this, the emulator unpacks the bundle for each process of a function: some 4,000 files, in 1.2 s of CPU time.
+During this time it does not answer requests. A stage has a dozen functions with several processes each, but only two
+bundles. Functions do not write to their code.
 """
 
 import runpy

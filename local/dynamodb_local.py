@@ -1,4 +1,4 @@
-"""Starts and stops DynamoDB Local, the official engine; ``make test`` fetches its jar."""
+"""Start and stop DynamoDB Local, the official engine; ``make test`` fetches its jar."""
 
 from __future__ import annotations
 

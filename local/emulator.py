@@ -1,4 +1,4 @@
-"""Starts and stops ministack, the AWS emulator, with all processes that it started."""
+"""Start and stop ministack, the AWS emulator, with all of its processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment
 REGION = "us-east-1"
 # A process reads the file of the moved clock again after this number of seconds.
 _CLOCK_SECONDS = 1
-# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local. The latter needs Java, and takes more
+# The engine of the tables: the emulator's own DynamoDB, or AWS's DynamoDB Local, which needs Java and can hold more
 # events.
 Engine = Literal["emulator", "dynamodb-local"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -139,7 +139,7 @@ class Emulator:
 
     @property
     def time_environment(self) -> dict[str, str]:
-        """The environment variables that give another program the emulator's time."""
+        """Return the environment variables with which another program has the emulator's time."""
         return {} if self._clock is None else _make_faketime_variables(self._clock)
 
     def _start_tables(self) -> None:
@@ -209,12 +209,12 @@ class Emulator:
 
 
 def clock_can_move() -> bool:
-    """Whether this machine can move the emulator's clock."""
+    """True if this machine can move the emulator's clock."""
     return sys.platform == "linux" and find_spec("libfaketime") is not None
 
 
 def _read_own_offset() -> float:
-    """The seconds by which this process's own time is moved. libfaketime counts from the machine's clock only.
+    """Read the seconds by which this process's own time is moved. libfaketime counts only from the machine's clock.
 
     The tests can be run at another hour: with ``+<seconds>`` in the file that FAKETIME_TIMESTAMP_FILE names.
     """
@@ -233,7 +233,8 @@ def _make_faketime_variables(clock: Path) -> dict[str, str]:
         # Without a cache, every call for the time reads the file: this took half of all CPU time of the emulator.
         "FAKETIME_CACHE_DURATION": str(_CLOCK_SECONDS),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        # As timers are not moved, waits for them must not be moved either. By its own decision (from glibc 2.30 on)
-        # libfaketime would end each at once: Python's threads then wait for one another in busy loops (40 ms per thread).
+        # Timers are not moved, so waits for timers must not be moved either. By default (from glibc 2.30 on),
+        # libfaketime would end each wait at once: Python's threads would then wait for one another in busy loops (40 ms
+        # per thread).
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }

@@ -48,11 +48,11 @@ class Api:
                 return _answer(error.code, error.headers, error.read())
 
     def send(self, stream: str, body: bytes, content_type: str = "application/json", **headers: str) -> Answer:
-        """POST events."""
+        """Send events by a POST request."""
         return self.call(f"/v1/streams/{stream}/events", body, {"Content-Type": content_type, **headers})
 
     def query(self, stream: str, route: str = "events", **parameters: Any) -> Answer:
-        """GET a page of events, or another route; ``start`` stands for the parameter ``from``."""
+        """Read a page of events, or another route, by a GET request; ``start`` stands for the parameter ``from``."""
         query_parameters = {("from" if name == "start" else name): value for name, value in parameters.items()}
         return self.call(f"/v1/streams/{stream}/{route}?{urlencode(query_parameters)}")
 
@@ -72,7 +72,9 @@ class Api:
 
     @staticmethod
     def _retry(send: Callable[[], Answer]) -> Answer:
-        """Send a request, again while the API asks for it: many cold archive readers overload a small machine."""
+        """Send a request, and repeat it while the API asks for that: many cold archive readers overload a small
+        machine.
+        """
         for _ in range(_TRIES):
             answer = send()
             if answer.status not in _LATER:
@@ -81,7 +83,7 @@ class Api:
         return answer
 
     def get(self, stream: str, ref: str) -> Answer:
-        """GET one event."""
+        """Read one event by a GET request."""
         return self._retry(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
 
 

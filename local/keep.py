@@ -1,4 +1,4 @@
-"""Remembers a running stage, so that `make stop` finds it."""
+"""Remember a running stage, so that `make stop` finds it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def remember(emulator: Emulator) -> None:
 
 
 def stop() -> bool:
-    """End the remembered stage; False if none is remembered."""
+    """End the remembered stage; False if no stage is remembered."""
     if not _FILE.exists():
         return False
     stage = json.loads(_FILE.read_text())
     folder = Path(stage["folder"])
-    # After a restart of the machine the temporary folder is gone, and other processes may have the recorded process
-    # ids.
+    # After a restart of the machine, the temporary folder does not exist any more, and other processes may have the
+    # recorded process ids.
     if folder.is_dir():
         for pid in stage["pids"]:
             end_group(pid)

@@ -66,7 +66,7 @@ class Layer:
         }
 
     def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
-        """Status and body of an operation's answer."""
+        """Answer an operation with a status and a body."""
         own = self._own.get(operation)
         if own is None:
             return self._forward(operation, body)

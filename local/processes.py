@@ -23,17 +23,17 @@ class PortTaken(RuntimeError):
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without the variables that could lead to a real account."""
+    """Return this process's environment without the variables that could lead to a real account."""
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
 
 
 def read_clock_variables() -> dict[str, str]:
-    """The variables with which libfaketime moves this process's clock; none unless the tests run at another hour."""
+    """Read the variables with which libfaketime moves this process's clock; empty unless the tests run at another hour."""
     return {name: value for name, value in os.environ.items() if name.startswith(("FAKETIME", "LD_PRELOAD"))}
 
 
 def drop_clock(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables of libfaketime: a process then has the machine's own time."""
+    """Return the environment without the variables of libfaketime: a process then has the machine's own time."""
     moved = read_clock_variables()
     return {name: value for name, value in environment.items() if name not in moved}
 

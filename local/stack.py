@@ -1,4 +1,4 @@
-"""Deploys the stack into the emulator with the real CDK command line."""
+"""Deploy the stack into the emulator with the real CDK command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Deployed:
     dynamodb: str = ""
 
     def client(self, service: str) -> Any:
-        """A boto3 client of the emulator."""
+        """Make a boto3 client of the emulator."""
         return make_aws_client(self.dynamodb or self.endpoint if service == "dynamodb" else self.endpoint, service)
 
     @property
@@ -44,7 +44,7 @@ class Deployed:
 
 
 def make_aws_client(endpoint: str, service: str) -> Any:
-    """A boto3 client that can reach only the emulator."""
+    """Make a boto3 client that can reach only the emulator."""
     return boto3.client(  # type: ignore[call-overload]
         service,
         endpoint_url=endpoint,
@@ -83,7 +83,7 @@ def deploy(
 
 
 def _find_api(endpoint: str, url: str) -> str:
-    """The API's address at the emulator. The emulator serves https://<id>.…/<stage>/ under a path of its address."""
+    """Find the API's address at the emulator, which serves https://<id>.…/<stage>/ under a path of its own address."""
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
     return f"{endpoint}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
@@ -114,7 +114,7 @@ def _run_cdk(emulator: Emulator, *arguments: str, app: Path = ROOT) -> None:
     )
     cdk = [str(ROOT / "node_modules" / ".bin" / "cdk"), *arguments]
     options = ["-c", f"stage={STAGE}", "--output", str(emulator.folder / "cdk.out"), "--no-notices", "--ci"]
-    # Bootstrapping needs no synth. In a folder without cdk.json the CDK makes none.
+    # Bootstrapping needs no synth. In a folder without cdk.json, the CDK does not synthesise.
     folder = emulator.folder if arguments[0] == "bootstrap" else app
     result = subprocess.run([*cdk, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if result.returncode:

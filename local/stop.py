@@ -1,4 +1,4 @@
-"""`make stop`."""
+"""End the local stage, for `make stop`."""
 
 from local.keep import stop
 

@@ -1,9 +1,9 @@
 """DynamoDB Local for a whole stage: a small layer that keeps the settings of a table that the engine does not have.
 
-The engine has no tags, table classes, deletion protection, backups, encryption or warm throughput. But the lifecycle
-reads these settings back, and deletes no table whose tags it cannot read. Operations without such settings pass through
-unchanged. CloudFormation creates some tables, such as the catalog, in the emulator; the layer creates them in the
-engine at their first use.
+The engine does not have tags, table classes, deletion protection, backups, encryption or warm throughput. But the
+lifecycle reads these settings back, and never deletes a table whose tags it cannot read. Operations without such
+settings pass through unchanged. CloudFormation creates some tables, such as the catalog, in the emulator; the layer
+creates them in the engine at their first use.
 
 python -m local.tables --engine http://127.0.0.1:8000 [--origin FILE]
 """

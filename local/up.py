@@ -1,4 +1,4 @@
-"""`make local`: a stage on this machine with the user's configuration. It runs until `make stop`."""
+"""Start a stage on this machine with the user's configuration, for `make local`. The stage runs until `make stop`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def read_config(file: Path) -> Config:
 
 
 def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: Config) -> str:
-    """The text for the user: address, key, a first request for each stream, the command line's variables, the logs."""
+    """Describe the stage for the user: address, key, a first request for each stream, the command line's variables, the
+    logs.
+    """
     environment = deployed.environment | {"TIDETABLE_CONFIG": str(file.resolve())}
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(environment.items()))
     lines = [

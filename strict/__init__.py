@@ -1,4 +1,5 @@
-"""A DynamoDB that is as strict as the service: throttling, waiting tables, budgets and faults around any engine.
+"""A DynamoDB that is as strict as the service: it adds throttling, slow changes of tables, limits and faults to any
+engine.
 
 An engine stores the items: an emulator over HTTP, or a dictionary in memory. This package decides which requests the
 service would refuse, how long changes take, and what requests cost. The caller supplies the clock. docs/inside/aws.md

@@ -54,11 +54,11 @@ class Account:
         self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
 
     def enforces(self, rule: Rule) -> bool:
-        """Whether a rule is in force."""
+        """True if a rule is in force."""
         return rule not in self.without
 
     def is_inaccessible(self, table: Table) -> bool:
-        """Whether a table is inaccessible because its key is lost."""
+        """True if a table is inaccessible because its key is lost."""
         key = (table.encryption or {}).get("KMSMasterKeyId")
         return key in self.lost_keys and self.enforces(Rule.LOST_KEY)
 
@@ -77,11 +77,11 @@ class Account:
         table.tags_from = now + timedelta(seconds=self._chance.uniform(seen, max(seen, self.timings.tagged)))
 
     def is_hidden(self, until: datetime | None) -> bool:
-        """Whether a table or its tags are still invisible; ``until`` is the instant from which they are visible."""
+        """True if a table or its tags are still invisible; ``until`` is the instant from which they are visible."""
         return until is not None and self.clock.now() < until and self.enforces(Rule.NEW_TABLE_UNSEEN)
 
     def hides_copy(self, listed: datetime) -> bool:
-        """Whether a table does not list a new copy yet; ``listed`` is the instant from which it lists the copy."""
+        """True if a table does not list a new copy yet; ``listed`` is the instant from which it lists the copy."""
         return self.clock.now() < listed and self.enforces(Rule.COPY_LISTED_LATER)
 
     def make_remover(self, table: Table) -> Callable[[], None]:
@@ -108,7 +108,7 @@ class Account:
         return table
 
     def list_changing_tables(self) -> list[Table]:
-        """The tables that are being created, updated or deleted."""
+        """List the tables that are being created, updated or deleted."""
         self.settle()
         return [self.tables[name] for name in self._changing]
 
@@ -200,7 +200,7 @@ class Account:
 
 
 def read_sides(throughput: Any) -> dict[str, int]:
-    """The units of an OnDemandThroughput or a WarmThroughput, by side; a side without a limit is omitted."""
+    """Read the units of an OnDemandThroughput or a WarmThroughput, by side; a side without a limit is omitted."""
     units: dict[str, int] = {}
     for side in ("Write", "Read"):
         for name in (f"Max{side}RequestUnits", f"{side}UnitsPerSecond"):

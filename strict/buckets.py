@@ -27,7 +27,7 @@ class TokenBucket:
         self._tokens = min(self._tokens, rate * self._seconds)
 
     def has(self, units: float, now: datetime) -> bool:
-        """Whether this number of units is available."""
+        """True if this number of units is available."""
         self._fill(now)
         return self._tokens >= units
 
@@ -52,7 +52,7 @@ class Peaks:
         self._settled = 0.0
 
     def add(self, units: float, now: datetime) -> None:
-        """Count units used now."""
+        """Count units that are used now."""
         second = now.replace(microsecond=0)
         self._units = self._units + units if second == self._second else units
         self._second = second
@@ -63,7 +63,7 @@ class Peaks:
             self._recent.append((minute, self._units))
 
     def before(self, at: datetime) -> float:
-        """The highest peak in the minutes that ended before an instant."""
+        """Return the highest peak in the minutes that ended before an instant."""
         while self._recent and self._recent[0][0] + _MINUTE <= at:
             self._settled = max(self._settled, self._recent.popleft()[1])
         return self._settled

@@ -1,4 +1,6 @@
-"""Changes that are allowed only a few times per day or month: decreases of units, and the table class."""
+"""Limit the changes that are allowed only a few times per day or month: decreases of units, and changes of the table
+class.
+"""
 
 from __future__ import annotations
 
@@ -46,5 +48,5 @@ def check_class_change(account: Account, table: Table) -> None:
 
 
 def format_time(at: datetime) -> str:
-    """Format a time as the service's messages do."""
+    """Format a time in the form of the service's messages."""
     return at.strftime("%A, %B %d, %Y at %I:%M:%S %p Coordinated Universal Time")

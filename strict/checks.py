@@ -1,4 +1,4 @@
-"""The checks that creating, updating and deleting tables have in common."""
+"""The common checks for creating, updating and deleting tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock with which the rules tell the time."""
+"""The clock of the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The concerns of an UpdateTable request: the kinds of settings that it changes, its units and its maxima."""
+"""Find the concerns of an UpdateTable request: the kinds of settings that it changes, its units and its maxima."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from strict.tables import Table
 Request = Mapping[str, Any]
 
 
-def concerns_of(request: Request) -> frozenset[str]:
-    """The concerns that a request changes: settings, index units, or single indexes."""
+def find_concerns(request: Request) -> frozenset[str]:
+    """Find the concerns that a request changes: settings, index units, or single indexes."""
     settings = {
         "BillingMode",
         "ProvisionedThroughput",
@@ -34,7 +34,7 @@ def concerns_of(request: Request) -> frozenset[str]:
 
 
 def read_requested_units(table: Table, request: Request) -> dict[str, tuple[int, int]]:
-    """The requested (write, read) units, by the name of the table or index."""
+    """Read the requested (write, read) units, by the name of the table or index."""
     requested = {}
     if "ProvisionedThroughput" in request:
         requested[table.name] = _read_units(request["ProvisionedThroughput"])
@@ -46,7 +46,7 @@ def read_requested_units(table: Table, request: Request) -> dict[str, tuple[int,
 
 
 def read_requested_maxima(table: Table, request: Request) -> dict[str, dict[str, int]]:
-    """The maxima that a request sets, by the name of the table or index."""
+    """Read the maxima that a request sets, by the name of the table or index."""
     maxima = {}
     if "OnDemandThroughput" in request:
         maxima[table.name] = read_sides(request["OnDemandThroughput"])

@@ -1,4 +1,4 @@
-"""The condition keys that IAM reads from a request to DynamoDB. With them a policy limits items and attributes.
+"""Find the condition keys that IAM reads from a request to DynamoDB. With these, a policy limits items and attributes.
 
 Guide, "Using IAM policy conditions for fine-grained access control"; docs/inside/aws.md has the facts one by one.
 """
@@ -20,7 +20,7 @@ _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
 
 
 def describe_request(request: Request, partition_keys: Mapping[str, str]) -> dict[str, Any]:
-    """The condition keys of a request for one table, with their values.
+    """Describe a request for one table by its condition keys and their values.
 
     ``partition_keys`` maps the name of an index to the attribute of its partition key; the name "" stands for the
     table. A condition key without a value in the request is absent.
@@ -74,7 +74,7 @@ def _find_attributes(request: Request) -> Iterator[str]:
 
 
 def _find_select(request: Request) -> str:
-    """The value of Select, or DynamoDB's default if the request has no Select."""
+    """Find the value of Select, or DynamoDB's default if the request has no Select."""
     if request.get("Select"):
         return str(request["Select"])
     if request.get("ProjectionExpression") or request.get("AttributesToGet"):
@@ -83,7 +83,7 @@ def _find_select(request: Request) -> str:
 
 
 def _render_text(value: Mapping[str, Any]) -> str:
-    """The value of a key in the form in which IAM compares it."""
+    """Write the value of a key in the form that IAM compares."""
     (only,) = value.values()
     return base64.b64encode(only).decode() if isinstance(only, bytes) else str(only)
 

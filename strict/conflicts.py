@@ -1,4 +1,6 @@
-"""Ongoing transactions: while an item is in one, other transactions and single writes of it are refused."""
+"""Ongoing transactions: while an item is in a transaction, other transactions and single writes of the item are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _Item = tuple[str, ...]
 
 
 class Conflicts:
-    """The items of transactions whose callers got no answer: when a caller retries, the service may still be at work.
+    """The items of transactions whose callers got no answer. When a caller retries, the service may still be at work.
 
     This double handles one call at a time, so no other transaction is ever ongoing during a call.
     """

@@ -26,7 +26,7 @@ class Control:
         self._update = Update(account)
 
     def create_table(self, request: Request) -> Document:
-        """CreateTable."""
+        """Answer CreateTable."""
         account, name = self._account, request["TableName"]
         account.settle()
         if name in account.tables:
@@ -67,14 +67,14 @@ class Control:
         return {"TableDescription": self._describe(table)}
 
     def describe_table(self, request: Request) -> Document:
-        """DescribeTable."""
+        """Answer DescribeTable."""
         table = self._account.find(request["TableName"])
         if self._account.is_hidden(table.seen_from):
             raise not_found(table.name)
         return {"Table": self._describe(table)}
 
     def update_table(self, request: Request) -> Document:
-        """UpdateTable: the answer has the figures from before the change."""
+        """Answer UpdateTable, with the figures from before the change."""
         account = self._account
         table = account.find(request["TableName"])
         self._check_made(table)
@@ -86,7 +86,7 @@ class Control:
         return {"TableDescription": answer}
 
     def update_continuous_backups(self, request: Request) -> Document:
-        """UpdateContinuousBackups. The engine is not called, as some engines do not know backups."""
+        """Answer UpdateContinuousBackups without the engine, because some engines do not have backups."""
         table = self._account.find(request["TableName"])
         self._check_made(table)
         early = table.backups_from is not None and self._account.clock.now() < table.backups_from
@@ -107,7 +107,7 @@ class Control:
         }
 
     def delete_table(self, request: Request) -> Document:
-        """DeleteTable."""
+        """Answer DeleteTable."""
         account = self._account
         table = account.find(request["TableName"])
         check_idle(account, table)
@@ -129,7 +129,7 @@ class Control:
         account.begin(table, "CREATING", seconds, lambda: None)
 
     def list_tags_of_resource(self, request: Request) -> Document:
-        """ListTagsOfResource, in one page."""
+        """Answer ListTagsOfResource, in one page."""
         table = self._find_by_arn(request)
         if self._account.is_hidden(table.seen_from):
             raise not_found(table.name)
@@ -138,12 +138,12 @@ class Control:
         return {"Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()]}
 
     def tag_resource(self, request: Request) -> Document:
-        """TagResource."""
+        """Answer TagResource."""
         self._find_by_arn(request).tags.update({tag["Key"]: tag["Value"] for tag in request["Tags"]})
         return {}
 
     def untag_resource(self, request: Request) -> Document:
-        """UntagResource."""
+        """Answer UntagResource."""
         table = self._find_by_arn(request)
         for key in request["TagKeys"]:
             table.tags.pop(key, None)

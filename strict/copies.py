@@ -1,4 +1,4 @@
-"""UpdateTable's changes of copies in other Regions (global tables of version 2019.11.21)."""
+"""Change copies in other Regions, as UpdateTable does (global tables of version 2019.11.21)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_source(account: Account, name: str, region: str) -> None:
 
 
 def describe_copies(account: Account, table: Table) -> dict[str, Any]:
-    """The members of DescribeTable's answer about a table's copies; empty if the table has no copies."""
+    """Describe a table's copies as members of DescribeTable's answer; empty if the table has no copies."""
     if account.regions is None:
         return {}
     account.regions.settle()
@@ -135,7 +135,7 @@ class Copies:
         seconds = timings.copy_filled if table.count else timings.copy
         copy.backups_from = now + timedelta(seconds=seconds + timings.backups)
         if not account.enforces(Rule.COPY_STREAM):
-            # Without this rule, the service itself turns a stream on.
+            # Without this rule, the double turns a stream on by itself, as the service does.
             table.stream = copy.stream = table.stream or {"StreamEnabled": True, "StreamViewType": _VIEW}
         account.begin(table, "UPDATING", min(seconds, timings.copy), lambda: None)
         target.begin(copy, "CREATING", seconds, partial(regions.fill, copy, account.region, region))
@@ -252,7 +252,7 @@ class Copies:
 
 
 def _describe_creation(table: Table) -> dict[str, Any]:
-    """The request of CreateTable that makes a copy in the engine. The engine's units do not matter."""
+    """Make the request of CreateTable that creates a copy in the engine. The engine's units do not matter."""
     request: dict[str, Any] = {
         "TableName": table.name,
         "KeySchema": make_key_schema(table.keys),

@@ -14,15 +14,18 @@ Document = dict[str, Any]
 
 
 class Engine(Protocol):
-    """Anything that speaks DynamoDB's operations in DynamoDB's JSON."""
+    """An object that answers DynamoDB's operations in DynamoDB's JSON."""
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
-        """The answer of an operation; Refusal if the engine refuses it."""
+        """Answer an operation; Refusal if the engine refuses it."""
         ...
 
 
 class HttpEngine:
-    """An emulator over HTTP. ``unknown`` names members of requests that it does not understand: they are left out."""
+    """An emulator over HTTP.
+
+    ``unknown`` names members of requests that the emulator does not understand: they are left out.
+    """
 
     def __init__(self, endpoint: str, *, unknown: frozenset[str] = frozenset()) -> None:
         self._endpoint = endpoint

@@ -218,11 +218,11 @@ def _read_number(value: Wire | None) -> str:
 
 
 def meets_condition(request: Mapping[str, Any], old: Item | None) -> bool:
-    """Whether an item (None: no item) meets the condition of a request; True if the request has no condition."""
+    """True if an item (None: no item) meets the condition of a request, or if the request has no condition."""
     text = request.get("ConditionExpression")
     return text is None or Parser(text, request).condition()(old or {})
 
 
 def update_item(request: Mapping[str, Any], old: Item | None) -> dict[str, Wire]:
-    """The new item after an update of the item ``old`` (None: there was no item)."""
+    """Return the new item after an update of the item ``old`` (None: there was no item)."""
     return Parser(request["UpdateExpression"], request).update(old or request["Key"])

@@ -39,9 +39,9 @@ class NoAnswer(Exception):
 class Fault:
     """A fault of the calls with this operation and this table (None matches every call).
 
-    ``probability`` lets the fault strike at random. ``script`` says for each matching call in turn whether the fault
-    strikes; after the script's end it does not strike. ``times`` limits how often the fault strikes. ``seconds`` is the
-    delay of a slow answer.
+    ``probability`` lets the fault strike at random. ``script`` has True or False for each matching call in turn: True
+    lets the fault strike. After the script's end it does not strike. ``times`` limits how often the fault strikes.
+    ``seconds`` is the delay of a slow answer.
     """
 
     kind: Kind
@@ -54,7 +54,7 @@ class Fault:
     struck: int = 0
 
     def strikes(self, operation: str, tables: frozenset[str], chance: random.Random) -> bool:
-        """Whether the fault strikes this call."""
+        """True if the fault strikes this call."""
         matches = self.operation in (None, operation) and (self.table is None or self.table in tables)
         if not matches or (self.times is not None and self.struck >= self.times):
             return False
@@ -83,7 +83,7 @@ class Faults:
     def strike(self, operation: str, payload: Any) -> NoAnswer | None:
         """Raise an error now if a fault strikes before the call takes effect.
 
-        Return the error that the caller must raise after the call took effect; None if there is none.
+        Return the error that the caller must raise after the call took effect; None if there is no such error.
         """
         if not self.active:
             return None
@@ -114,7 +114,7 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 
 
 def find_tables(payload: Any) -> frozenset[str]:
-    """The names of the tables in a request."""
+    """Find the names of the tables in a request."""
     if "TableName" in payload:
         return frozenset({payload["TableName"]})
     if "RequestItems" in payload:

@@ -1,4 +1,7 @@
-"""An engine in memory, which is fast enough for simulated months. It validates no request: the rules do so before."""
+"""An engine in memory, which is fast enough for simulated months.
+
+It does not validate requests: the rules do that first.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class _Sorted:
     def between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
     ) -> Iterator[_Item]:
-        """The items from ``low`` to ``high`` (None: no bound) by sort value, beginning behind the item ``after``."""
+        """Return the items from ``low`` to ``high`` (None: no bound) by sort value, beginning after the item ``after``."""
         order, items = self._partitions.get(partition, ([], {}))
         start = bisect_left(order, (low,)) if low is not None else 0
         end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)
@@ -265,12 +268,12 @@ class MemoryEngine:
 
 
 def _is_range(request: Request) -> bool:
-    """Whether a key condition is a BETWEEN of the sort key: then nothing else than its bounds must be checked."""
+    """True if a key condition is a BETWEEN of the sort key: then only its bounds must be checked."""
     return _RANGE.fullmatch(request["KeyConditionExpression"]) is not None
 
 
 def _read_bounds(request: Request, index: _Sorted) -> tuple[Any, Any, Any]:
-    """The partition of a key condition, and the lowest and the highest sort value (None: no bound)."""
+    """Read the partition of a key condition, and the lowest and the highest sort value (None: no bound)."""
     names, values = request.get("ExpressionAttributeNames", {}), request["ExpressionAttributeValues"]
     text = re.sub(r"#\w+", lambda placeholder: str(names[placeholder[0]]), request["KeyConditionExpression"])
     words = text.replace("(", " ").replace(")", " ").replace(",", " ").split()

@@ -1,4 +1,6 @@
-"""The units that a read or a write of an item costs, and whether its table and its indexes have these units now."""
+"""Compute the units that a read or a write of an item costs, and check if its table and its indexes have these units
+now.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Reason = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Units to pay: of the write side or the read side of one table or index, at one partition key (as text)."""
+    """Units to pay on the write side or the read side of one table or index, at one partition key (as text)."""
 
     resource: Resource
     side: Side
@@ -34,7 +36,7 @@ class Meter:
         self._account = account
 
     def write(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
-        """The charges for a write that replaces the item ``old`` by the item ``new``."""
+        """Compute the charges for a write that replaces the item ``old`` by the item ``new``."""
         item = new or old or {}
         charges = [Charge(table, "Write", factor * put_units(old, new), render_partition_key(table.keys[0], item))]
         for index in table.indexes.values():
@@ -46,12 +48,12 @@ class Meter:
         return charges
 
     def find_payer(self, table: Table, resource: Resource) -> Resource:
-        """The resource whose units a table or an index uses. A local index uses the units of its table."""
+        """Find the resource whose units a table or an index uses. A local index uses the units of its table."""
         local = isinstance(resource, Index) and resource.local
         return table if local and self._account.enforces(Rule.LOCAL_UNITS) else resource
 
     def find_refusals(self, table: Table, charges: Iterable[Charge]) -> list[Reason]:
-        """The reasons why the charges cannot be paid now; empty if they can."""
+        """Find the reasons why the charges cannot be paid now; empty if they can be paid."""
         now = self._account.clock.now()
         reasons = []
         for charge in charges:
@@ -84,7 +86,7 @@ class Meter:
     def report_consumed(
         self, request: Mapping[str, Any], charges: Iterable[tuple[Table, Charge]]
     ) -> list[dict[str, Any]]:
-        """ConsumedCapacity by table, with the detail for which ``ReturnConsumedCapacity`` asks; empty for NONE."""
+        """Report ConsumedCapacity by table, with the detail that ``ReturnConsumedCapacity`` wants; empty for NONE."""
         detail = request.get("ReturnConsumedCapacity", "NONE")
         if detail == "NONE":
             return []
@@ -115,7 +117,9 @@ def _describe_consumed_capacity(table: str, units: Mapping[str, float], *, index
 
 
 def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) -> int:
-    """The bytes that a change adds to an item collection; 0 without local indexes, as there is then no limit."""
+    """Measure the bytes that a change adds to an item collection; 0 without local indexes, because then there is no
+    limit.
+    """
     local = [index for index in table.indexes.values() if index.local]
     if not local:
         return 0
@@ -135,5 +139,5 @@ def render_partition_key(name: str, item: Mapping[str, Any]) -> str:
 
 
 def omit_capacity_option(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request without ReturnConsumedCapacity: this package computes that answer, not the engine."""
+    """Return the request without ReturnConsumedCapacity: this package computes that answer, not the engine."""
     return {name: value for name, value in request.items() if name != "ReturnConsumedCapacity"}

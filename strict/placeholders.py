@@ -52,7 +52,10 @@ class Expression:
 
 
 def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Expression]) -> None:
-    """Refuse a name or a value that no expression uses, and one that is used but that the request does not define."""
+    """Refuse a name or a value that no expression uses.
+
+    Refuse an expression with a name or a value that the request does not define.
+    """
     used = frozenset().union(*(expression.placeholders for expression in expressions))
     for sign, member in _MEMBERS.items():
         defined = request.get(member)
@@ -68,7 +71,7 @@ def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Express
 
 
 def find_attributes(text: str, names: Mapping[str, str]) -> Iterator[str]:
-    """The top-level attributes that an expression mentions; ``names`` are the request's ExpressionAttributeNames."""
+    """Find the top-level attributes that an expression mentions; ``names`` are the request's ExpressionAttributeNames."""
     return (names.get(name, name) for name in _FIRST_NAME.findall(text) if name.lower() not in _WORDS)
 
 

@@ -1,4 +1,4 @@
-"""Projections: the attributes of an item that a request asks for."""
+"""Projections: the attributes of an item that a request wants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Request = Mapping[str, Any]
 
 
 def read_projection_paths(request: Request) -> list[list[str]]:
-    """The paths of a projection; this double does not support elements of lists."""
+    """Read the paths of a projection; this double does not support elements of lists."""
     names = request.get("ExpressionAttributeNames", {})
     paths = [path.strip().split(".") for path in request["ProjectionExpression"].split(",")]
     if "[" in request["ProjectionExpression"]:
@@ -21,12 +21,15 @@ def read_projection_paths(request: Request) -> list[list[str]]:
 
 
 def project_item(request: Request, item: Wire) -> Wire:
-    """The attributes that a request shows of an item which the request names by its key."""
+    """Return the attributes that a request wants of an item; the request names the item by its key."""
     return project(item, read_projection_paths(request)) if "ProjectionExpression" in request else item
 
 
 def project(item: Wire, paths: Sequence[Sequence[str]]) -> Document:
-    """The attributes of an item that a projection names. A map is reduced to the members that the projection names."""
+    """Return the attributes of an item that a projection names.
+
+    A map keeps only the members that the projection names.
+    """
     paths_within: dict[str, list[list[str]]] = {}
     for first, *rest in paths:
         if first in item:

@@ -1,4 +1,4 @@
-"""The data plane's reads."""
+"""The read operations of the data plane."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH_BYTES = 16 * 1024 * 1024
 KEY_BYTES = 2048
 _BETWEEN = re.compile(r"BETWEEN\s+(:\w+)\s+AND\s+(:\w+)")
 _EQUALS = re.compile(r"(#?\w+)\s*=\s*(:\w+)")
-# Members of a request that change what is shown of a page, but not which items the page reads.
+# These members of a request change what a page shows, but not which items it reads.
 _DISPLAY_MEMBERS = frozenset({"FilterExpression", "ProjectionExpression", "Select"})
 
 
@@ -37,7 +37,7 @@ class Reads:
         self._meter = Meter(account)
 
     def get_item(self, request: Request) -> Document:
-        """GetItem."""
+        """Answer GetItem."""
         table = self._account.find_usable(request["TableName"])
         key = render_partition_key(table.keys[0], request["Key"])
         self._admit(table, table, key)
@@ -49,7 +49,7 @@ class Reads:
         return self._charge(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
-        """BatchGetItem: keys that exceed the tables' throughput or the answer's size come back as unprocessed."""
+        """Answer BatchGetItem. Keys beyond the tables' throughput or the answer's size come back as unprocessed."""
         account, requested = self._account, request["RequestItems"]
         self._check_batch(requested)
         size = 0
@@ -94,7 +94,7 @@ class Reads:
             raise invalid("Provided list of item keys contains duplicates")
 
     def transact_get_items(self, request: Request) -> Document:
-        """TransactGetItems: strongly consistent, at twice the price."""
+        """Answer TransactGetItems: strongly consistent, at twice the price."""
         charges: list[tuple[Table, Charge]] = []
         answer = self._account.engine.call("TransactGetItems", omit_capacity_option(request))
         for action, response in zip(request["TransactItems"], answer["Responses"], strict=True):
@@ -109,7 +109,7 @@ class Reads:
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
     def query(self, request: Request) -> Document:
-        """Query."""
+        """Answer Query."""
         account = self._account
         if account.enforces(Rule.RANGE_ORDER):
             _refuse_backwards(request)
@@ -126,7 +126,7 @@ class Reads:
         return self._read_page("Query", request, _read_queried_key(request))
 
     def scan(self, request: Request) -> Document:
-        """Scan."""
+        """Answer Scan."""
         return self._read_page("Scan", request, f"segment {request.get('Segment', 0)}")
 
     def _read_page(self, operation: str, request: Request, key: str) -> Document:
@@ -173,7 +173,7 @@ class Reads:
         return page, size
 
     def _filter_and_project(self, operation: str, request: Request, table: Table, read: Sequence[Wire]) -> Document:
-        """The items of the page after its filter and its projection.
+        """Apply the filter and the projection to the items of the page.
 
         In DynamoDB the limit counts the items that are read, before the filter. Some engines count the items after the
         filter. So this method queries the engine without a limit, and drops the items that are not in ``read``.
@@ -216,7 +216,9 @@ class Reads:
 
 
 def _drop_unused_placeholders(request: Document) -> Document:
-    """The request without names and values that its expressions do not use: DynamoDB refuses unused placeholders."""
+    """Return the request without names and values that its expressions do not use: DynamoDB refuses unused
+    placeholders.
+    """
     text = " ".join(value for name, value in request.items() if name.endswith("Expression"))
     tokens = set(re.findall(r"[#:]\w+", text))
     for member in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -242,7 +244,7 @@ def _refuse_unprojected(request: Request, resource: Resource) -> None:
 
 
 def _fetches(request: Request, resource: Resource) -> bool:
-    """Whether a request on a local index shows, or filters by, attributes that the index does not hold."""
+    """True if a request on a local index shows, or filters by, attributes that the index does not hold."""
     if not isinstance(resource, Index) or not resource.local or resource.included is None:
         return False
     return request.get("Select") == "ALL_ATTRIBUTES" or bool(_find_used_names(request) - resource.included)
@@ -260,7 +262,7 @@ def _show(request: Request, items: Sequence[Wire]) -> Document:
 
 
 def _find_used_names(request: Request) -> set[str]:
-    """The attributes that a request shows or filters by."""
+    """Find the attributes that a request shows or filters by."""
     names = request.get("ExpressionAttributeNames", {})
     texts = (request.get(name, "") for name in ("ProjectionExpression", "FilterExpression"))
     return {attribute for text in texts for attribute in find_attributes(text, names)}
@@ -279,7 +281,7 @@ def _refuse_backwards(request: Request) -> None:
 
 
 def _read_queried_key(request: Request) -> str:
-    """The partition key of a Query, as text."""
+    """Read the partition key of a Query, as text."""
     return render_partition_key("pk", {"pk": request["ExpressionAttributeValues"][_find_partition_value(request)]})
 
 

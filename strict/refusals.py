@@ -25,22 +25,22 @@ class Refusal(Exception):
 
 
 def invalid(message: str) -> Refusal:
-    """ValidationException."""
+    """Make a ValidationException."""
     return Refusal("ValidationException", message)
 
 
 def in_use(message: str) -> Refusal:
-    """ResourceInUseException."""
+    """Make a ResourceInUseException."""
     return Refusal("ResourceInUseException", message)
 
 
 def over_limit(message: str) -> Refusal:
-    """LimitExceededException."""
+    """Make a LimitExceededException."""
     return Refusal("LimitExceededException", message)
 
 
 def collection_full() -> Refusal:
-    """ItemCollectionSizeLimitExceededException: a table with local indexes has a limit for each partition key."""
+    """Make an ItemCollectionSizeLimitExceededException: a table with local indexes has a limit for each partition key."""
     return Refusal(
         "ItemCollectionSizeLimitExceededException",
         "Item collection size limit exceeded: an item collection holds 10 GB at most",
@@ -48,12 +48,12 @@ def collection_full() -> Refusal:
 
 
 def not_found(table: str) -> Refusal:
-    """ResourceNotFoundException for a table."""
+    """Make a ResourceNotFoundException for a table."""
     return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")
 
 
 def canceled(codes: Sequence[str]) -> Refusal:
-    """TransactionCanceledException; ``codes`` has the reason of each action, in order."""
+    """Make a TransactionCanceledException; ``codes`` has the reason of each action, in order."""
     return Refusal(
         "TransactionCanceledException",
         f"Transaction cancelled, please refer cancellation reasons for specific reasons [{', '.join(codes)}]",
@@ -62,7 +62,7 @@ def canceled(codes: Sequence[str]) -> Refusal:
 
 
 def throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
-    """The refusal of a throttled request.
+    """Make the refusal of a throttled request.
 
     ``reasons`` are pairs of a reason and the name of a resource (``table`` or ``table/index/name``).
     """

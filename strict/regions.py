@@ -1,4 +1,6 @@
-"""The Regions of an account: which tables are copies of each other, and the writes on their way to other Regions."""
+"""The Regions of an account: the groups of tables that are copies of each other, and the writes on their way to other
+Regions.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,7 @@ class Regions:
             service.share_lock(first)
 
     def members(self, table: str) -> dict[str, Member]:
-        """The table and its copies by Region, in the order of their creation; empty if the table has no copies."""
+        """Return the table and its copies by Region, in the order of their creation; empty if the table has no copies."""
         now = next(iter(self.accounts.values())).clock.now()
         members = self._groups.get(table, {})
         for region in [region for region, member in members.items() if member.gone is not None and member.gone <= now]:
@@ -96,7 +98,7 @@ class Regions:
         return members
 
     def others(self, table: str, region: str) -> list[Member]:
-        """The copies of a table in Regions other than ``region``."""
+        """Return the copies of a table in Regions other than ``region``."""
         return [member for member in self.members(table).values() if member.region != region]
 
     def join(self, table: str, first: Member, member: Member) -> None:
@@ -104,7 +106,7 @@ class Regions:
         self._groups.setdefault(table, {first.region: first})[member.region] = member
 
     def leave(self, table: str, region: str) -> None:
-        """Remove a member, and the writes on their way to it: they must not reach a later table of the same name."""
+        """Remove a member, and the writes on their way to it: these must not reach a later table of the same name."""
         self._groups.get(table, {}).pop(region, None)
         self._parcels = [entry for entry in self._parcels if (entry[2].table, entry[2].region) != (table, region)]
         self._parcels.sort()
@@ -136,7 +138,7 @@ class Regions:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def deliver(self) -> None:
-        """Apply the writes that are due. A write waits while its copy is not active, or has not enough units."""
+        """Apply the writes that are due. A write waits while its copy is not active, or does not have enough units."""
         self.settle()
         now = next(iter(self.accounts.values())).clock.now()
         waiting = []
@@ -201,7 +203,7 @@ class _SendingEngine:
         self._send = send
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
-        """The answer of an operation; Refusal if the engine refuses it."""
+        """Answer an operation; Refusal if the engine refuses it."""
         answer = self._engine.call(operation, payload)
         if operation in WRITES:
             self._send(operation, payload)
@@ -209,7 +211,7 @@ class _SendingEngine:
 
 
 def _list_written(operation: str, payload: Mapping[str, Any], account: Account) -> Iterator[tuple[str, Document]]:
-    """Table and key of each item that a request wrote."""
+    """List table and key of each item that a request wrote."""
     if operation == "BatchWriteItem":
         for name, changes in payload["RequestItems"].items():
             for change in changes:

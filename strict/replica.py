@@ -1,4 +1,4 @@
-"""Eventually consistent reads: a replica answers them, and each write reaches the replica a little later."""
+"""Eventually consistent reads: a replica answers them. Each write reaches the replica a little later."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PendingWrite = tuple[datetime, int, str, Mapping[str, Any]]
 class LaggingEngine:
     """An engine with a replica. A write reaches the replica after a delay between half of ``seconds`` and ``seconds``.
 
-    The writes of one item arrive in order. The seed decides the delay of each item: the replica may have one item of a
-    batch or a transaction, and not yet another one. The replica answers GetItem, Query and Scan without ConsistentRead,
+    The writes of one item arrive in order. The seed decides the delay of each item: the replica may have only some
+    items of a batch or a transaction for a while. The replica answers GetItem, Query and Scan without ConsistentRead,
     and all reads of an index.
     """
 
@@ -40,7 +40,7 @@ class LaggingEngine:
         self._number = 0
 
     def call(self, operation: str, payload: Mapping[str, Any]) -> Document:
-        """The answer of an operation; Refusal if the engine refuses it."""
+        """Answer an operation; Refusal if the engine refuses it."""
         if operation in _READS and not payload.get("ConsistentRead", False):
             self._catch_up()
             return self._replica.call(operation, payload)

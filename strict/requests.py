@@ -1,4 +1,4 @@
-"""The checks of a request's text, and of its keys against the key attributes of the tables that it names."""
+"""Check a request's text, and compare its keys with the key attributes of its tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Requests:
         }
 
     def check(self, operation: str, request: Request) -> None:
-        """Raise a Refusal if the service refuses the request, whatever items its tables hold."""
+        """Raise a Refusal if the service refuses the request, whatever its tables contain."""
         check = self._checks.get(operation)
         if check is not None:
             check(request)

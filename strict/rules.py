@@ -1,4 +1,7 @@
-"""The rules. A test can switch each rule off to see which faults it detects; docs/inside/aws.md gives the sources."""
+"""The rules.
+
+A test can switch each rule off, to see which faults the rule detects. docs/inside/aws.md has the sources.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """A rule that the service enforces and emulators do not. The value is the rule's heading in docs/inside/aws.md."""
+    """A rule that the service enforces, but that emulators do not enforce.
+
+    Its value is its heading in docs/inside/aws.md.
+    """
 
     # Throughput
     PROVISIONED_THROUGHPUT = "provisioned throughput"

@@ -24,8 +24,8 @@ class StrictDynamo:
     """DynamoDB's operations under the service's rules.
 
     ``without`` switches rules off, to see which faults they detect. With ``stale_seconds``, reads that are not strongly
-    consistent may be up to this many seconds old. Calls are handled one at a time, so that a run with a manual clock and
-    a seed repeats itself exactly. Only during the delay of a slow answer can other calls be handled.
+    consistent may be up to this many seconds old. Calls are handled one at a time, so that a run with a manual clock
+    and a seed can be repeated exactly. Other calls can be handled only during the delay of a slow answer.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StrictDynamo:
             self._requests.check(operation, payload)
             self._conflicts.check(operation, payload)
             act = self._operations.get(operation)
-            # An operation for which there are no rules goes directly to the engine.
+            # An operation without rules goes directly to the engine.
             answer = act(payload) if act is not None else self.account.engine.call(operation, payload)
             if later is not None and operation == "TransactWriteItems":
                 self._conflicts.hold(payload)

@@ -1,4 +1,4 @@
-"""A table in the service: its settings, its state, and the history that its limits count."""
+"""A table in the service: its settings, its state, and the past changes that its limits count."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Resource:
     maximum: dict[str, int] = field(default_factory=dict)
 
     def list_decreases(self, now: datetime) -> list[datetime]:
-        """The times of the decreases of the present UTC day."""
+        """List the times of the decreases of the present UTC day."""
         return [decrease for decrease in self.decreases if decrease.date() == now.date()]
 
     def apply(self, now: datetime, *, on_demand: bool) -> None:
@@ -50,7 +50,7 @@ class Resource:
         return {f"Max{side}RequestUnits": self.maximum.get(side, -1) for side in ("Write", "Read")}
 
     def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
-        """The ProvisionedThroughput in an answer of DescribeTable."""
+        """Return the ProvisionedThroughput in an answer of DescribeTable."""
         figures: dict[str, Any] = {
             "NumberOfDecreasesToday": len(self.list_decreases(now)),
             "ReadCapacityUnits": 0 if on_demand else self.read,
@@ -77,7 +77,7 @@ class Index(Resource):
     shown: tuple[int, int] = (0, 0)
 
     def project(self, item: Wire | None) -> dict[str, Wire] | None:
-        """The attributes of an item that the index holds; None if the item lacks a key attribute of the index."""
+        """Return the attributes of an item that the index holds; None if the item lacks a key attribute of the index."""
         if item is None or any(key not in item for key in self.keys):
             return None
         return {name: value for name, value in item.items() if self.included is None or name in self.included}
@@ -132,7 +132,7 @@ class Table(Resource):
         return {name: index for name, index in self.indexes.items() if not index.local}
 
     def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
-        """The table's bytes and number of items, at the time of the last count."""
+        """Return the table's bytes and number of items, at the time of the last count."""
         if Rule.STALE_SIZE in without:
             return self.size, self.count
         since = self.sized or self.created
@@ -143,7 +143,7 @@ class Table(Resource):
         return self.shown
 
     def describe(self, now: datetime, without: AbstractSet[Rule]) -> dict[str, Any]:
-        """The table's description."""
+        """Return the table's description."""
         size, count = self.sizes(now, without)
         described: dict[str, Any] = {
             "TableName": self.name,
@@ -196,7 +196,7 @@ def make_key_schema(keys: tuple[str, ...]) -> list[dict[str, str]]:
 
 
 def read_keys(described: Any) -> tuple[str, ...]:
-    """A KeySchema's key attributes, the partition key first."""
+    """Read a KeySchema's key attributes, the partition key first."""
     ordered = sorted(described, key=lambda key: key["KeyType"] != "HASH")
     return tuple(key["AttributeName"] for key in ordered)
 

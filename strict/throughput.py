@@ -1,4 +1,4 @@
-"""The throughput of a table or an index: whether a number of units is available now."""
+"""The throughput of a table or an index. It decides if a number of units is available now."""
 
 from __future__ import annotations
 
@@ -61,14 +61,16 @@ class Lane:
             self._maximum.set_rate(setting.maximum, now)
 
     def limit(self, now: datetime) -> float:
-        """The units per second on demand: the warm throughput or, if larger, twice the peak until half an hour ago."""
+        """Return the units per second on demand: the warm throughput or, if larger, twice the peak until half an hour
+        ago.
+        """
         base = float(max(ON_DEMAND_UNITS[self._side], self._setting.warm))
         if Rule.ON_DEMAND_GROWTH in self._without:
             return base
         return max(base, 2 * self._peaks.before(now - GROWTH_WAIT))
 
     def refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
-        """Reason and resource if the units (0 for a read of unknown size) are not available now; otherwise None."""
+        """Return reason and resource if the units (0 for a read of unknown size) are not available now; otherwise None."""
         # A read of unknown size is admitted while any unit is available, and charged afterwards.
         units = units or 1e-9
         kind = None

@@ -15,7 +15,7 @@ class Timings:
 
     create: float = 6.0
     create_indexed: float = 22.0
-    # A table whose key is lost during its creation stays CREATING for this time, and is then dropped.
+    # A table whose key is lost during its creation stays CREATING for this time, and then disappears.
     create_without_key: float = 3560.0
     delete: float = 8.0
     capacity: float = 2.0
@@ -52,5 +52,5 @@ class Timings:
     copy_lingers: float = 35.0
 
     def scale(self, factor: float) -> Timings:
-        """The durations multiplied by a factor. A small factor makes them fast enough for tests with a real clock."""
+        """Multiply the durations by a factor. A small factor makes them short enough for tests with a real clock."""
         return Timings(*(getattr(self, field.name) * factor for field in fields(self)))

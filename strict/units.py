@@ -1,4 +1,4 @@
-"""Sizes and capacity units by the published rules."""
+"""Compute sizes and capacity units by the published rules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stored(dict[str, Any]):
 
 
 def measure_item(item: Mapping[str, Wire]) -> int:
-    """The size of an item in bytes: names and values in UTF-8, as the Developer Guide's "item sizes" counts them.
+    """Measure an item in bytes: names and values in UTF-8, as the Developer Guide's "item sizes" counts them.
 
     The item is in DynamoDB's JSON.
     """
@@ -40,7 +40,7 @@ def _weigh(item: Mapping[str, Wire]) -> int:
 
 
 def measure_value(value: Wire) -> int:
-    """Bytes of one attribute value."""
+    """Measure the bytes of one attribute value."""
     ((kind, inner),) = value.items()
     match kind:
         case "S":
@@ -66,7 +66,7 @@ def measure_value(value: Wire) -> int:
 
 @lru_cache(8192)
 def measure_number(text: str) -> int:
-    """Bytes of a number: one per two significant digits, one more, and one for a minus.
+    """Measure the bytes of a number: one per two significant digits, one more, and one for a minus.
 
     Zeros at the beginning and at the end of the number do not count.
     """
@@ -76,22 +76,28 @@ def measure_number(text: str) -> int:
 
 
 def write_units(size: int) -> int:
-    """The units for writing an item of ``size`` bytes: one per 1 KB begun, at least one."""
+    """Return the units for writing an item of ``size`` bytes: one for each begun KB, at least one."""
     return max(1, ceil(size / WRITE_BYTES))
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """The units for reading ``size`` bytes: one per 4 KB begun, at least one; half of that if eventually consistent."""
+    """Return the units for reading ``size`` bytes: one for each begun 4 KB, at least one; half of that if eventually
+    consistent.
+    """
     return max(1, ceil(size / READ_BYTES)) * (1.0 if consistent else 0.5)
 
 
 def put_units(old: Wire | None, new: Wire | None) -> int:
-    """The units for replacing the item ``old`` by ``new`` (None: no item). The size of the larger item counts."""
+    """Return the units for replacing the item ``old`` by ``new`` (None: no item).
+
+    The size of the larger item counts.
+    """
     return write_units(max(measure_item(item) if item else 0 for item in (old, new)))
 
 
 def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
-    """The units of an index with these key attributes, if an item's projection changes (None: it is not in the index).
+    """Return the units of an index with these key attributes, if an item's projection changes (None: it is not in the
+    index).
 
     An unchanged projection costs nothing; an insertion, a deletion or a change of other attributes costs one write; a
     change of a key of the index costs two writes, a deletion and a put.

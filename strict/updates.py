@@ -1,4 +1,4 @@
-"""UpdateTable: a request may change one concern only, and each concern has its own limits."""
+"""Handle UpdateTable: a request may change only one concern, and each concern has its own limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from strict.account import Account, read_sides
 from strict.budgets import check_class_change, check_decrease, format_time
 from strict.checks import check_concurrency, check_idle, check_units
-from strict.concerns import check_units_fit, concerns_of, read_requested_maxima, read_requested_units
+from strict.concerns import check_units_fit, find_concerns, read_requested_maxima, read_requested_units
 from strict.copies import Copies, check_copies
 from strict.refusals import Refusal, invalid, over_limit
 from strict.rules import Rule
@@ -28,7 +28,8 @@ _ACCEPTED = (
     _CAPACITY,
     frozenset({"BillingMode", "OnDemandThroughput"}),
     frozenset({"BillingMode", "StreamSpecification"}),
-    # The units of a table and of its indexes are one concern. The maxima of a table and of its indexes are one, too.
+    # The units of a table and of its indexes are one concern. The maxima of a table and of its indexes are one concern,
+    # too.
     _CAPACITY | {"index units"},
     frozenset({"OnDemandThroughput", "index units"}),
 )
@@ -44,7 +45,7 @@ class Update:
     def __call__(self, table: Table, request: Request) -> None:
         """Check the change, send it to the engine and begin it; Refusal if the service would refuse it."""
         account = self._account
-        concerns = concerns_of(request)
+        concerns = find_concerns(request)
         accepted = bool(concerns) and (len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED))
         if account.enforces(Rule.ONE_CONCERN) and not accepted:
             raise invalid(

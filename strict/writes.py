@@ -1,4 +1,4 @@
-"""The data plane's writes."""
+"""The write operations of the data plane."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Writes:
         self._meter = Meter(account)
 
     def put_item(self, request: Request) -> Document:
-        """PutItem."""
+        """Answer PutItem."""
         return self._write_single("PutItem", request, request["Item"])
 
     def delete_item(self, request: Request) -> Document:
-        """DeleteItem."""
+        """Answer DeleteItem."""
         return self._write_single("DeleteItem", request, None)
 
     def update_item(self, request: Request) -> Document:
-        """UpdateItem: its cost is known only afterwards."""
+        """Answer UpdateItem. Its cost is known only afterwards."""
         table = self._account.find_usable(request["TableName"])
         old = self._get(table, request["Key"])
         if self._outgrows(request, old):
@@ -64,7 +64,10 @@ class Writes:
         return self._charge(request, table, old, new, self._meter.write(table, old, new), answer)
 
     def batch_write_item(self, request: Request) -> Document:
-        """BatchWriteItem: refused as a whole, or executed as far as the tables' throughput allows."""
+        """Answer BatchWriteItem.
+
+        The batch is refused as a whole, or executed as far as the tables' throughput allows.
+        """
         account = self._account
         changes = list(self._read_batch(request["RequestItems"]))
         self._check_batch(changes)
@@ -98,7 +101,7 @@ class Writes:
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
     def transact_write_items(self, request: Request) -> Document:
-        """TransactWriteItems: everything at twice the price, or nothing."""
+        """Answer TransactWriteItems: all actions at twice the price, or no action."""
         account = self._account
         actions = [next(iter(action.items())) for action in request["TransactItems"]]
         tables = [account.find_usable(inner["TableName"]) for _, inner in actions]
@@ -147,7 +150,7 @@ class Writes:
         return self._charge(request, table, old, new, charges, answer)
 
     def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
-        """The numbers of the changes after which an item collection would hold too many bytes.
+        """Find the numbers of the changes after which an item collection would hold too many bytes.
 
         A change that makes its collection smaller is accepted. An UpdateItem is not checked here: its new item is known
         only afterwards.
@@ -244,7 +247,7 @@ class Writes:
             raise invalid("Item size has exceeded the maximum allowed size")
 
     def _outgrows(self, request: Request, old: Wire | None) -> bool:
-        """Whether an update makes an item larger than an item may be.
+        """True if an update makes an item larger than an item may be.
 
         False if the service refuses the update for another reason, such as its condition, or if only the engine can
         read the expression: then the engine decides.
@@ -280,7 +283,7 @@ class Writes:
 
 
 def _measure_wire_size(changes: list[_Change]) -> int:
-    """Bytes of a batch as JSON; 0 if the batch is so small that even escaped characters fit into the limit."""
+    """Measure the bytes of a batch as JSON; 0 if the batch is so small that even escaped characters fit into the limit."""
     small = sum(measure_item(change.new) for change in changes if change.new) < BATCH_BYTES / 12
     return 0 if small else sum(len(json.dumps(change.request, default=_encode_base64)) for change in changes)
 

@@ -1,4 +1,4 @@
-"""Advice from measurements: a stream's measured history in, findings out. Pure."""
+"""Advice from measurements: make findings from a stream's measured history. All functions here are pure."""
 
 from cli.advising.advise import advise
 from cli.advising.finding import Advice, Confidence, Finding

@@ -1,4 +1,4 @@
-"""Apply all rules to a history, and list the measurements that are missing for them. Pure."""
+"""Apply all rules to a history, and list the measurements that the rules lack. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIN_DAYS = 7
 
 
 def advise(history: History) -> Advice:
-    """The findings about a stream: first the findings against throttling, then the others by their saving."""
+    """Return the findings about a stream: first the findings against throttling, then the others by their saving."""
     measured = Measured(history)
     enough = measured.days >= MIN_DAYS - 0.01 and measured.count_units("Write") > 0
     capacity, finding = choose_capacity(measured, enough=enough)

@@ -1,4 +1,7 @@
-"""Rules about capacity: on demand or provisioned, how many units, and a step for late events. Pure."""
+"""Rules about capacity: on demand or provisioned, the number of units, and a step for late events.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     busy = measured.find_throttling("Write", "ProvisionedThroughput")
     reads = measured.find_throttling("Read", "ProvisionedThroughput", late=None)
     late = measured.find_throttling("Write", "ProvisionedThroughput", late=True)
-    # Former tables may have been provisioned: their throttles say nothing about on-demand tables.
+    # Former tables may have been provisioned: their throttles do not show anything about on-demand tables.
     provisioned = not capacity.on_demand(capacity.ladder[0])
     throttled = provisioned and (busy.enough or late.enough or reads.enough)
     if not (enough or throttled):
@@ -69,7 +72,10 @@ def _plan_on_demand(measured: Measured) -> _Plan:
 
 
 def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> _Plan:
-    """The present ladder with more units where it throttles. It lowers no units: a few hours cannot justify that."""
+    """Plan the present ladder with more units where it throttles.
+
+    It never lowers units: a few hours cannot justify that.
+    """
     now, present = measured.stream.capacity.ladder[0], measured.stream.capacity.late_step
     fitted = _make_first_step(measured, now, busy, reads)
     index = dict(fitted.index)
@@ -84,7 +90,7 @@ def _plan_raised_units(measured: Measured, busy: Throttling, reads: Throttling, 
 
 
 def _plan_provisioned(measured: Measured, busy: Throttling, reads: Throttling, late: Throttling) -> Iterator[_Plan]:
-    """The ladder with units for the measured peaks, and the same ladder with a step for late events."""
+    """Plan the ladder with units for the measured peaks, and the same ladder with a step for late events."""
     capacity = measured.stream.capacity
     first_step = capacity.ladder[0] if not capacity.on_demand(capacity.ladder[0]) else None
     first = _make_first_step(measured, first_step, busy, reads)
@@ -129,7 +135,9 @@ def _find_units(step: Step | None, index: str) -> tuple[int, int] | None:
 
 
 def _make_late_step(measured: Measured, first: Step, present: Step | None, late: Throttling) -> Step:
-    """The present step for late events, raised if it throttles; else a new step with units for measured late events."""
+    """Make a step for late events: the present step, raised if it throttles, or a new step with units for the measured
+    late events.
+    """
     if present is not None:
         write = (
             _size_units(measured.find_peak("Write", late=True), present.write, late) if late.enough else present.write
@@ -147,8 +155,8 @@ def _make_late_step(measured: Measured, first: Step, present: Step | None, late:
 
 
 def _size_units(peak: float, present: int | None, throttling: Throttling) -> int:
-    """The units for a peak. Throttled requests are sent and counted again, so they raise the present units at most to
-    twice as many, or by ten.
+    """Compute the units for a peak. Throttled requests are sent and counted again, so they raise the present units at
+    most to twice as many, or by ten.
     """
     needed = max(1, ceil(peak / TARGET))
     if present is None:
@@ -207,7 +215,10 @@ def _list_evidence(
 
 
 def _judge(measured: Measured, *, throttled: bool) -> Confidence:
-    """The confidence is not high if demand was throttled, because it is estimated, or if only a week was measured."""
+    """Judge the confidence.
+
+    It is not high if demand was throttled, because then demand is an estimate, or if only a week was measured.
+    """
     return "medium" if throttled or measured.days < 13 else "high"
 
 

@@ -1,4 +1,4 @@
-"""A finding: what to change, why, and what it saves."""
+"""A finding: a change, the reason for it, and its saving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured history of a stream, which the rules of the advice judge. Pure."""
+"""The measured history of a stream, for the rules of the advice."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A period's table (``index`` is empty) or one of its indexes, with the hours in which something was measured.
+    """A period's table (``index`` is empty) or one of its indexes, with the hours that have measurements.
 
-    ``shards`` is the number of shards in its frozen layout, and ``packed`` says whether this layout has packs.
-    ``items`` and ``bytes`` are its last known size, zero if unknown. ``imported`` says whether a backfill wrote to it.
+    ``shards`` is the number of shards in its frozen layout. ``packed`` is True if this layout has packs. ``items`` and
+    ``bytes`` are its last known size, zero if unknown. ``imported`` is True if a backfill wrote to it.
     """
 
     period: Period
@@ -78,11 +78,11 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Everything measured of a stream between two instants, and what could not be measured.
+    """All measurements of a stream between two instants, and a list of the missing measurements.
 
     ``writing``, ``uses`` and ``shares`` are None if unknown. ``shares`` maps partition keys to their shares (0 to 1) of
-    the write units, the heaviest first. If the table is partitioned by time, the keys and the units are those of one
-    bucket; else those of all series.
+    the write units, the heaviest first. If the table is partitioned by time, the keys and the units belong to one
+    bucket; otherwise to all series.
     """
 
     stream: Stream

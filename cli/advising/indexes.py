@@ -1,4 +1,4 @@
-"""Rules about indexes: unused, missing, too hot. Pure."""
+"""Rules about indexes that are unused, missing, or written too often. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_DATA = {"series", "id"}
 
 
 def advise_unused(measured: Measured) -> Iterator[Finding]:
-    """Advise to remove an index that was written to and never read."""
+    """Advise to remove an index that was written but never read."""
     stream = measured.stream
     for index in stream.index:
         written = measured.count_units("Write", index.name)
@@ -75,7 +75,7 @@ def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] |
 
 
 def _find_fields(measured: Measured, use: Use) -> list[str]:
-    """The fields of data that a query compares with values, and by which no index is partitioned."""
+    """Find the fields of data that a query compares with values, but that do not partition an index."""
     indexed = {
         field
         for index in measured.stream.index
@@ -121,7 +121,7 @@ def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | Non
 
 
 def _compute_least_units(measured: Measured, use: Use) -> float:
-    """The fewest read units with an index: half a unit per period, because an index has one range per period."""
+    """Compute the least read units with an index: half a unit per period, because an index has one range per period."""
     key, period = measured.stream.key, measured.stream.period
     ranges = key.shards
     if key.bucket is not None:

@@ -1,4 +1,4 @@
-"""Rules about the layout: shards, the suffix, buckets, the period, packs. Pure."""
+"""Rules about the layout: shards, the suffix, buckets, the period, packs. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
 
 
 def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
-    """The ladder with ages in longer periods. If several steps get the same age, the last of them is kept."""
+    """Convert a ladder to ages in longer periods. If several steps get the same age, the last of them is kept."""
     steps = {}
     for step in ladder:
         age = step.age if isinstance(step.age, str) else ceil(step.age / ratio)
@@ -186,7 +186,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
 
 
 def _lower(measured: Measured, packed: Stream) -> Stream:
-    """The policy with packs, and with the write units that packs need instead of events."""
+    """Return the policy with packs, and with write units for packs instead of single events."""
     share = replace(measured.workload, stream=packed).event_units / measured.workload.event_units
     ladder = tuple(
         msgspec.structs.replace(step, write=max(1, ceil((step.write or 1) * share)) if step.write else None)

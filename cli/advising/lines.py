@@ -1,4 +1,4 @@
-"""Lines of tidetable.toml. Pure."""
+"""Write lines of tidetable.toml. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write_table(stream: str, table: str, values: Mapping[str, Any]) -> str:
-    """A table of a stream; ``table`` is empty for the stream's own keys."""
+    """Write a table of a stream; ``table`` is empty for the stream's own keys."""
     name = ".".join(filter(None, ("streams", _write_key(stream), table)))
     return "\n".join([f"[{name}]", *(f"{key} = {_write_value(value)}" for key, value in values.items())])
 
 
 def write_ladder(stream: str, ladder: Iterable[Step], mode: str | None = None) -> str:
-    """The whole ladder, a step per line, and the mode if it changes."""
+    """Write the whole ladder, one step per line, and the mode if it changes."""
     steps = [f"    {_write_value(_find_changed_keys(step))}," for step in ladder]
     table = write_table(stream, "capacity", {"mode": mode} if mode is not None else {})
     return "\n".join([table, "ladder = [", *steps, "]"])
 
 
 def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
-    """All indexes of a stream, each as a table; an empty list if there are none."""
+    """Write all indexes of a stream, each as a table; an empty list if there are no indexes."""
     tables = []
     for index in indexes:
         lines = (f"{key} = {_write_value(value)}" for key, value in _find_changed_keys(index).items())
@@ -39,7 +39,7 @@ def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
 
 
 def _find_changed_keys(struct: msgspec.Struct) -> dict[str, Any]:
-    """The keys of a table that differ from their defaults, by their names in a file."""
+    """Find the keys of a table that differ from their defaults, by their names in a file."""
     found = {}
     for field in msgspec.structs.fields(type(struct)):
         value = getattr(struct, field.name)

@@ -1,4 +1,7 @@
-"""The figures that the rules share: peaks, sizes, throttles and the priced workload of a history. Pure."""
+"""The figures that the rules share: peaks, sizes, throttles and the priced workload of a history.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ _DEFAULT_BYTES = 1000
 
 
 class Throttling(NamedTuple):
-    """The throttled events of an operation for one reason: their number, the hours with any, and the rate of the worst hour."""
+    """The throttled events of an operation for one reason: their number, the hours that have them, and the rate of the
+    worst hour.
+    """
 
     events: float
     hours: int
@@ -41,20 +46,20 @@ class Measured:
     """The figures of a history.
 
     Tables to which a backfill wrote are left out: an import is not usual traffic. Tables with another kind of period
-    are left out, too, and tables that have packs if the stream has none now, or the reverse: their units say nothing
-    about the present configuration.
+    are left out, too. So are tables that have packs although the stream has no packs now, or the reverse: their units
+    do not show anything about the present configuration.
     """
 
     history: History
 
     @property
     def stream(self) -> Stream:
-        """The stream as it is configured."""
+        """The present configuration of the stream."""
         return self.history.stream
 
     @cached_property
     def fitting(self) -> list[Resource]:
-        """The tables and indexes that are judged."""
+        """The tables and indexes that the rules judge."""
         packed, kind = self.stream.pack is not None, self.stream.period
         return [
             own
@@ -80,12 +85,12 @@ class Measured:
         return 730 * 3600 / self.seconds
 
     def resources(self, index: str = "") -> list[Resource]:
-        """The judged tables or, with ``index``, this index of all judged tables."""
+        """Return the judged tables or, with ``index``, this index of all judged tables."""
         return [resource for resource in self.fitting if resource.index == index]
 
     def count_units(self, operation: Operation, index: str = "", *, late: bool | None = None) -> float:
-        """The units that the tables or an index consumed: in all hours (``late`` is None), or only after the period's
-        end (true), or only before it (false).
+        """Count the units that the tables or an index consumed: in all hours if ``late`` is None, only after the
+        period's end if it is True, only before that end if it is False.
         """
         return sum(
             hour.write if operation == "Write" else hour.read
@@ -94,7 +99,9 @@ class Measured:
         )
 
     def find_peak(self, operation: Operation, index: str = "", *, late: bool = False) -> float:
-        """The units per second of the busiest five minutes of one table, while its period lasts; ``late``: after its end."""
+        """Find the units per second of a table's busiest five minutes: during its period or, with ``late``, after its
+        end.
+        """
         return max(
             (
                 hour.peak_write if operation == "Write" else hour.peak_read
@@ -113,8 +120,8 @@ class Measured:
         late: bool | None = False,
         shards: int | None = None,
     ) -> Throttling:
-        """The throttling of the tables or an index. ``late`` has the meaning of ``count_units``. With ``shards``, only
-        tables with this number of shards are counted.
+        """Find the throttling of the tables or an index. ``late`` has the same meaning as in ``count_units``. With
+        ``shards``, only tables with this number of shards are counted.
         """
         hours = [
             hour
@@ -144,7 +151,7 @@ class Measured:
 
     @cached_property
     def workload(self) -> Workload:
-        """The workload that takes the measured units: events by the hour of the day, and queries of one unit each."""
+        """The workload that consumes the measured units: events by the hour of the day, and queries of one unit each."""
         stream = self.stream
         size = round(self.event_bytes or _DEFAULT_BYTES)
         packed, plain = None, size
@@ -185,7 +192,9 @@ class Measured:
 
     @property
     def _reads(self) -> tuple[float, float]:
-        """Read units per second of tables and indexes: until a day after their period's end, and later."""
+        """Return two numbers: the read units per second of tables and indexes until a day after their period's end, and
+        after that.
+        """
         sums = [0.0, 0.0]
         for resource in self.fitting:
             for hour in resource.hours:
@@ -193,7 +202,7 @@ class Measured:
         return sums[0] / self.seconds, sums[1] / self.seconds
 
     def _compute_share(self, index: str, workload: Workload) -> float:
-        """The share of events in an index, from the units of the index and the units of the table."""
+        """Compute the share of events in an index, from the units of the index and the units of the table."""
         (policy,) = (policy for policy in self.stream.index if policy.name == index)
         units = self.count_units("Write")
         own = self.count_units("Write", index) / ceil(workload.count_bytes_in(policy) / 1024)
@@ -205,16 +214,19 @@ class Measured:
         return price(self.workload)
 
     def price(self, stream: Stream) -> float:
-        """DynamoDB's bill per month with another policy."""
+        """Price DynamoDB's bill per month with another policy."""
         return price(replace(self.workload, stream=stream))
 
     def change(self, **keys: object) -> Stream:
-        """The stream with other keys."""
+        """Return the stream with other keys."""
         return msgspec.structs.replace(self.stream, **keys)
 
 
 def _find_hours(resource: Resource, *, late: bool) -> Iterator[Hour]:
-    """The hours of the period and one hour after it; if ``late``, all later hours, in which only late events come."""
+    """Find the hours of the period and one hour after it.
+
+    With ``late``, find all later hours, in which only late events come.
+    """
     for hour in resource.hours:
         # A table keeps its units for some minutes after its period's end (tidetable.late).
         if (hour.start >= resource.period.end + min(_HOUR, resource.period.end - resource.period.start)) == late:

@@ -12,8 +12,8 @@ from tidetable.periods import Kind
 
 __all__ = ["Workload", "price", "price_reads"]
 
-# The bill repeats itself after this number of days. (`cost` prices 31 days hour by hour, which takes seconds with a
-# table per hour.)
+# The bill repeats after this number of days. (`cost` prices 31 days hour by hour, which takes seconds with a table per
+# hour.)
 _CYCLE_DAYS = {Kind.HOUR: 1, Kind.DAY: 1, Kind.WEEK: 7, Kind.MONTH: 30}
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from tidetable.config.columns import parse_decimal
 from tidetable.ports import TypedColumn
 
 if TYPE_CHECKING:
     import nanoarrow as na
 
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DECIMAL_BYTES = 16
 
 
 def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
-    """A stream of the table's schema and one batch; of a table without rows, only the schema."""
+    """Encode a table as a stream: its schema and one batch, or only the schema if the table has no rows."""
     import nanoarrow as na
     from nanoarrow.c_array_stream import CArrayStream
     from nanoarrow.ipc import StreamWriter
@@ -38,8 +37,8 @@ def encode_stream(columns: Sequence[TypedColumn]) -> bytes:
 def _find_type(name: str) -> na.Schema:
     import nanoarrow as na
 
-    if match := _DECIMAL.fullmatch(name):
-        return na.decimal128(int(match[1]), int(match[2]))
+    if (decimal := parse_decimal(name)) is not None:
+        return na.decimal128(*decimal)
     if name == "time":
         return na.timestamp("us", "UTC")
     return {"string": na.string, "boolean": na.bool_, "integer": na.int64, "double": na.float64}[name]()

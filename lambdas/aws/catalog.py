@@ -42,7 +42,7 @@ class DynamoCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """A Query for the periods that begin in the range, and a Query for the last period before:
+        """Send a Query for the periods that begin in the range, and a Query for the last period before the range:
         periods never overlap.
         """
         first, low, high = catalog_items.bound_entries(start, end)
@@ -56,13 +56,13 @@ class DynamoCatalog:
         return [entry for entry in map(catalog_items.read_entry, items) if start is None or start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """A Query from the newest on, eventually consistent."""
+        """Send an eventually consistent Query, from the newest entry on."""
         older = {":pk": catalog_items.make_stream_key(stream), ":end": catalog_items.bound_entries_before(end)}
         items = self._query("pk = :pk AND sk < :end", older, ScanIndexForward=False, Limit=limit)
         return list(map(catalog_items.read_entry, islice(items, limit)))
 
     def _query(self, condition: str, values: Item, **options: Any) -> Iterator[Item]:
-        """The items that meet a condition on their keys, a page at a time."""
+        """Yield the items whose keys meet a condition. One request reads one page."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression=condition,
@@ -72,7 +72,7 @@ class DynamoCatalog:
         return (decode_item(item) for page in pages for item in page["Items"])
 
     def _get(self, key: Item) -> Item | None:
-        """A GetItem, consistent."""
+        """Send a consistent GetItem; None if there is no such item."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(key), ConsistentRead=True)
         return decode_item(answer["Item"]) if "Item" in answer else None
 
@@ -83,7 +83,7 @@ class DynamoCatalog:
         return write_if(condition, write, TableName=self._table, **members)
 
     def add(self, entry: Entry) -> bool:
-        """A conditional put: the first caller that records a period decides its layout."""
+        """Send a conditional put: the first caller that records a period decides its layout."""
         item = to_wire(catalog_items.make_period_key(entry.stream, entry.period) | catalog_items.make_attributes(entry))
         return self._write(self._client.put_item, _NEW, Item=item)
 
@@ -98,7 +98,7 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """A conditional update of only the state and the passed facts: other callers may have changed the other
+        """Send a conditional update of only the state and the passed facts: other callers may have changed the other
         attributes since the entry was read.
         """
         expected = sorted(expected)
@@ -116,28 +116,31 @@ class DynamoCatalog:
         return moved
 
     def note(self, entry: Entry, seen: Seen) -> None:
-        """An update of the observed capacity and class."""
+        """Update the observed capacity and class."""
         self._set(entry, seen=catalog_items.make_seen_item(seen))
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
-        """One update of both attributes, ``scaled`` and ``scaling``."""
+        """Update both attributes, ``scaled`` and ``scaling``, in one request."""
         self._set(entry, scaled=scaled, scaling=policy)
 
     def mark_copies(self, entry: Entry, regions: Sequence[str]) -> None:
-        """An update of only the list of Regions."""
+        """Update only the list of Regions."""
         self._set(entry, copies=list(regions))
 
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
-        """An update of only the mark of the copy that is being made."""
+        """Update only the mark of the copy that is being made."""
         self._set(entry, copying=[region, to_text(at)])
 
     def _set(self, entry: Entry, **changes: Any) -> None:
-        """An update that never creates an entry."""
+        """Send an update that never creates an entry."""
         if not self._update(entry, changes, "attribute_exists(pk)", {}):
             raise StaleEntry(entry.stream, entry.period.label, list(State))
 
     def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
-        """An UpdateItem with a condition; False if it does not hold. It may name changed attributes as ``#name``."""
+        """Send an UpdateItem; False if its condition does not hold.
+
+        The condition may name changed attributes as ``#name``.
+        """
         return self._write(
             self._client.update_item,
             condition,
@@ -148,46 +151,50 @@ class DynamoCatalog:
         )
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """A Query, consistent: a new backfill must hold from the next event on."""
+        """Send a consistent Query: a new backfill must hold from the next event on."""
         return list(
-            map(catalog_items.backfill_of, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True))
+            map(
+                catalog_items.read_backfill, self._query("pk = :pk", {":pk": f"backfill#{stream}"}, ConsistentRead=True)
+            )
         )
 
     def put_backfill(self, backfill: Backfill) -> None:
-        """A PutItem."""
-        self._put(catalog_items.backfill_key(backfill) | {"opened": catalog_items.make_opened_item(backfill.opened)})
+        """Put the backfill by a PutItem."""
+        self._put(
+            catalog_items.make_backfill_key(backfill) | {"opened": catalog_items.make_opened_item(backfill.opened)}
+        )
 
     def drop_backfill(self, backfill: Backfill) -> None:
-        """A DeleteItem."""
-        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.backfill_key(backfill)))
+        """Delete the backfill by a DeleteItem."""
+        self._client.delete_item(TableName=self._table, Key=to_wire(catalog_items.make_backfill_key(backfill)))
 
     def secret(self) -> bytes:
-        """A GetItem, consistent."""
+        """Read the secret by a consistent GetItem."""
         item = self._get(catalog_items.SECRET_KEY)
         return catalog_items.read_secret([item] if item is not None else [])
 
     def ensure_secret(self) -> None:
-        """A conditional put if the secret is missing: the first caller that creates the secret decides it."""
+        """Send a conditional put if the secret is missing: the first caller that creates the secret decides it."""
         if self._get(catalog_items.SECRET_KEY) is None:
             item = to_wire({**catalog_items.SECRET_KEY, "secret": os.urandom(32).hex()})
             self._write(self._client.put_item, _NEW, Item=item)
 
     def stands(self) -> bool:
-        """A GetItem, consistent."""
+        """Look for the mark by a consistent GetItem."""
         return self._get(catalog_items.STANDING_KEY) is not None
 
     def mark_standing(self) -> None:
-        """A PutItem."""
+        """Put the mark by a PutItem."""
         self._put(catalog_items.STANDING_KEY)
 
     def forget(self, entry: Entry) -> None:
-        """A DeleteItem."""
+        """Delete the entry by a DeleteItem."""
         self._client.delete_item(
             TableName=self._table, Key=to_wire(catalog_items.make_period_key(entry.stream, entry.period))
         )
 
     def policies(self) -> Sequence[RecordedPolicy]:
-        """A Query, consistent: a stream that was just added again must not look like a removed stream."""
+        """Send a consistent Query: a stream that was just added again must not look like a removed stream."""
         return list(
             map(
                 catalog_items.read_policy, self._query("pk = :pk", {":pk": catalog_items.POLICIES}, ConsistentRead=True)
@@ -195,20 +202,20 @@ class DynamoCatalog:
         )
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
-        """A PutItem."""
+        """Put the policy by a PutItem."""
         self._put(catalog_items.make_policy_item(recorded))
 
     def horizon(self, stream: str) -> datetime | None:
-        """A GetItem, consistent: a stale horizon would hide a restored period, and would then be written again."""
+        """Send a consistent GetItem: a stale horizon would hide a restored period, and would then be written again."""
         item = self._get(catalog_items.make_horizon_item(stream))
         return from_text(item["at"]) if item is not None else None
 
     def set_horizon(self, stream: str, at: datetime) -> None:
-        """A PutItem."""
+        """Put the horizon by a PutItem."""
         self._put(catalog_items.make_horizon_item(stream) | {"at": to_text(at)})
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
-        """A put that is refused while another owner's lease has not run out."""
+        """Send a put that DynamoDB refuses while another owner holds the lease."""
         return self._write(
             self._client.put_item,
             "attribute_not_exists(pk) OR #until <= :now OR #owner = :owner",
@@ -218,7 +225,7 @@ class DynamoCatalog:
         )
 
     def release(self, lease: str, owner: str) -> None:
-        """A conditional delete: it deletes the lease only if the owner still holds it."""
+        """Delete the lease, on the condition that the owner still holds it."""
         self._write(
             self._client.delete_item,
             "#owner = :owner",

@@ -171,11 +171,11 @@ def _read_index(
     return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)
 
 
-def backfill_key(backfill: Backfill) -> Item:
+def make_backfill_key(backfill: Backfill) -> Item:
     return {"pk": f"backfill#{backfill.stream}", "sk": f"{to_text(backfill.start)}#{to_text(backfill.end)}"}
 
 
-def backfill_of(item: Item) -> Backfill:
+def read_backfill(item: Item) -> Backfill:
     start, end = item["sk"].split("#")
     stream = item["pk"].removeprefix("backfill#")
     return Backfill(stream, from_text(start), from_text(end), _read_opened(item["opened"]))

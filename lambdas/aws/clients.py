@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-# How many requests one function has under way at once.
+# The number of requests that one function sends before it has their answers.
 CONCURRENCY = 16
 _LOCK = Lock()
 _P = ParamSpec("_P")
@@ -26,10 +26,11 @@ _Client = TypeVar("_Client")
 
 
 class _Shared(Generic[_P, _Client]):
-    """Makes each client once, whichever threads need it at the same time: the newest clients, at most ``most``.
+    """Makes each client once, even if several threads need it at the same time.
 
-    boto3, "Multithreading or multiprocessing with clients": the default session, which makes the clients, is not safe for
-    threads. And ``lru_cache`` alone would make one client per thread that asks before the first client is finished.
+    Keeps at most ``most`` clients, the newest. boto3, "Multithreading or multiprocessing with clients": the default
+    session, which makes the clients, is not safe for threads. And ``lru_cache`` alone would make one client per thread
+    that asks before the first client is finished.
     """
 
     def __init__(self, make: Callable[_P, _Client], most: int | None = None) -> None:
@@ -60,7 +61,10 @@ def _try(attempts: int) -> dict[str, Any]:
 
 @_Shared
 def dynamodb() -> DynamoDBClient:
-    """For events and the catalog. Retries are few and short: the caller queues puts that a throttled table refuses."""
+    """The client for events and the catalog.
+
+    It retries seldom and briefly: callers queue puts that a throttled table refuses.
+    """
     # botocore does not check the attributes: our own checks have passed every item, and they name the invalid event.
     options: dict[str, Any] = {"tcp_keepalive": True, "parameter_validation": False}
     client = _make_client("dynamodb", read_timeout=5, max_pool_connections=CONCURRENCY, retries=_try(2), **options)
@@ -69,11 +73,11 @@ def dynamodb() -> DynamoDBClient:
 
 @_Shared
 def control_plane(region: str | None = None) -> DynamoDBClient:
-    """For making, changing and deleting tables. ``region`` is the Region of a copy, for settings of the copy's own.
+    """The client that makes, changes and deletes tables.
 
-    If ten CreateTables or DeleteTables are sent at once, AWS refuses four, because they exceed the account's rate. That
-    passes within a second (measured). Eight attempts wait for half a minute on average: standard mode pauses for up to
-    1, 2, 4, ... 20 s, with jitter.
+    ``region`` is the Region of a copy, for the copy's own settings. If ten CreateTables or DeleteTables are sent at
+    once, AWS refuses four, because they exceed the account's rate. That passes within a second (measured). Eight
+    attempts wait for half a minute on average: standard mode pauses for up to 1, 2, 4, ... 20 s, with jitter.
     """
     options: dict[str, Any] = {"tcp_keepalive": True, "max_pool_connections": 2 * CONCURRENCY}
     return cast("DynamoDBClient", _make_client("dynamodb", region, read_timeout=10, retries=_try(8), **options))
@@ -81,65 +85,74 @@ def control_plane(region: str | None = None) -> DynamoDBClient:
 
 @_Shared
 def sqs() -> SQSClient:
-    """For the overflow queue."""
+    """The client for the overflow queue."""
     return cast("SQSClient", _make_client("sqs", read_timeout=5, retries=_try(3)))
 
 
 @_Shared
 def s3(region: str | None = None) -> S3Client:
-    """For the archive. No caller waits: botocore's own time-outs and attempts suffice. ``region`` is the bucket's."""
+    """The client for the archive. No caller waits: botocore's own time-outs and retries suffice.
+
+    ``region`` is the bucket's.
+    """
     options: dict[str, Any] = {"connect_timeout": 60, "retries": {"mode": "standard"}}
     return cast("S3Client", _make_client("s3", region, max_pool_connections=CONCURRENCY, **options))
 
 
 @_Shared
 def values(region: str | None = None) -> S3Client:
-    """For large values, while a caller waits. ``region`` is the Region of the bucket."""
+    """The client for large values, which a caller waits for. ``region`` is the Region of the bucket."""
     client = _make_client("s3", region, read_timeout=8, max_pool_connections=CONCURRENCY, retries=_try(2))
     return cast("S3Client", client)
 
 
 @_Shared
 def events() -> EventBridgeClient:
-    """For notices."""
+    """The client for notices."""
     return cast("EventBridgeClient", _make_client("events", read_timeout=5, retries=_try(2)))
 
 
 @_Shared
 def scaling(region: str | None = None) -> Any:
-    """For Application Auto Scaling in the function's own Region, or in ``region`` if it is given."""
+    """The client for Application Auto Scaling in ``region``; without a region, in the function's own Region."""
     return _make_client("application-autoscaling", region, read_timeout=5, retries=_try(3))
 
 
-# Nearly every call waits for another number of seconds, because a caller waits for the rest of its own time. Each number
-# needs its own client, and a client takes megabytes. So only the two newest clients are kept.
+# Nearly every call has another time-out, because a caller waits for the rest of its own time. Each time-out needs its
+# own client, and a client takes megabytes. So only the two newest clients are kept.
 @partial(_Shared, most=2)
 def functions(seconds: int) -> LambdaClient:
-    """For calling another function and waiting ``seconds`` for it. A second attempt would do the work twice at once."""
+    """The client that calls another function and waits ``seconds`` for it.
+
+    A retry would start the same work a second time.
+    """
     options: dict[str, Any] = {"retries": {"total_max_attempts": 1}, "tcp_keepalive": True}
     return cast("LambdaClient", _make_client("lambda", connect_timeout=5, read_timeout=seconds, **options))
 
 
 @_Shared
 def alarms() -> Any:
-    """For CloudWatch's alarms and metrics."""
+    """The client for CloudWatch's alarms and metrics."""
     return _make_client("cloudwatch", read_timeout=5, retries=_try(2))
 
 
 @_Shared
 def mappings() -> Any:
-    """For event source mappings."""
+    """The client for event source mappings."""
     return _make_client("lambda", read_timeout=10, retries=_try(4))
 
 
 @_Shared
 def gateway() -> Any:
-    """For the keys of API Gateway."""
+    """The client for the keys of API Gateway."""
     return _make_client("apigateway", read_timeout=10, retries=_try(5))
 
 
 @_Shared
 def of_target(service: str, region: str) -> Any:
-    """For a feed's target. A function may take a minute, and is called once: a second call would repeat its work."""
+    """The client for a feed's target.
+
+    A function may take a minute, and is called once: a retry would repeat its work.
+    """
     seconds, attempts = (60, 1) if service == "lambda" else (10, 2)
     return _make_client(service, region, read_timeout=seconds, retries=_try(attempts))

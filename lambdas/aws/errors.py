@@ -16,7 +16,10 @@ from tidetable.errors import TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """boto3's errors: a refusal, or no answer. ``except aws_errors()`` imports botocore only after a failure."""
+    """The classes of boto3's errors: a refusal, or no answer.
+
+    ``except aws_errors()`` imports botocore only after a failure.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
 
     return ClientError, BotoCoreError
@@ -40,7 +43,7 @@ def _read_error(error: Exception, field: str) -> str:
 
 
 def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
-    """Make a request to DynamoDB on a condition; False if it is refused because the condition does not hold."""
+    """Send a write with a condition; False if DynamoDB refuses it because the condition does not hold."""
     try:
         write(ConditionExpression=condition, **members)
     except aws_errors() as error:
@@ -52,7 +55,7 @@ def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
 
 @contextmanager
 def name_missing_table(table: str) -> Iterator[None]:
-    """Turn DynamoDB's "not found" into TableMissing of this table; anything else passes as it is."""
+    """Turn DynamoDB's "not found" into TableMissing of this table; other errors pass unchanged."""
     try:
         yield
     except aws_errors() as error:

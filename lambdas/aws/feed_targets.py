@@ -55,7 +55,7 @@ class _LambdaTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 1_000, 5 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """Invoke."""
+        """Call the function with Invoke."""
         changes = b",".join(message.body for message in messages)
         payload = (
             b'{"source":"tidetable","stream":' + json.dumps(self._stream).encode() + b',"changes":[' + changes + b"]}"
@@ -77,7 +77,7 @@ class _QueueTarget(_Target):
     _url = ""
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """SendMessageBatch."""
+        """Send the messages with SendMessageBatch."""
         if not self._url:
             answer = self._client.get_queue_url(QueueName=self._name, QueueOwnerAWSAccountId=self._account)
             self._url = answer["QueueUrl"]
@@ -101,7 +101,7 @@ class _BusTarget(_Target):
     most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """PutEvents."""
+        """Send the messages with PutEvents."""
         entries = [
             {
                 "Source": _SOURCE,
@@ -125,7 +125,7 @@ class _KinesisTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """PutRecords."""
+        """Send the messages with PutRecords."""
         records = [{"Data": message.body, "PartitionKey": _digest(message)} for message in messages]
         answer = self._client.put_records(StreamARN=self.arn, Records=records)
         return [number for number, record in enumerate(answer["Records"]) if "ErrorCode" in record]
@@ -137,7 +137,7 @@ class _FirehoseTarget(_Target):
     most_bytes, most_messages, most_together = 900 * _KB, 500, 3 * _MB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        """PutRecordBatch."""
+        """Send the messages with PutRecordBatch."""
         name = self._name.removeprefix("deliverystream/")
         records = [{"Data": message.body + b"\n"} for message in messages]
         answer = self._client.put_record_batch(DeliveryStreamName=name, Records=records)
@@ -159,7 +159,7 @@ _TARGETS: dict[str, Callable[[str, str, Clients], Target]] = {
 
 
 class FeedDeadLetters:
-    """The queue of changes that a target did not take: lines of JSON, with stream, target and reason as attributes."""
+    """The queue of changes that a target did not accept: lines of JSON, with stream, target and reason as attributes."""
 
     def __init__(self, client: Callable[[], Any], queue_url: str) -> None:
         self._client = client
@@ -180,7 +180,10 @@ def _make_printable(reason: str) -> str:
 
 
 def _group_bodies(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
-    """Group bodies so that a group fits into one message. Even the largest body fits: every target accepts less."""
+    """Group bodies so that each group fits into one message.
+
+    Even the largest body fits: no target accepts more than 900 KB.
+    """
     chunks: list[list[bytes]] = []
     size = 0
     for body in bodies:

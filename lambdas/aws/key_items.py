@@ -50,8 +50,8 @@ def _make_secret_item(secret: Secret) -> Item:
     return item if secret.until is None else item | {"until": to_text(secret.until)}
 
 
-def record_of_item(item: Item) -> KeyRecord:
-    """The key of an item."""
+def read_record(item: Item) -> KeyRecord:
+    """Read the caller's key from an item."""
     id = item["sk"]
     streams = frozenset(item["streams"]) if "streams" in item else None
     can = frozenset(scope for scope in SCOPES if scope in item["can"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws.codec import to_wire
 from aws.errors import write_if
-from aws.key_items import PARTITION, make_record_item, make_record_key, record_of_item
+from aws.key_items import PARTITION, make_record_item, make_record_key, read_record
 from aws.wire import decode_item
 from tidetable.credentials import KeyRecord
 from tidetable.times import to_text
@@ -25,26 +25,26 @@ class DynamoKeys:
         self._table = table
 
     def all(self) -> Sequence[KeyRecord]:
-        """A Query, consistent; the keys are in order of their ids."""
+        """Read all keys by a consistent Query, in order of their ids."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk",
             ExpressionAttributeValues=to_wire({":pk": PARTITION}),
             ConsistentRead=True,
         )
-        return [record_of_item(decode_item(item)) for page in pages for item in page["Items"]]
+        return [read_record(decode_item(item)) for page in pages for item in page["Items"]]
 
     def find(self, id: str) -> KeyRecord | None:
         """A GetItem, consistent."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(make_record_key(id)), ConsistentRead=True)
-        return record_of_item(decode_item(answer["Item"])) if "Item" in answer else None
+        return read_record(decode_item(answer["Item"])) if "Item" in answer else None
 
     def add(self, record: KeyRecord) -> bool:
-        """A put that is refused (False) if there is a key of this id."""
+        """Put the key; False if a key with this id exists already."""
         return self._write(self._client.put_item, "attribute_not_exists(pk)", Item=to_wire(make_record_item(record)))
 
     def rotate(self, record: KeyRecord, before: KeyRecord) -> bool:
-        """A put that is refused (False) if the key was rotated or revoked since ``before`` was read, or is gone."""
+        """Put the key; False if it was rotated or revoked since ``before`` was read, or is gone."""
         condition = "attribute_exists(pk) AND attribute_not_exists(revoked) AND "
         if before.rotated is None:
             return self._write(
@@ -60,7 +60,7 @@ class DynamoKeys:
         )
 
     def revoke(self, id: str, now: datetime) -> bool:
-        """An update that keeps the first time of revocation; False if there is no such key."""
+        """Record the time of revocation, but keep an earlier time; False if there is no such key."""
         return self._write(
             self._client.update_item,
             "attribute_exists(pk)",
@@ -70,7 +70,7 @@ class DynamoKeys:
         )
 
     def forget(self, id: str) -> bool:
-        """A delete that is refused (False) if the key was revoked: a revoked key must stay known."""
+        """Delete the key; False if the key was revoked, because a revoked key must stay known."""
         return self._write(self._client.delete_item, "attribute_not_exists(revoked)", Key=to_wire(make_record_key(id)))
 
     def _write(self, write: Callable[..., Any], condition: str, **members: Any) -> bool:

@@ -27,15 +27,16 @@ class LambdaMappings:
         self._function = function
 
     def list(self) -> Sequence[StreamMapping]:
-        """ListEventSourceMappings."""
+        """Read the mappings by ListEventSourceMappings."""
         pages = self._client().get_paginator("list_event_source_mappings").paginate(FunctionName=self._function)
         return [_read_mapping(mapping) for page in pages for mapping in page["EventSourceMappings"]]
 
     def create(self, source: str, settings: FeedSettings) -> bool:
-        """CreateEventSourceMapping.
+        """Make a mapping by CreateEventSourceMapping.
 
-        Lambda sends a failed batch again until its records expire, also in halves. The function itself decides which
-        changes become dead letters: if Lambda gave a batch up, Lambda's own record of it would not contain the events.
+        Lambda sends a failed batch again, whole or in halves, until its records expire. The function itself decides
+        which changes become dead letters: if Lambda dropped a batch itself, its record of the batch would not contain
+        the events.
         """
         try:
             with _translate_refusals():
@@ -58,12 +59,12 @@ class LambdaMappings:
         return True
 
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:
-        """UpdateEventSourceMapping."""
+        """Change a mapping by UpdateEventSourceMapping."""
         with _translate_refusals():
             self._client().update_event_source_mapping(UUID=mapping.id, Enabled=True, **_make_members(settings))
 
     def delete(self, mapping: StreamMapping) -> None:
-        """DeleteEventSourceMapping."""
+        """Delete a mapping by DeleteEventSourceMapping."""
         try:
             with _translate_refusals():
                 self._client().delete_event_source_mapping(UUID=mapping.id)

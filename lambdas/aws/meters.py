@@ -82,7 +82,7 @@ def _find_end(now: datetime) -> datetime:
 
 
 def _read(client: Any, queries: Sequence[dict[str, Any]], end: datetime) -> Iterator[tuple[str, Sequence[float]]]:
-    """Each result's id and values; a long series comes in several results."""
+    """Yield the id and the values of each result; a long series comes in several results."""
     pages = client.get_paginator("get_metric_data").paginate(
         MetricDataQueries=list(queries), StartTime=end - SPAN, EndTime=end
     )

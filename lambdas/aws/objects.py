@@ -31,15 +31,15 @@ class S3Objects:
         self._bucket = bucket
 
     def put(self, key: str, body: bytes) -> None:
-        """PutObject; S3 checks the bytes that arrive against the checksum that boto3 sends."""
+        """Write an object by PutObject; S3 checks the bytes that arrive against the checksum that boto3 sends."""
         self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ChecksumAlgorithm="SHA256")
 
     def get(self, key: str) -> bytes:
-        """GetObject, whole."""
+        """Read a whole object by GetObject."""
         return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
 
     def find(self, key: str) -> bytes | None:
-        """GetObject; None if the object does not exist."""
+        """Read an object by GetObject; None if the object does not exist."""
         try:
             return self.get(key)
         except aws_errors() as error:
@@ -48,12 +48,12 @@ class S3Objects:
             return None
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        """GetObject of the bytes from ``start`` up to ``end``."""
+        """Read the bytes from ``start`` up to ``end`` by GetObject."""
         answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{end - 1}")
         return answer["Body"].read()
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """ListObjectsV2, to its end."""
+        """List the objects by ListObjectsV2, to the last page."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
         return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", [])}
 
@@ -78,7 +78,7 @@ class S3Values:
         return self._make()
 
     def put(self, blob: Blob) -> bool:
-        """PutObject; S3 checks the bytes that arrive against a checksum."""
+        """Write a value by PutObject; S3 checks the bytes that arrive against a checksum."""
         owner = urlsafe_b64encode(f"{blob.owner.pk}\n{blob.owner.sk}".encode()).decode()
         try:
             self._client.put_object(
@@ -89,7 +89,7 @@ class S3Values:
         return True
 
     def get(self, key: str) -> bytes | None:
-        """GetObject; StoreUnavailable if S3 does not answer."""
+        """Read a value by GetObject; StoreUnavailable if S3 does not answer."""
         try:
             return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except aws_errors() as error:
@@ -98,7 +98,7 @@ class S3Values:
             raise StoreUnavailable(read_error_code(error) or "no answer", str(error)) from error
 
     def stored(self, prefix: str, after: str = "") -> Iterator[Stored]:
-        """ListObjectsV2, a page at a time."""
+        """List the values by ListObjectsV2, a page at a time."""
         options: Any = {"StartAfter": after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, **options):
@@ -106,16 +106,19 @@ class S3Values:
                 yield Stored(entry["Key"], entry["Size"], entry["LastModified"])
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however many objects each folder has."""
+        """List the folders by ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however many objects
+        they have.
+        """
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"):
             for entry in page.get("CommonPrefixes", []):
                 yield entry["Prefix"].removeprefix(prefix).rstrip("/")
 
     def owner(self, key: str) -> Key | None:
-        """HeadObject: the key of the object's item; None if the object's metadata does not name it, or it is gone.
+        """Read the key of the object's item by HeadObject; None if the metadata does not name the item, or the object
+        is gone.
 
-        Errors of AWS are raised: the owner of an object that S3 does not show is unknown.
+        Errors of AWS are raised, because then the owner of the object is unknown.
         """
         try:
             owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
@@ -130,7 +133,7 @@ class S3Values:
         return Key(pk, sk) if separator else None
 
     def delete(self, keys: Sequence[str]) -> None:
-        """DeleteObjects, 1,000 at a time."""
+        """Delete values by DeleteObjects, 1,000 at a time."""
         for start in range(0, len(keys), _DELETES):
             names: Any = [{"Key": key} for key in keys[start : start + _DELETES]]
             answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": names, "Quiet": True})

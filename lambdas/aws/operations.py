@@ -27,7 +27,9 @@ class AwsOperations:
         self._prefix = prefix
 
     def plan(self, within: float) -> dict[str, Any]:
-        """The report of a dry run, which changes nothing; StoreUnavailable if none comes in ``within`` seconds."""
+        """Return the report of a dry run, which changes nothing; StoreUnavailable if no report comes in ``within``
+        seconds.
+        """
         try:
             answer = self._functions(max(1, int(within))).invoke(
                 FunctionName=self._lifecycle, Payload=json.dumps({"dry_run": True}).encode()

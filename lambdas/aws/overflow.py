@@ -57,7 +57,7 @@ class SqsOverflow:
     def _keep(self, stream: str, message: Encoded) -> Encoded | None:
         """Keep a message in the bucket, where it expires after the queue's longest retention.
 
-        Return a message with only the object's key, or None if the bucket did not accept it.
+        Return a message that has only the object's key; None if the bucket did not accept the object.
         """
         key = f"{OVERFLOW_PREFIX}stream={stream}/{os.urandom(16).hex()}"
         first = message.events[0]
@@ -76,7 +76,7 @@ class SqsDeadLetters:
         self._url = queue_url
 
     def bury(self, body: str, reason: str) -> bool:
-        """Keep a message and the reason why it could not be written; False if SQS did not accept it."""
+        """Send a message with the reason why it could not be written; False if SQS did not accept it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)

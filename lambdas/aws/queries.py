@@ -14,8 +14,8 @@ from tidetable.keys import Index
 from tidetable.ports import KeyRange, RangeRead
 
 _ORDERED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-# AWS: a page ends at 1 MB, so it never has this many items. Limit is a number of 32 bits; a greater one is refused. A
-# reader with a filter doubles its limit from request to request, so the limit must be bounded.
+# AWS: a page ends at 1 MB, so it never has this many items. Limit is a number of 32 bits; AWS refuses a greater number.
+# A reader with a filter doubles its limit from request to request, so the limit must be bounded.
 _MOST_ITEMS = 1_000_000
 # Alternatives: at least one of them must hold.
 _Terms = list[str]
@@ -71,8 +71,8 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
     elif keys.after is not None and (index is None or index.replica):
         body["ExclusiveStartKey"] = {"pk": {"S": keys.pk}, "sk": {"S": keys.after}}
     elif keys.after is not None:
-        # The range begins at ``after``, and the caller skips that item. To begin behind it, the request would also need
-        # the item's key in the table.
+        # The range begins at the item ``after``, and the caller skips that item. To begin after the item, the request
+        # would also need the item's key in the table.
         low, high = (keys.after, high) if ascending else (low, keys.after)
         body["Limit"] = limit + 1
     pk, sk = ("pk", "sk") if index is None else (index.pk, index.sk)
@@ -154,7 +154,10 @@ def _join_terms(terms: Sequence[_Terms]) -> str:
 
 
 def _make_condition(condition: Condition, path: str, values: _Values) -> _Terms:
-    """One condition as alternatives. A value is compared as text and, if its text allows, as a number or a boolean."""
+    """Express one condition as alternatives.
+
+    A value is compared as text and, if its text allows, as a number or a boolean.
+    """
     if condition.operator == "prefix":
         return [f"begins_with({path}, {values.of('S', condition.values[0])})"]
     typed_values = [pair for text in condition.values for pair in _type_values(text)]

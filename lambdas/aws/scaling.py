@@ -22,7 +22,7 @@ class ApplicationScaling:
         self._client = client
 
     def register(self, table: str, indexes: Sequence[str], policy: Autoscaling) -> None:
-        """RegisterScalableTarget and a target-tracking policy for each dimension that the policy names."""
+        """Send RegisterScalableTarget, and put a target-tracking policy, for each dimension that the policy names."""
         ranges = {"write": policy.write, "read": policy.read}
         for resource, dimension, side in _list_dimensions(table, indexes):
             scaled = ranges[side]
@@ -30,9 +30,9 @@ class ApplicationScaling:
                 self._register(resource, dimension, side, scaled)
 
     def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
-        """DeregisterScalableTarget, which also deletes the policies.
+        """Send DeregisterScalableTarget, which also deletes the policies.
 
-        The service mirrors targets to the Region of a copy, and leaves them there when the copy is deleted.
+        The service also makes the targets in the Region of a copy, and leaves them there when the copy is deleted.
         """
         for client in (self._client(), *map(self._client, regions)):
             for resource, dimension, _ in _list_dimensions(table, indexes):

@@ -66,7 +66,7 @@ class _DDSketch:
 
 
 class _Dump(msgspec.Struct, array_like=True, frozen=True):
-    """Bins as pairs: the step from the previous bin's key, and the count."""
+    """A sketch as it is stored. A bin is a pair: the step from the previous bin's key, and the count."""
 
     error: float
     zeros: int

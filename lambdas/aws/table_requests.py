@@ -31,7 +31,7 @@ def make_units(write: int, read: int) -> dict[str, int]:
     return {"WriteCapacityUnits": write, "ReadCapacityUnits": read}
 
 
-def index_members(spec: TableSpec) -> Any:
+def make_index_members(spec: TableSpec) -> Any:
     """Both kinds of indexes; a local index has the units of its table."""
     members: Any = {}
     for index in spec.indexes:
@@ -62,7 +62,9 @@ def _make_projection(index: Index) -> Any:
 
 
 def _make_throughput(spec: TableSpec, index: str) -> Any:
-    """An index's own limits, with warm throughput, because a slow index throttles its table."""
+    """The limits of an index: its own units or maxima, and its warm throughput, because a slow index throttles its
+    table.
+    """
     limits: Any = {}
     warm = spec.warm
     if spec.write is not None and spec.read is not None:

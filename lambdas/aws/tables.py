@@ -46,7 +46,7 @@ class DynamoTables:
         self._client_in = client_in
 
     def describe(self, name: str) -> Table | None:
-        """DescribeTable."""
+        """Read the table's description by DescribeTable."""
         try:
             table = self._client.describe_table(TableName=name)["Table"]
         except ClientError as error:
@@ -88,7 +88,10 @@ class DynamoTables:
         )
 
     def tags(self, name: str) -> Mapping[str, str]:
-        """ListTagsOfResource, to its end. AWS does not say how many tags a page has; a table may have 50."""
+        """Read the tags by ListTagsOfResource, to the last page.
+
+        AWS does not say how many tags a page has; a table may have 50.
+        """
         tags: dict[str, str] = {}
         with name_missing_table(name):
             arn = self._client.describe_table(TableName=name)["Table"]["TableArn"]
@@ -101,7 +104,7 @@ class DynamoTables:
                 position = {"NextToken": answer["NextToken"]}
 
     def create(self, spec: TableSpec) -> bool:
-        """CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""
+        """Send CreateTable with tags and class, so that the tags prove our ownership from the table's first instant."""
         keys = ("pk", "sk") if spec.sorted else ("pk",)
         try:
             with _translate_refusals():
@@ -113,7 +116,7 @@ class DynamoTables:
                     Tags=[{"Key": key, "Value": value} for key, value in spec.tags.items()],
                     DeletionProtectionEnabled=spec.protected,
                     **table_requests.make_billing(spec.write, spec.read),
-                    **table_requests.index_members(spec),
+                    **table_requests.make_index_members(spec),
                     **table_requests.make_extras(spec),
                 )
         except TableRefused as refused:
@@ -135,7 +138,7 @@ class DynamoTables:
         indexes: Mapping[str, tuple[int, int]] | None = None,
         most: tuple[int, int] | None = None,
     ) -> None:
-        """UpdateTable of billing mode, units and the units of indexes, which DynamoDB accepts in one request.
+        """Change billing mode, units and the units of indexes by one UpdateTable, which DynamoDB accepts.
 
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
@@ -151,7 +154,7 @@ class DynamoTables:
             self._client.update_table(TableName=name, **changes)
 
     def set_maxima(self, name: str, most: tuple[int, int] | None, indexes: Sequence[str]) -> None:
-        """UpdateTable of the maxima of the table and of its indexes in one request; -1 removes a maximum."""
+        """Change the maxima of the table and of its indexes by one UpdateTable; -1 removes a maximum."""
         maxima = table_requests.make_maxima(most or (-1, -1))
         changes: Any = {**maxima}
         if indexes:
@@ -160,17 +163,17 @@ class DynamoTables:
             self._client.update_table(TableName=name, **changes)
 
     def set_class(self, name: str, table_class: TableClass) -> None:
-        """UpdateTable of the class, which must be the only change of a request."""
+        """Change the class by UpdateTable; AWS accepts no other change in the same request."""
         with _translate_refusals(name):
             self._client.update_table(TableName=name, TableClass=table_requests.CLASSES[table_class])
 
     def set_stream(self, name: str, shows: str) -> None:
-        """UpdateTable of the change stream, which must be the only change of a request."""
+        """Change the change stream by UpdateTable; AWS accepts no other change in the same request."""
         with _translate_refusals(name):
             self._client.update_table(TableName=name, **table_requests.make_stream_member(shows))
 
     def create_copy(self, name: str, region: str) -> None:
-        """UpdateTable with a replica's creation, which must be the only change of a request."""
+        """Create a replica by UpdateTable; AWS accepts no other change in the same request."""
         try:
             self._update_copies(name, {"Create": {"RegionName": region}})
         except TableRefused as refused:
@@ -179,7 +182,7 @@ class DynamoTables:
             raise
 
     def delete_copy(self, name: str, region: str) -> None:
-        """UpdateTable with a replica's deletion, which must be the only change of a request."""
+        """Delete a replica by UpdateTable; AWS accepts no other change in the same request."""
         try:
             self._update_copies(name, {"Delete": {"RegionName": region}})
         except TableRefused as refused:
@@ -187,7 +190,7 @@ class DynamoTables:
                 raise
 
     def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
-        """TagResource in the copy's Region: tags are not copied."""
+        """Tag the copy by TagResource in its Region: AWS does not copy tags."""
         assert self._client_in is not None  # noqa: S101 - callers that make copies give it
         client = self._client_in(region)
         try:
@@ -202,19 +205,19 @@ class DynamoTables:
             self._client.update_table(TableName=name, ReplicaUpdates=[update])
 
     def set_protection(self, name: str, protected: bool) -> None:
-        """UpdateTable of the protection, which must be the only change of a request."""
+        """Change the protection by UpdateTable; AWS accepts no other change in the same request."""
         with _translate_refusals(name):
             self._client.update_table(TableName=name, DeletionProtectionEnabled=protected)
 
     def enable_recovery(self, name: str) -> None:
-        """UpdateContinuousBackups: CreateTable does not take it."""
+        """Enable recovery by UpdateContinuousBackups: CreateTable does not have this setting."""
         with _translate_refusals(name):
             self._client.update_continuous_backups(
                 TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
             )
 
     def delete(self, name: str) -> None:
-        """DeleteTable."""
+        """Delete the table by DeleteTable."""
         try:
             with _translate_refusals(name):
                 self._client.delete_table(TableName=name)
@@ -233,7 +236,7 @@ def _read_index_units(table: Any) -> dict[str, tuple[int, int]]:
 
 
 def _read_decreases(table: Any) -> tuple[int, datetime | None]:
-    """The greatest count of decreases today, of the table and its indexes, with the time of the last decrease.
+    """Read the greatest count of today's decreases among the table and its indexes, and the time of the last decrease.
 
     AWS counts the decreases of the table and of every index separately. It refuses a whole change if the change lowers
     the units of a table or an index that has no decrease left.
@@ -262,8 +265,8 @@ def _translate_refusals(name: str = "") -> Iterator[None]:
             raise TableMissing(name) from error
         if code not in _REFUSALS:
             raise
-        # LimitExceededException stands for many limits. Only the quota of tables needs a person who raises it; the
-        # other refusals pass with time.
+        # LimitExceededException stands for many limits. Only the quota of tables must be raised by a person; the other
+        # refusals pass with time.
         passing = "tables per subscriber" not in message
         transient = code in _TRANSIENT or (code == "LimitExceededException" and passing)
         # "Only 500 tables can be created, updated, or deleted simultaneously" and the like, or too many in one second.

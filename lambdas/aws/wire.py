@@ -1,4 +1,4 @@
-"""DynamoDB's JSON without botocore's shapes: encode items and the requests that write them, and decode items."""
+"""Read and write DynamoDB's JSON without botocore: encode items and the requests that write them, and decode items."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def encode_item(item: Item) -> str:
 
 
 class Named(dict[str, str]):
-    """Names as JSON has them before values, such as ``"mag":``, cached: the same few names are used again and again."""
+    """A cache of names in the form that JSON has before a value, such as ``"mag":``. Few names are used, but often."""
 
     def __missing__(self, name: str) -> str:
         if len(self) >= _MOST_NAMES:
-            # Names in such a number are data, such as the keys of a map by user. They are not worth their memory.
+            # So many different names are data, such as the keys of a map by user. They are not worth their memory.
             self.clear()
         text = self[name] = f"{quote_name(name)}:"
         return text
@@ -63,7 +63,7 @@ def _encode_members(values: Mapping[str, Any]) -> str:
 
 
 def encode_value(value: Any) -> str:
-    """A value as an attribute value; numbers with all their digits."""
+    """Encode a value as an attribute value; numbers keep all their digits."""
     kind = type(value)
     if kind is str:
         return f'{{"S":{quote_name(value)}}}'
@@ -87,7 +87,7 @@ def encode_transaction_put(guarded: Guarded) -> str:
 
 
 def encode_put(put: Put, guard: Guard | None = None) -> bytes:
-    """The body of PutItem, with a condition if there is a guard; a refusal then shows the present item."""
+    """Encode the body of PutItem. With a guard, the put has a condition, and a refusal shows the present item."""
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _encode_guard(Guarded(put, guard))
     return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
@@ -107,13 +107,13 @@ def encode_batch(batch: list[Put]) -> bytes:
 
 
 def make_requests(puts: Sequence[Put]) -> Iterator[tuple[list[Put], bytes]]:
-    """The batches of puts, each with the body of its BatchWriteItem."""
+    """Split puts into batches; yield each batch with the body of its BatchWriteItem."""
     for batch in split_batches(puts):
         yield from _fit_batch(batch)
 
 
 def _fit_batch(batch: list[Put]) -> Iterator[tuple[list[Put], bytes]]:
-    """A batch and its body, or its halves if the body is too long for a request."""
+    """Yield a batch and its body. If the body is too long for a request, yield the halves of the batch instead."""
     body = encode_batch(batch)
     if len(body) <= _MOST_BYTES or len(batch) == 1:
         yield batch, body
@@ -137,7 +137,7 @@ def split_batches(puts: Sequence[Put]) -> Iterator[list[Put]]:
 
 
 def _interleave(queues: list[list[Any]]) -> list[Any]:
-    """An element of each queue in turn, until all are empty."""
+    """Yield an element of each queue in turn, until all queues are empty."""
     if len(queues) == 1:
         return queues[0]
     longest = max(map(len, queues), default=0)
@@ -145,8 +145,8 @@ def _interleave(queues: list[list[Any]]) -> list[Any]:
 
 
 def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
-    """The item of attribute values, as they stand in an answer or in a record of a stream; numbers become Decimal, binary
-    values bytes.
+    """Decode an item's attribute values, which come from an answer or from a stream's record; numbers become Decimal,
+    binary values bytes.
     """
     return {name: decode_value(value) for name, value in attributes.items()}
 
@@ -170,7 +170,7 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def _decode_bytes(value: str | bytes) -> bytes:
-    """The bytes of a binary value. In JSON it is Base64; in an answer that boto3 has read it is bytes already."""
+    """The bytes of a binary value. JSON has it in Base64; in an answer that boto3 has read, it is bytes already."""
     return b64decode(value) if isinstance(value, str) else value
 
 
@@ -189,7 +189,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _encode_rare(value: Any) -> str:
-    """A value that no event of the API has, but a restored item may have: a binary value or a set."""
+    """Encode a binary value or a set. No event of the API has such a value, but a restored item may have one."""
     if isinstance(value, set | frozenset):
         first = next(iter(value))
         if isinstance(first, str):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import local
 from typing import Any
 
-# The compressor of each thread. A compressor makes only one frame at a time, and to make a compressor costs as much as
-# to compress a small value.
+# The compressor of each thread. A compressor makes only one frame at a time, and creating a compressor costs as much as
+# compressing a small value.
 _OF_THREAD = local()
 
 
@@ -19,7 +19,7 @@ class Zstd:
         return compressed
 
     def expand(self, value: bytes) -> bytes:
-        """Decompress an output of ``compress``; ValueError for anything else."""
+        """Decompress the output of ``compress``; ValueError for any other bytes."""
         from zstandard import ZstdDecompressor, ZstdError
 
         try:

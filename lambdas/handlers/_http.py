@@ -38,21 +38,28 @@ def complete_answers(handler: Handler) -> Handler:
 
 
 def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> dict[str, str]:
-    """The headers by which a browser lets a page read the answer (CORS)."""
+    """Make the headers that let a page in a browser read the answer (CORS)."""
     if not origins:
         return {}
     if "*" in origins:
         return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
     origin = headers.get("origin") or headers.get("Origin")
-    # A cache must not give a page the answer that was made for a page of another origin, allowed or not.
+    # The answer depends on the page's origin, so a cache must keep the answers of different origins apart.
     headers = {"Vary": "Origin"}
     if origin is not None and origin in origins:
         headers |= {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*"}
     return headers
 
 
+def read_headers(event: Mapping[str, Any]) -> dict[str, str]:
+    """The request's headers, with names in lower case."""
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+
+
 def read_access(event: Mapping[str, Any]) -> Access:
-    """The caller's rights, from the context that the authorizer gave the request; all rights if IAM has decided."""
+    """Read the caller's rights from the authorizer's context of the request; all rights if IAM has authorized the
+    request.
+    """
     return Access.of((event.get("requestContext") or {}).get("authorizer"))
 
 

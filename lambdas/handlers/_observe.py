@@ -60,5 +60,5 @@ def _add_tracing(handler: Handler) -> Handler:
 
 
 def make_countdown(context: LambdaContext, reserve: float = 0.0) -> Callable[[], float]:
-    """A function that returns how many seconds this invocation has left, less a reserve."""
+    """Make a function that returns the seconds that are left for this invocation, less a reserve."""
     return lambda: context.get_remaining_time_in_millis() / 1000 - reserve

@@ -1,4 +1,4 @@
-"""Reads a page of an archived period for the query function."""
+"""Read a page of an archived period for the query function."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Archives one period: {"stream": "quakes", "period": "2026-01-31"}. Called by the lifecycle, or by hand.
+"""Archive one period: {"stream": "quakes", "period": "2026-01-31"}. The lifecycle calls this function, or an operator.
 
-If one run cannot finish, another run continues: call again as long as the answer's state is "archiving". The best time
-is after ``wait`` seconds, because an earlier run may read less from the table. The state "busy" says that nothing was
-done, and ``reason`` why: another run is at work, or the table is changing.
+If a run cannot finish, the next run continues. Call again as long as the answer's state is "archiving", and wait
+``wait`` seconds before each call: an earlier run may read less from the table. The state "busy" says that this run did
+nothing, and ``reason`` says why: another run is at work, or the table is changing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESERVE_SECONDS = 10.0
 
 @observe
 def handler(event: dict[str, str], context: LambdaContext) -> dict[str, Any]:
-    """Archive and verify. An error fails the function, so that the caller sees it and an alarm counts it.
+    """Archive and verify a period. An error fails the function, so that the caller sees it and an alarm counts it.
 
     A busy period is not an error: an export that takes longer than the lifecycle's five minutes meets its next run.
     """

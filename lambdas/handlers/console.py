@@ -1,4 +1,4 @@
-"""GET /console and GET /console/assets/{file}: the console's page and its files. It needs no key, and holds no data.
+"""GET /console and GET /console/assets/{file}: the console's page and its files. They need no key and contain no data.
 
 The files lie beside the function's code. The address of every file under ``assets`` contains a hash of all files, so a
 browser may keep these files for ever. The browser requests the page itself again, with the page's ETag.
@@ -41,7 +41,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "site"
 
 
 class File(NamedTuple):
-    """A file in the forms in which it is answered."""
+    """A file in the forms in which the function answers it."""
 
     content_type: str
     body: bytes
@@ -50,7 +50,7 @@ class File(NamedTuple):
 
 
 class Site(NamedTuple):
-    """All files by their paths, and the hash that stands in the addresses of the assets."""
+    """All files by their paths, and the hash that is part of the addresses of the assets."""
 
     version: str
     files: Mapping[str, File]
@@ -58,7 +58,10 @@ class Site(NamedTuple):
 
 @cache
 def load_site(folder: Path) -> Site:
-    """Read the console's files once per process. The page names its assets by addresses with the hash of all files."""
+    """Read the console's files, once per process.
+
+    The page names its assets by addresses that contain the hash of all files.
+    """
     contents = {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
     }

@@ -1,5 +1,5 @@
-"""The stack's custom resources: tables exist when a deploy returns, a stream's policy decides whether its tables are
-deleted with the stack, and the catalog is protected after the stage's first complete deployment.
+"""The stack's custom resources. Tables exist when a deploy returns. A stream's policy decides whether its tables are
+deleted with the stack. The catalog is protected after the stage's first complete deployment.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         try:
             _take_back(reconciler, world)
         except Exception as further:
-            # Without this, the error of the deletion would hide the reason why the deployment failed.
+            # Otherwise the error of the deletion would hide the reason why the deployment failed.
             logger.exception("tables could not be taken back")
             raise DeployFailed(f"{error}. Afterwards its tables could not all be deleted: {further}") from error
         raise
@@ -110,7 +110,7 @@ def _shorten(reason: str) -> str:
 def _deploy(
     reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
 ) -> dict[str, str]:
-    """Make the tables. Return the answer's data, which names the tables that scheduled runs will make."""
+    """Make the tables. Return the data of the answer, which names the tables that scheduled runs will make."""
     deployed = deploy(reconciler, owner, remaining, configuration, first=first)
     for report in deployed.reports:
         publish_notices(report)

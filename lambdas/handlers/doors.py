@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, make_problem_response, read_access
+from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from handlers.ingest import RESERVE_SECONDS, measure
 from tidetable.dialects import cloudevents
@@ -39,7 +39,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     """Take the points, records or events of one request, or answer a client that checks whether the API is there."""
     try:
         return _serve(event, context)
-    except Exception as error:  # from the event or an answer: the gateway would answer 502 without a reason
+    except Exception as error:  # otherwise the gateway would answer 502 without a reason
         logger.exception("door failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))
@@ -61,7 +61,7 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         logger.info("request refused", code=error.problem.code, status=error.problem.status)
         metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
         return _respond(door.refuse(request, error.problem))
-    except Exception as error:  # also if only the answer failed: the sender must learn that nothing was acknowledged
+    except Exception as error:  # the sender must learn that nothing was acknowledged, also if only the answer failed
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return _respond(door.refuse(request, make_problem(error, "ingest")))
@@ -75,14 +75,14 @@ def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
         event["resource"],
         pipeline.clock.now(),
         unquote(path.get("stream", "")),
-        {name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        read_headers(event),
         {name: values[0] for name, values in query.items()},
         b64decode(body) if event.get("isBase64Encoded") else body.encode("utf-8", "surrogatepass"),
     )
 
 
 def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
-    """The answer to InfluxDB's clients that look for a server, and to the handshake of webhooks."""
+    """Answer InfluxDB's clients that look for a server, and the handshake of webhooks."""
     if request.route == "/health":
         return Answer.json(200, HEALTH)
     if request.route == "/ping":
@@ -91,7 +91,7 @@ def _answer_probe(request: Request, pipeline: wiring.Pipeline) -> Answer:
 
 
 def _respond(answer: Answer) -> Response:
-    """The answer in the form of the gateway; a body that is not text is in base64."""
+    """Write the answer in the gateway's form; a body that is not text is in Base64."""
     headers = {"Cache-Control": "no-store", **answer.headers}
     if answer.content_type:
         headers["Content-Type"] = answer.content_type

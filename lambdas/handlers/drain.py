@@ -1,4 +1,6 @@
-"""The overflow queue's consumer: a message that cannot be written yet stays in the queue, the others leave it."""
+"""Write the messages of the overflow queue: a message that cannot be written yet stays in the queue, the others leave
+it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from tidetable.ingest.drain import drain_message
 
 _RESERVE_SECONDS = 5.0
 
-# While a table is throttled, it is usual that nothing of a batch can be written. That is not a crash of the function.
+# While a table is throttled, often no message of a batch can be written. That is not a crash of the function.
 _processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
 
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Write the events of some messages; the answer names the messages that SQS must deliver again."""
+    """Write the events of a batch of messages; the answer names the messages that SQS must deliver again."""
     remaining = make_countdown(context, _RESERVE_SECONDS)
     # The queue delivers messages in any order. Of the messages of one batch, the oldest is written first.
     event = {"Records": sorted(event["Records"], key=_read_sent)}
@@ -44,7 +46,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
 
 
 def _report(record: SQSRecord, reason: str) -> None:
-    """Report a message that was not written. It comes again or, if it was buried, the alarm for dead letters rings."""
+    """Log a message that was not written. SQS delivers it again, or it became a dead letter, which has an alarm."""
     logger.warning("message not drained", reason=reason, message_id=record.message_id)
     metrics.add_metric("MessagesNotDrained", MetricUnit.Count, 1)
 
@@ -61,7 +63,7 @@ def _measure_age(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _read_sent(record: Mapping[str, Any]) -> int:
-    """When a message was sent, in milliseconds since 1970."""
+    """Read the time when a message was sent, in milliseconds since 1970."""
     return int(record["attributes"]["SentTimestamp"])
 
 

@@ -11,7 +11,14 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
+from handlers._http import (
+    Response,
+    complete_answers,
+    make_json_response,
+    make_problem_response,
+    read_access,
+    read_headers,
+)
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, make_problem, refuse
@@ -38,14 +45,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
             logger.info("request refused", code=error.problem.code, status=error.problem.status)
             metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
             return make_problem_response(make_problem(error, "ingest"))
-    except Exception as error:  # also if only the answer failed: the caller must learn that nothing was acknowledged
+    except Exception as error:  # the caller must learn that nothing was acknowledged, also if only the answer failed
         logger.exception("ingest failed")
         metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
         return make_problem_response(make_problem(error, "ingest"))
 
 
 def _read_request(event: dict[str, Any]) -> IngestRequest:
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = read_headers(event)
     body = event.get("body") or ""
     try:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
@@ -86,7 +93,7 @@ def measure(outcome: Outcome, stream: str, size: int) -> None:
     if outcome.full:
         metrics.add_metric("FullCollectionWrites", MetricUnit.Count, outcome.full)
     for reason, count in outcome.reasons.items():
-        # The reason is a hot key or a small table: DynamoDB says which of them, if it throttles a whole batch.
+        # Either one key is hot or the whole table is too small. DynamoDB says which, if it throttles a whole batch.
         metrics.add_metric(f"Throttled_{reason}", MetricUnit.Count, count)
     if outcome.reasons:
         throttled = outcome.throttled + outcome.throttled_late

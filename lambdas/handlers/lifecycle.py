@@ -24,7 +24,7 @@ from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
 from tidetable.lifecycle.notices import make_notices
-from tidetable.times import parse_instant
+from tidetable.times import parse_day, parse_instant
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 10.0
@@ -64,7 +64,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     if at is not None and not event.keys().isdisjoint(("backfill", "end_backfill")):
         raise BadInvocation('"at" goes with neither backfill nor end_backfill: they act on the present time')
     if at is not None and not dry_run and not settings().allow_time_travel:
-        raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as at another time')
+        raise BadInvocation('"at" goes with "dry_run": true; only the local stage may act as if it were another time')
     remaining = make_countdown(context, _RESERVE_SECONDS)
     reconciler, owner = wiring_upkeep.pipeline().reconciler, context.aws_request_id
     if "backfill" in event:
@@ -87,7 +87,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _read_at(value: Any) -> datetime | None:
-    """The time as at which the run is to act; None if the payload names none."""
+    """Read the time at which the run pretends to be; None if the payload has no time."""
     try:
         return None if value is None else parse_instant(value)
     except InvalidTime as error:
@@ -95,10 +95,10 @@ def _read_at(value: Any) -> datetime | None:
 
 
 def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
-    """The request, and whether it is for a rebuild of a rollup."""
+    """Read the request; the second value is True if it is for the rebuild of a rollup."""
     try:
         request = msgspec.convert(payload, _BackfillPayload)
-        start, end = _read_instant(request.start), _read_instant(request.end)
+        start, end = parse_day(request.start), parse_day(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"backfill: {error}") from error
     if not 1 <= request.hours <= _MOST_HOURS:
@@ -108,21 +108,16 @@ def _read_backfill(payload: Any) -> tuple[Backfill, bool]:
 
 
 def _read_end(payload: Any) -> tuple[str, tuple[datetime, datetime] | None]:
-    """The stream whose backfills are to end, and the span of time if only that backfill is meant."""
+    """Read the stream whose backfills are to end, and a span of time if only the backfill of that span is to end."""
     try:
         end = msgspec.convert({"stream": payload} if isinstance(payload, str) else payload, _EndPayload)
         if end.start is None and end.end is None:
             return end.stream, None
         if end.start is None or end.end is None:
             raise BadInvocation("end_backfill: name both from and to, or neither to end every backfill of the stream")
-        return end.stream, (_read_instant(end.start), _read_instant(end.end))
+        return end.stream, (parse_day(end.start), parse_day(end.end))
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"end_backfill: {error}") from error
-
-
-def _read_instant(text: str) -> datetime:
-    """Parse a time; a date without a time means its midnight."""
-    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
 
 
 def publish_notices(report: Report) -> None:

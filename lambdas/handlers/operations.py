@@ -18,7 +18,8 @@ from tidetable.problems import ProblemError, make_problem, refuse, refuse_parame
 
 # Reserved for the answer.
 _RESERVE_SECONDS = 2.0
-# Lists of a report: those with rows that have a field ``stream``, and those with texts that begin with a stream's name.
+# Lists of a report. The rows of the first lists have a field ``stream``; the texts of the second lists begin with a
+# stream's name.
 _ROWS = ("actions", "backfills", "removed_streams")
 _TEXTS = ("without_next_table", "archives_overdue", "changes")
 

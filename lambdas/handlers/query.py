@@ -1,4 +1,7 @@
-"""The GET routes. API Gateway has found the route: the event's ``resource``. Path parameters are decoded here."""
+"""The GET routes. API Gateway chooses the route, and the event's ``resource`` names it.
+
+Path parameters are decoded here.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from handlers._http import (
     make_problem_response,
     make_text_response,
     read_access,
+    read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from settings import config, settings
@@ -51,7 +55,7 @@ from tidetable.query import (
     run_query,
 )
 
-# A query of any of the routes that answer in pages.
+# A query of a route that answers in pages.
 _Query = TypeVar("_Query", bound=Selection)
 
 
@@ -202,7 +206,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
         return make_problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
     parameters: Mapping[str, Sequence[str]] = event.get("multiValueQueryStringParameters") or {}
     refuse_unwritable(parameters)
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = read_headers(event)
     path, access = event.get("pathParameters") or {}, read_access(event)
     if "stream" in path:
         # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.

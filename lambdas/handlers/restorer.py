@@ -1,4 +1,4 @@
-"""Restores one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "start": null}.
+"""Restore one period: {"stream": "quakes", "period": "2026-01-31", "keep_days": 7, "start": null}.
 
 If one run cannot finish, the next run continues: the ``next`` of an answer is the ``start`` of the next call.
 """
@@ -23,7 +23,7 @@ _KEYS = frozenset({"stream", "period", "keep_days", "start"})
 
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Restore as much as the time allows. An error fails the function."""
+    """Restore as much of the period as the time allows. An error fails the function."""
     keep = event.get("keep_days", 7)
     if not {"stream", "period"} <= event.keys() <= _KEYS:
         raise BadInvocation("the payload has stream and period, and may have keep_days and start")

@@ -15,8 +15,11 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metr
 from tidetable.dialects import otlp_types as types
 from tidetable.problems import refuse
 
-# 10,000 points with 20 attributes each have 420,000 messages, because an attribute is a pair and a value.
+# 10,000 points with 20 attributes each count as 210,000 messages: each point and each attribute is one message. The
+# value of an attribute is not counted, unless it is a list or a map: then each of its elements counts.
 MOST_MESSAGES = 500_000
+# The first fields of every point: its attributes, its start, its time and its flags.
+_Head = tuple[list[types.KeyValue], int, int, int]
 
 
 def parse_metrics(body: bytes) -> types.MetricsRequest:
@@ -30,21 +33,24 @@ def parse_logs(body: bytes) -> types.LogsRequest:
 
 
 def encode_metrics_answer(rejected: int, message: str) -> bytes:
-    """ExportMetricsServiceResponse; without a message everything was accepted."""
+    """Encode an ExportMetricsServiceResponse. Without a message, it says that everything was accepted."""
     partial = metrics.ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)
     answer = metrics.ExportMetricsServiceResponse(partial_success=partial if message else None)
     return bytes(answer.SerializeToString())
 
 
 def encode_logs_answer(rejected: int, message: str) -> bytes:
-    """ExportLogsServiceResponse; without a message everything was accepted."""
+    """Encode an ExportLogsServiceResponse. Without a message, it says that everything was accepted."""
     partial = logs.ExportLogsPartialSuccess(rejected_log_records=rejected, error_message=message)
     answer = logs.ExportLogsServiceResponse(partial_success=partial if message else None)
     return bytes(answer.SerializeToString())
 
 
 def encode_status(code: int, message: str) -> bytes:
-    """google.rpc.Status, the body of every error. This module describes the type: its package has hundreds of types."""
+    """Encode a google.rpc.Status, the body of every error.
+
+    This module describes the type, because its package has hundreds of types.
+    """
     return bytes(_load_status_type()(code=code, message=message).SerializeToString())
 
 
@@ -109,7 +115,7 @@ class _Converter:
         )
 
     def _count(self, messages: Any) -> Any:
-        """The messages, counted; ProblemError if there are too many."""
+        """Count the messages and return them; ProblemError if there are too many."""
         self._left -= len(messages)
         if self._left < 0:
             raise refuse(
@@ -162,31 +168,31 @@ class _Converter:
             setattr(made, kind, self._convert_kind(kind, getattr(metric, kind)))
         return made
 
+    def _convert_head(self, point: Any) -> _Head:
+        """The fields that every point has."""
+        attributes = self._convert_attributes(point.attributes)
+        return attributes, point.start_time_unix_nano, point.time_unix_nano, point.flags
+
+    def _convert_distribution(self, point: Any) -> tuple[*_Head, int, Any, Any, Any, list[types.Exemplar]]:
+        """The fields that both kinds of histograms have."""
+        sum, min, max = (getattr(point, name) if point.HasField(name) else None for name in ("sum", "min", "max"))
+        exemplars = list(map(self._convert_exemplar, self._count(point.exemplars)))
+        return *self._convert_head(point), point.count, sum, min, max, exemplars
+
     def _convert_number_point(self, point: Any) -> types.NumberPoint:
         kind = point.WhichOneof("value")
         return types.NumberPoint(
-            self._convert_attributes(point.attributes),
-            point.start_time_unix_nano,
-            point.time_unix_nano,
+            *self._convert_head(point),
             point.as_double if kind == "as_double" else None,
             point.as_int if kind == "as_int" else None,
             list(map(self._convert_exemplar, self._count(point.exemplars))),
-            point.flags,
         )
 
     def _convert_histogram_point(self, point: Any) -> types.HistogramPoint:
         return types.HistogramPoint(
-            self._convert_attributes(point.attributes),
-            point.start_time_unix_nano,
-            point.time_unix_nano,
-            point.count,
-            point.sum if point.HasField("sum") else None,
-            point.min if point.HasField("min") else None,
-            point.max if point.HasField("max") else None,
+            *self._convert_distribution(point),
             list(point.bucket_counts),
             list(point.explicit_bounds),
-            list(map(self._convert_exemplar, self._count(point.exemplars))),
-            point.flags,
         )
 
     def _convert_exponential_point(self, point: Any) -> types.ExponentialPoint:
@@ -194,31 +200,20 @@ class _Converter:
             types.Buckets(side.offset, list(side.bucket_counts)) for side in (point.positive, point.negative)
         )
         return types.ExponentialPoint(
-            self._convert_attributes(point.attributes),
-            point.start_time_unix_nano,
-            point.time_unix_nano,
-            point.count,
-            point.sum if point.HasField("sum") else None,
-            point.min if point.HasField("min") else None,
-            point.max if point.HasField("max") else None,
+            *self._convert_distribution(point),
             point.scale,
             point.zero_count,
             point.zero_threshold,
             positive,
             negative,
-            list(map(self._convert_exemplar, self._count(point.exemplars))),
-            point.flags,
         )
 
     def _convert_summary_point(self, point: Any) -> types.SummaryPoint:
         return types.SummaryPoint(
-            self._convert_attributes(point.attributes),
-            point.start_time_unix_nano,
-            point.time_unix_nano,
+            *self._convert_head(point),
             point.count,
             point.sum,
             [types.Quantile(quantile.quantile, quantile.value) for quantile in self._count(point.quantile_values)],
-            point.flags,
         )
 
     def _convert_exemplar(self, exemplar: Any) -> types.Exemplar:

@@ -93,8 +93,12 @@ FULL = Access()
 
 def forbid_series(access: Access, why: str) -> ProblemError:
     """The error 403 for a request beyond a key's series prefix; ``why`` says what lies outside of the prefix."""
-    detail = f"{why}: this key is for series that begin with {access.series_prefix[:64]!r}"
-    return refuse(403, "forbidden_series", detail)
+    return refuse(403, "forbidden_series", f"{why}: {describe_prefix(access.series_prefix)}")
+
+
+def describe_prefix(prefix: str) -> str:
+    """The series that a key with a prefix is for."""
+    return f"this key is for series that begin with {prefix[:64]!r}"
 
 
 def find_scopes(method: str, resource: str, access: Access) -> frozenset[Scope]:

@@ -28,11 +28,14 @@ class State(StrEnum):
     RESTORING = "restoring"
 
 
-# Why a reader of another Region cannot read a period.
+# The reason why a reader in another Region cannot read a period.
 NO_COPY = "no copy"
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
-# States in which a write may still land in the table. In ARCHIVING no write may land, because the scan could miss it.
+# States in which the API may write to the table. In these states a table is never archived: it must close first, and then
+# its period has been over for a while.
+OPENING = frozenset({State.CREATING, State.OPEN})
+# States in which a write may still reach the table. In ARCHIVING no write may, because the scan could miss it.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
@@ -52,7 +55,7 @@ class ArchiveFacts(msgspec.Struct, frozen=True):
 class Seen(NamedTuple):
     """The last known state of a table: units (None on demand), its class, and the units of its indexes by name.
 
-    ``changing``: a run has begun to change the table since, so the next run must look at it.
+    ``changing`` is True if a run has begun to change the table since then, so the next run must look at the table.
     """
 
     write: int | None
@@ -63,7 +66,9 @@ class Seen(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The opening of a past period for a backfill: until when it takes events, and its units (None: on demand)."""
+    """The opening of a past period for a backfill: the time until which it takes events, and its units (None: on
+    demand).
+    """
 
     until: datetime
     write: int | None
@@ -81,8 +86,8 @@ class Opened(NamedTuple):
 class RecordedPolicy(NamedTuple):
     """A stream's policy as the configuration last had it.
 
-    ``policy`` is the text that ``config.record`` writes and reads. ``removed`` is the time at which the stream was first seen
-    to have left the configuration; None while the configuration has it.
+    ``policy`` is the text that ``config.record`` writes and reads. ``removed`` is the time at which a run first saw
+    that the configuration no longer has the stream; None while the configuration has it.
     """
 
     stream: str
@@ -99,7 +104,7 @@ class Backfill(msgspec.Struct, frozen=True):
     opened: Opened
 
     def meets(self, period: Period) -> bool:
-        """True if the backfill opens the period, or a part of it."""
+        """True if the backfill opens the period or a part of the period."""
         return self.start < period.end and period.start < self.end
 
     def document(self) -> dict[str, str]:
@@ -118,8 +123,9 @@ class Entry(msgspec.Struct, frozen=True):
     ``keep_until`` says how long a restored table is kept. ``scaled`` says that Application Auto Scaling may change the
     table's units, ``scaling`` is the policy that it has confirmed. ``opened`` is set if the table is or was open for a
     backfill. ``copies`` are the other Regions in which the lifecycle last saw an ACTIVE copy. ``replicas`` are the
-    Regions that are to have copies, decided when the period is recorded; ``copying`` is the Region whose copy was begun
-    last, and when. ``here`` is False if a reader in another Region has no copy of the table; it is not stored.
+    Regions that are to have copies; they are decided when the period is recorded. ``copying`` names the Region whose
+    copy was begun last, and the time when it was begun. ``here`` is False if a reader in another Region has no copy of
+    the table; it is not stored.
     """
 
     stream: str

@@ -32,7 +32,7 @@ class Condition(NamedTuple):
 
     @property
     def top(self) -> str:
-        """The field of data, at its top level, that the condition reads."""
+        """The name of the top-level field of data that the condition reads."""
         return self.field.partition(".")[0]
 
     @property
@@ -41,7 +41,7 @@ class Condition(NamedTuple):
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
-        """The values in the forms that an index's key may have: as they are, and a number also in its usual form."""
+        """The values as the key of an index may spell them: unchanged and, for numbers, also in the usual form."""
         texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 
@@ -68,7 +68,7 @@ class Condition(NamedTuple):
                 return any(_ORDERED[operator](value, other) for other in others)
 
 
-# The parameters of the API that give these conditions, in the order of the fields of ``Names``.
+# The parameters of the API that set these conditions, in the order of the fields of ``Names``.
 NAMES = ("series", "id", "series:prefix", "id:prefix")
 
 
@@ -84,7 +84,7 @@ class Names(NamedTuple):
     id_prefix: str = ""
 
     def hold(self, series: str, id: str) -> bool:
-        """True if an event with these names meets them."""
+        """True if an event with this series and id meets the conditions."""
         return (
             (not self.series or series in self.series)
             and (not self.ids or id in self.ids)
@@ -94,7 +94,7 @@ class Names(NamedTuple):
 
     @property
     def parameters(self) -> list[str]:
-        """The parameters of the API that gave these conditions."""
+        """The parameters of the API that have set these conditions."""
         named = zip(NAMES, self, strict=True)
         return [name for name, value in named if value]
 
@@ -103,7 +103,7 @@ ANY = Names()
 
 
 def read_numbers(text: str) -> list[Decimal]:
-    """The number in a text as a list of one; an empty list if no event may have this number."""
+    """Return a list with the number that a text spells; an empty list if no event may have this number."""
     if not _NUMBER.fullmatch(text):
         return []
     number = Decimal(text)

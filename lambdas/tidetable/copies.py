@@ -19,7 +19,7 @@ from tidetable.problems import ProblemError, refuse
 
 
 class Copies(NamedTuple):
-    """The copies that a reader reads: they are in its own ``region``; their tables are in the Region ``origin``."""
+    """The copies that a reader uses. They are in the reader's ``region``; the tables are in the Region ``origin``."""
 
     region: str
     origin: str
@@ -29,7 +29,7 @@ class Copies(NamedTuple):
         return self.region in stream.replicas
 
     def entry(self, entry: Entry) -> Entry:
-        """An entry as a reader may use it: a table without a copy in this Region cannot be read.
+        """Return an entry as a reader may use it: a table without a copy in this Region cannot be read.
 
         Its archive, if it has one, is not read either: a restored table may hold events that are not in its archive.
         """
@@ -57,7 +57,7 @@ class Copies(NamedTuple):
             raise refuse(400, "only_at_origin", detail)
 
     def refuse_listing(self, what: str) -> ProblemError:
-        """The error of a route that needs the state of rollups, which has no copies."""
+        """Return the error of a route that needs the state of rollups, which has no copies."""
         detail = (
             f"{what} are listed from rollups, whose state is in {self.origin} alone: query there. A reader answers /events,"
             " /latest, /top and /aggregate"
@@ -65,12 +65,14 @@ class Copies(NamedTuple):
         return refuse(400, "only_at_origin", detail)
 
     def show_streams(self, document: Mapping[str, Any], config: Config) -> dict[str, Any]:
-        """The list of streams as a reader shows it: the streams with copies here, and where the others are."""
+        """Return the list of streams as a reader shows it: the streams with copies here, and the Region that has the
+        others.
+        """
         streams = [shown for shown in document["streams"] if self.has(config.streams[shown["stream"]])]
         return {**document, "streams": streams, "reader": {"region": self.region, "origin": self.origin}}
 
     def missing(self, entry: Entry) -> ProblemError:
-        """The error of an answer that would need a period without a copy here."""
+        """Return the error of an answer that would need a period without a copy in this Region."""
         label = entry.period.label
         detail = (
             f"the table of {entry.stream}'s period {label} has no copy in {self.region}, so this reader cannot know: ask"

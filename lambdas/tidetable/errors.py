@@ -8,28 +8,49 @@ from collections.abc import Sequence
 #
 # error                  raised by               tried again by                          reported as
 # ProblemError           request checks          the caller, after a change              its own status, RFC 9457
-# InvalidTime, -Name,    parsers                 nobody                                  400, or a rejection of the event; by
-#   -Ref, -Cursor                                                                        an invoked function, BadInvocation
-# ConfigError            config.load             nobody                                  the synth, `tidetable check`
-# StoreUnavailable       lean store, S3          lean/reads.py a few times for reads;    503 with Retry-After
-#                                                ingest/writing.py until the time is up
+# InvalidTime,           parsers                 nobody                                  400, or a rejection of the event; by
+#   InvalidName,                                                                         an invoked function, BadInvocation
+#   InvalidRef,
+#   InvalidCursor
+# ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
+#                        that was recorded                                               of the run
+# StoreUnavailable       lean/reads.py, S3, the  lean/reads.py a few times for reads;    503 with Retry-After; the message comes
+#                        services of an operator the drain, with the next delivery; the  again; a failure of the refresher
+#                                                next run of the refresher
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
-#                                                the drain, with the next delivery       comes again
-# TableThrottled         archive source          archive/export.py, paced                the archive goes on in the next run
+#                                                the drain, with the next delivery       comes again; a feed: "deferred"
+# TableThrottled         archive source          archive/segment.py and restore.py,      the archive goes on in the next run
+#                                                paced
+#                        marks, notes and cells  the drain, for events that were         202; the message comes again; a failure
+#                        of rollups              queued; the next run of the refresher   of the refresher
+# CollectionFull         lean/store.py           nobody                                  queued, then buried with its reason
 # StaleEntry             catalog                 the next run of the lifecycle           outcome "deferred"
-# NotReady               period_tables.py        the next run of the lifecycle           outcome "deferred"
-# TableRefused           aws/tables.py           the next run of the lifecycle           outcome "deferred" or "failed"
+# NotReady               tables that change      the next run of the lifecycle           outcome "deferred"
+# TableRefused           aws/tables.py and       the next run of the lifecycle           outcome "deferred" or "failed"
+#                        mappings.py
+# CopyRefused            aws/tables.py           the next run of the lifecycle           outcome "failed"
 # NotOurs, TableUnusable period_tables.py        nobody: the operator must look          outcome "failed", the alarm for failures
 # ArchiveBusy            archive functions       the next run; a query's caller          "deferred"; 503 with Retry-After
 # ArchiveMismatch,       archive functions       the next run of the lifecycle           outcome "failed"; 503 for a query
 #   ArchiveFailed
 # ValueMissing           large/whole.py          nobody                                  a mark on the event; ArchiveFailed
+# DamagedPack            packs/body.py           nobody                                  a gap of the answer; ArchiveFailed
 # NotDrained             ingest/drain.py         the queue, 120 times                    MessagesNotDrained, then the dead letters
 # Undrainable            ingest/drain.py         nobody                                  buried at once with its reason
+# BucketBlocked,         rollups/                the next run of the refresher           the refresher's report; the bucket is
+#   Unfinished,                                                                          read from its events
+#   Superseded
+# BucketOver             rollups/                nobody                                  the same
+# NoCredentials          lean/credentials.py     the next request                        no answer: StoreUnavailable
 # BadInvocation          handlers                nobody                                  the function's own error
 # BadBackfill            lifecycle/backfill.py   the operator, after a change            the function's own error
 # RemovalFailed          lifecycle/removal.py    the next deletion of the stack          a failed stack, with its reason
+# DeployFailed           handlers/deployment.py  the next deployment                     a failed deployment, with its reason
+# RefreshFailed,         handlers                the next run                            the function's own error
+#   SweepIncomplete
 #
+# Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
+# Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
 # problems.py makes an answer of each error that a caller of the API can meet.
 # Any other exception is a fault of ours: 503 with Retry-After and a log line with its trace, or the function's own error.
 
@@ -39,7 +60,7 @@ class TidetableError(Exception):
 
 
 class ConfigError(TidetableError):
-    """The configuration cannot be used; ``problems`` holds one line per key, each with its fix."""
+    """The configuration cannot be used; ``problems`` has one line per key, each with its fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -65,7 +86,10 @@ class InvalidCursor(TidetableError, ValueError):
 
 
 class CollectionFull(TidetableError):
-    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes. No later try succeeds."""
+    """The item collection of a write is full: AWS allows 10 GB in a table with local indexes.
+
+    A retry never succeeds.
+    """
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -81,7 +105,7 @@ class TableMissing(TidetableError):
 
 
 class StoreUnavailable(TidetableError):
-    """DynamoDB refused a request or gave no answer; the same request may be served later."""
+    """DynamoDB refused a request or gave no answer; the same request may succeed later."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code = code
@@ -89,7 +113,7 @@ class StoreUnavailable(TidetableError):
 
 
 class TableThrottled(TidetableError):
-    """DynamoDB refused to serve a read of this table now; a moment later it may serve the same read."""
+    """DynamoDB throttled a read of this table; a moment later the same read may succeed."""
 
     def __init__(self, table: str) -> None:
         self.table = table
@@ -97,9 +121,9 @@ class TableThrottled(TidetableError):
 
 
 class TableRefused(TidetableError):
-    """DynamoDB refused a change of a table. ``transient``: the same change may succeed later, unchanged.
+    """DynamoDB refused a change of a table. If it is ``transient``, the same change may succeed later.
 
-    ``crowded``: it was refused only because too many other changes were under way at once, or in one second.
+    If it is ``crowded``, the only reason was too many other changes at the same time, or in one second.
     """
 
     def __init__(self, message: str, *, transient: bool, crowded: bool = False) -> None:
@@ -128,7 +152,7 @@ class CopyRefused(TidetableError):
 
 
 class TableUnusable(TidetableError):
-    """A table is in a state that does not end by itself."""
+    """A table is in a state that does not end without an operator."""
 
     def __init__(self, table: str, status: str) -> None:
         self.table = table
@@ -165,12 +189,12 @@ class ValueMissing(TidetableError):
 class NotDrained(TidetableError):
     """Some events of a message are not written yet.
 
-    The queue delivers the message again, and at last keeps it as dead.
+    The queue delivers the message again. In the end, the message becomes a dead letter.
     """
 
 
 class Undrainable(NotDrained):
-    """Some events of a message cannot be written, even if the message comes again: somebody must act first."""
+    """Some events of a message can never be written, unless an operator acts first."""
 
 
 class BadInvocation(TidetableError):
@@ -182,4 +206,20 @@ class BadBackfill(TidetableError):
 
 
 class RemovalFailed(TidetableError):
-    """Tables that were to be deleted are still there; deleting the stack again goes on where this ended."""
+    """Some tables that had to be deleted still exist; the next deletion of the stack continues."""
+
+
+def describe_error(error: Exception) -> str:
+    """Describe an unexpected error for a report, by its type and its message."""
+    return f"{type(error).__name__}: {error}"
+
+
+def judge_failure(error: Exception) -> tuple[str, str]:
+    """Return the outcome of a change that raised an error, and the reason.
+
+    "deferred": a later run will make the change; otherwise "failed".
+    """
+    waits = (
+        error.transient if isinstance(error, TableRefused) else isinstance(error, NotReady | StaleEntry | ArchiveBusy)
+    )
+    return "deferred" if waits else "failed", str(error) if isinstance(error, TidetableError) else describe_error(error)

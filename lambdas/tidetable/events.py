@@ -7,14 +7,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-# JSON as decoded: objects and arrays, text, booleans, null; numbers as int or Decimal, never float, so none loses a digit.
+# A decoded JSON value: object, array, text, boolean or null. Numbers are int or Decimal, never float, so they keep all
+# digits.
 JsonObject: TypeAlias = dict[str, Any]
-# An item as DynamoDB holds it: attribute names to native values. Only the adapters know the wire's type letters.
+# An item of DynamoDB: a map from attribute names to Python values. Only the adapters know DynamoDB's type letters.
 Item: TypeAlias = dict[str, Any]
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """Something that happened: to which series, when (aware, UTC), under which id, with what data."""
+    """An event: its series, its time (aware, in UTC), its id and its data."""
 
     series: str
     time: datetime

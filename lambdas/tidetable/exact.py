@@ -12,11 +12,11 @@ EXACT = Context(prec=420)
 
 
 def parse_exact_number(text: str) -> Decimal:
-    """A number of JSON that is not whole, with all its digits."""
+    """Parse a JSON number that is not whole, with all its digits."""
     try:
         return Decimal(text)
     except InvalidOperation:
-        return Decimal("NaN")  # refused by the event's own check, which can name the field
+        return Decimal("NaN")  # the event's own check refuses it, and can name the field
 
 
 _DECODE = msgspec.json.Decoder(float_hook=parse_exact_number).decode
@@ -25,8 +25,13 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 
 
+def show_text(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return value if isinstance(value, str) else encode_json(value).decode()
+
+
 def decode_json(text: bytes | str) -> Any:
-    """JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
+    """Decode JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
     try:
         return _DECODE(text)
     except RecursionError as error:

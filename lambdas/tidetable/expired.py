@@ -14,7 +14,8 @@ from tidetable.ports import CatalogReader, Clock
 
 
 def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
-    """The instant from which S3 may have deleted an entry's archive; None if it has no archive, or keeps it for ever.
+    """Return the instant from which S3 may have deleted an entry's archive; None if there is no archive, or it is kept
+    for ever.
 
     AWS: a lifecycle rule deletes an object at the first midnight (UTC) after the rule's number of days, or later.
     """
@@ -23,7 +24,7 @@ def find_archive_expiry(entry: Entry, config: Config) -> datetime | None:
 
 
 def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
-    """The entry at an instant: an archive that has expired by then is marked as expired.
+    """Return the entry at an instant: an archive that has expired by then is marked as expired.
 
     The catalog's own mark stays.
     """
@@ -34,7 +35,7 @@ def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
 
 
 class PresentCatalog(msgspec.Struct, frozen=True):
-    """The catalog as readers of events see it now: an archive expires at its instant, not when the catalog records it."""
+    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it."""
 
     catalog: CatalogReader
     config: Config

@@ -1,6 +1,6 @@
-"""The rule that lowers a table for late events: its period is over, and it still takes events that come late.
+"""The rule for lowering a table whose period is over, but which still takes late events.
 
-Such a table takes few events, so the ladder may have a step for it, ``age = "late"``. Events that are throttled at this
+Such a table gets few events, so the ladder may have a step for it, ``age = "late"``. Events that are throttled at this
 step are queued, and the drain writes them: if the step is too low, no event is lost, but it is written later.
 """
 
@@ -22,7 +22,9 @@ LATE_SETTLE = timedelta(minutes=15)
 
 
 def find_lowering(period: Period, stream: Stream) -> datetime | None:
-    """The instant at which the period's table is lowered for late events; None if the ladder has no step for them."""
+    """Find the instant at which the period's table is lowered for late events; None if the ladder has no step for late
+    events.
+    """
     return period.end + LATE_SETTLE if stream.capacity.late_step is not None else None
 
 
@@ -33,7 +35,7 @@ def is_lowered(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def find_lowered_tables(stream: Stream, entries: Iterable[Entry], now: datetime) -> frozenset[str]:
-    """The names of the tables that are lowered for late events, without tables that have the units of a backfill."""
+    """Find the names of the tables that are lowered for late events, without tables that have the units of a backfill."""
     if stream.capacity.late_step is None:
         return frozenset()
     return frozenset(

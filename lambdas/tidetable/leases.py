@@ -1,4 +1,4 @@
-"""Leases: one run of a kind at a time, without a lock that a dead run could hold for ever."""
+"""Leases: only one run of a kind works at a time, and a run that has died cannot hold its lease for ever."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: 
 
 
 def mark(catalog: Catalog, name: str, now: datetime) -> None:
-    """Note a fact for ever, as a lease whose owner has the lease's own name."""
+    """Record a fact for ever, as a lease whose owner has the lease's own name."""
     catalog.acquire(name, name, now, _FOR_EVER)
 
 
 def is_marked(catalog: Catalog, name: str, now: datetime) -> bool:
-    """True if a fact was noted: then nobody else may have its lease."""
+    """True if a fact was recorded: then no other owner can get its lease."""
     with hold_lease(catalog, name, "a look", now, timedelta(0)) as free:
         return not free

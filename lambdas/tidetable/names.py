@@ -15,32 +15,32 @@ _PARTS = ".parts"
 
 
 def name_service(stage: str, handler: str) -> str:
-    """The service name of a function's logs, traces and metrics."""
+    """Make the service name of a function's logs, traces and metrics."""
     return f"tidetable-{stage}-{handler}"
 
 
 def make_table_prefix(stage: str) -> str:
-    """The prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
+    """Make the prefix of every period table of a stage; its dot separates ``prod`` from ``prod-eu``."""
     return f"tidetable-{stage}."
 
 
 def name_table(stage: str, stream: str, period: Period) -> str:
-    """The period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
+    """Make the period table's name: ``tidetable-<stage>.<stream>.<label>``, at most 111 of DynamoDB's 255 characters."""
     return f"{make_table_prefix(stage)}{stream}.{period.label}"
 
 
 def name_parts_table(table: str) -> str:
-    """The name of the table beside a period table, which holds data that is not in an event's item."""
+    """Make the name of the table beside a period table, which holds data that is not in an event's item."""
     return table + _PARTS
 
 
 def name_lake_table(stream: str) -> str:
-    """The name of the Glue table of a stream's archive; Athena's names have no hyphens."""
+    """Make the name of the Glue table of a stream's archive; Athena's names have no hyphens."""
     return stream.replace("-", "_")
 
 
 def parse_table_name(stage: str, name: str) -> tuple[str, Period]:
-    """The stream and period of a table's name; InvalidName if ``name_table`` would not make exactly this name."""
+    """Parse the stream and period of a table's name; InvalidName if ``name_table`` would not make exactly this name."""
     prefix = make_table_prefix(stage)
     parts = name.removeprefix(prefix).split(".")
     if not name.startswith(prefix) or len(parts) != 2 or not STREAM.fullmatch(parts[0]):

@@ -1,11 +1,11 @@
-"""A period's tables: proof that they are ours, and the waits that their changes need.
+"""The tables of a period. This module proves that they are ours, and waits for their changes.
 
 The lifecycle, the removal of a stage and a restore follow these rules. Every step may be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
 from tidetable.names import name_parts_table, parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
+from tidetable.remaining import Remaining
 
 POLL_SECONDS = 1.0
 # Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
@@ -28,18 +29,21 @@ SEEN_SECONDS = 10.0
 TAGGED = timedelta(minutes=1)
 # States in which a run that ended a moment ago may have made a table that nobody can see yet.
 _BEGUN = frozenset({State.CREATING, State.RESTORING})
-# DynamoDB's words for a change that ends by itself. Any other word but ACTIVE stays until somebody acts, such as
-# INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (that lasted 7 days).
+# DynamoDB's words for a change that ends without help. Every other word except ACTIVE lasts until an operator acts, for
+# example INACCESSIBLE_ENCRYPTION_CREDENTIALS (the key is lost or disabled) and ARCHIVED (that lasted 7 days).
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING"})
 
 
 def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
-    """The tags that prove a table to be ours."""
+    """Make the tags that prove that a table is ours."""
     return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
 def make_parts_spec(spec: TableSpec) -> TableSpec:
-    """The table of parts beside a period table. It is on demand, so it costs only what is used, and needs no ladder."""
+    """Specify the table of chunks beside a period table.
+
+    It is on demand, so only requests cost money, and it needs no ladder.
+    """
     return replace(
         spec,
         name=name_parts_table(spec.name),
@@ -55,33 +59,29 @@ def make_parts_spec(spec: TableSpec) -> TableSpec:
 
 
 def list_names(entry: Entry) -> list[str]:
-    """The names of an entry's tables, the period table last: while it exists, a deletion is seen to be unfinished."""
+    """List the names of an entry's tables, the period table last: as long as it exists, a deletion is not finished."""
     return [name_parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
-# AWS: while a copy is in one of these states, every change of its table is refused, although the table is ACTIVE.
+# AWS: while a copy is in one of these states, AWS refuses every change of its table, although the table is ACTIVE.
 COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
 def describe_changing_copies(table: Table) -> str:
-    """The copies that are being made or deleted, as text; empty if there are none."""
+    """Describe the copies that are being made or deleted; empty if there are none."""
     return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
 
 
 def list_own_copies(entry: Entry, table: Table) -> list[str]:
-    """The Regions with a copy of the table that the lifecycle has made, without copies that somebody else has made."""
+    """List the Regions with a copy of the table that the lifecycle has made, without copies that somebody else has
+    made.
+    """
     return [region for region in entry.replicas if region in table.copies]
 
 
 def passes(status: str) -> bool:
-    """True if a table in this state is ACTIVE, or becomes ACTIVE or disappears by itself."""
+    """True if a table in this state is ACTIVE, or becomes ACTIVE or disappears without help."""
     return status == "ACTIVE" or status in _PASSING
-
-
-def limit_time(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
-    """A function that returns how many of the ``seconds`` from now on are left, but no more than ``remaining()``."""
-    began = clock.now()
-    return lambda: min(seconds - (clock.now() - began).total_seconds(), remaining())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,13 @@ class PeriodTables:
     stage: str
     tables: Tables
     clock: Clock
-    remaining: Callable[[], float]
+    remaining: Remaining
 
     def find_owned(self, entry: Entry, name: str = "") -> Table:
-        """The table, once it is active and proven ours; ``name`` is the period table, or the table of parts beside it.
+        """Return the table when it is active and proven to be ours; ``name`` is the period table, or the table of
+        chunks beside it.
 
-        NotOurs if the table is somebody else's, NotReady and TableUnusable as in ``settled``.
+        NotOurs if the table belongs to somebody else; NotReady and TableUnusable as in ``settled``.
         """
         table = self.settled(name or entry.table)
         self.prove(entry, table)
@@ -105,7 +106,7 @@ class PeriodTables:
     def prove(self, entry: Entry, table: Table) -> None:
         """Prove that a table is ours by its name, by the catalog's entry and by every tag; NotOurs otherwise.
 
-        It waits for the tags of a new table: NotReady if the time is up before.
+        It waits for the tags of a new table: NotReady if the time is not enough.
         """
         name = table.name
         parse_table_name(self.stage, entry.table)
@@ -123,7 +124,7 @@ class PeriodTables:
             self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
 
     def _read_tags(self, table: Table) -> Mapping[str, str]:
-        """The table's tags; no tags if the table is new and cannot be found yet."""
+        """Read the table's tags; no tags if the table is new and cannot be found yet."""
         try:
             return self.tables.tags(table.name)
         except TableMissing:
@@ -132,13 +133,13 @@ class PeriodTables:
             return {}
 
     def _is_new(self, table: Table) -> bool:
-        """True if the table is so new that DynamoDB may not show all of it yet."""
+        """True if the table is so new that DynamoDB may not show all of its description yet."""
         return table.created is not None and self.clock.now() < table.created + TAGGED
 
     def settled(self, name: str) -> Table:
-        """The table once it is ACTIVE: a table that is changing refuses the next change.
+        """Wait until the table is ACTIVE, and return it: a table that is changing refuses the next change.
 
-        NotReady if the time is up before, TableUnusable at once if its state does not end by itself.
+        NotReady if the time is not enough, TableUnusable at once if its state does not end without an operator.
         """
         while True:
             table = self.tables.describe(name)
@@ -175,7 +176,7 @@ class PeriodTables:
     def delete(self, entry: Entry) -> bool:
         """Delete the entry's tables that exist and are ours, and wait until they are gone.
 
-        Return False if none existed. The copies of each table are deleted first, one after another.
+        Return False if no table existed. The copies of each table are deleted first, one after another.
 
         A table whose key is lost can be deleted, too. Deletion protection is turned off first: the configuration that
         turned it on has also decided on the deletion.
@@ -201,7 +202,7 @@ class PeriodTables:
         return exists
 
     def _find(self, entry: Entry, name: str) -> Table | None:
-        """Find the table, None if there is none. Wait for a table that may be new."""
+        """Find the table; None if there is no table. Wait for a table that may be new."""
         since = self.clock.now()
         while (table := self.tables.describe(name)) is None:
             if entry.state not in _BEGUN or (self.clock.now() - since).total_seconds() >= SEEN_SECONDS:

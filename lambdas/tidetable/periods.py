@@ -35,7 +35,10 @@ LONGEST: dict[Kind, timedelta] = {
 
 
 class Period(msgspec.Struct, frozen=True, order=True):
-    """The interval ``[start, end)``; made by ``find_containing`` or ``from_label``, so always a whole period of its kind."""
+    """The interval ``[start, end)``.
+
+    ``find_containing`` and ``from_label`` make it, so it is always a whole period of its kind.
+    """
 
     start: datetime
     kind: Kind
@@ -59,11 +62,11 @@ class Period(msgspec.Struct, frozen=True, order=True):
                 return self.start.strftime("%Y-%m")
 
     def shift(self, count: int) -> Period:
-        """The period ``count`` whole periods later (earlier, if negative)."""
+        """Return the period ``count`` whole periods later; earlier if ``count`` is negative."""
         return Period(_shift(self.start, self.kind, count), self.kind)
 
     def until(self, later: Period) -> int:
-        """The number of periods from this period to a later one of its kind: the inverse of ``shift``."""
+        """Return the number of periods from this period to a later period of its kind: the inverse of ``shift``."""
         if self.kind is Kind.MONTH:
             return (later.start.year - self.start.year) * 12 + later.start.month - self.start.month
         return (later.start - self.start) // LONGEST[self.kind]
@@ -76,7 +79,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
 
 
 def find_containing(instant: datetime, kind: Kind) -> Period:
-    """The period of that kind that holds the instant."""
+    """Find the period of a kind that contains the instant."""
     utc = instant.astimezone(UTC)
     if kind is Kind.HOUR:
         return Period(utc.replace(minute=0, second=0, microsecond=0), kind)
@@ -87,7 +90,7 @@ def find_containing(instant: datetime, kind: Kind) -> Period:
 
 
 def list_covering(start: datetime, end: datetime, kind: Kind) -> Iterator[Period]:
-    """Every period of that kind that meets ``[start, end]``, oldest first."""
+    """List every period of a kind that overlaps ``[start, end]``, oldest first."""
     period = find_containing(start, kind)
     while period.start <= end:
         yield period
@@ -103,7 +106,7 @@ _LABELS: dict[Kind, re.Pattern[str]] = {
 
 
 def from_label(label: str) -> Period:
-    """The period of a label; the label's form tells the kind. InvalidName if no period has this label."""
+    """Return the period of a label. The label's form tells the kind. InvalidName if no period has this label."""
     for kind, pattern in _LABELS.items():
         match = pattern.fullmatch(label)
         if match is None:

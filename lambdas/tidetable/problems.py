@@ -15,7 +15,7 @@ _THROTTLED = ("thrott", "throughput", "requestlimit")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """The error of a request: ``code`` is stable and for programs, ``detail`` says what to change."""
+    """The error of a request: ``code`` is for programs and never changes, ``detail`` says what to change."""
 
     status: int
     code: str
@@ -44,22 +44,22 @@ class ProblemError(TidetableError):
 
 
 def refuse(status: int, code: str, detail: str, **more: Any) -> ProblemError:
-    """The error to raise for a request that is refused whole."""
+    """Make the error to raise if the whole request is refused."""
     return ProblemError(Problem(status, code, detail, more))
 
 
 def refuse_parameter(detail: str) -> ProblemError:
-    """The error to raise for a parameter that cannot be served; the detail names it and says what to change."""
+    """Make the error to raise for a parameter that cannot be served; ``detail`` names it and says what to change."""
     return refuse(400, "bad_parameter", detail)
 
 
 def refuse_unknown_stream(stream: str, known: Mapping[str, object]) -> ProblemError:
-    """404 for a stream that the configuration does not have."""
+    """Make the error 404 for a stream that the configuration does not have."""
     return refuse(404, "unknown_stream", f"there is no stream {stream[:64]!r}; there are: {', '.join(known)}")
 
 
 def make_problem(error: Exception, task: Literal["ingest", "query"]) -> Problem:
-    """The answer to a request whose ``task`` raised an error: the error's own problem, or 503.
+    """Make the answer to a request whose ``task`` raised an error: the error's own problem, or 503.
 
     The detail of a 503 never quotes the error, because an error may name tables and hold data.
     """

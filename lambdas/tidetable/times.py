@@ -1,6 +1,6 @@
-"""Instants: what the API accepts, and the fixed-width text that sorts in keys.
+"""Instants: parse the forms that the API accepts, and write the text of fixed width that sorts in keys.
 
-Inside, every instant is an aware ``datetime`` in UTC with microseconds. Times without an offset are refused on input.
+In the program, every instant is an aware ``datetime`` in UTC with microseconds. Times without an offset are refused.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ def parse_instant(value: object) -> datetime:
     return instant
 
 
+def parse_day(text: str) -> datetime:
+    """Read an instant; a date without a time means its midnight in UTC."""
+    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
+
+
 def parse_point(text: str, now: datetime) -> datetime:
     """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``.
 
@@ -60,12 +65,15 @@ def parse_point(text: str, now: datetime) -> datetime:
     if text.isascii() and text.isdigit():
         # Python refuses to read numbers of thousands of digits, and no instant has this many.
         return parse_instant(int(text) if len(text) < _MOST_DIGITS else text)
-    # An unescaped "+" in a URL arrives as a space: "…T00:00:00 02:00" is an offset, not a typo worth an error.
+    # An unescaped "+" in a URL arrives as a space. So "…T00:00:00 02:00" has an offset, and is accepted.
     return parse_instant(re.sub(r" (?=\d\d:\d\d$)", "+", text))
 
 
 def to_text(instant: datetime) -> str:
-    """The instant as 27 characters of UTC ISO 8601 with microseconds. The texts sort in the order of the instants."""
+    """Write an instant as 27 characters of UTC ISO 8601 with microseconds.
+
+    The texts sort in the order of the instants.
+    """
     return instant.isoformat(timespec="microseconds")[:26] + "Z"
 
 
@@ -91,7 +99,9 @@ def parse_stamps(values: Sequence[object]) -> list[str]:
 
 
 def _parse_alike(values: Sequence[object]) -> list[str]:
-    """The canonical texts of instants that have one usual form; empty if forms differ, or a value is not an instant."""
+    """Return the canonical texts of instants that have one usual form; empty if forms differ, or a value is not an
+    instant.
+    """
     if {*map(type, values)} != {str}:
         return []
     texts: list[str] = [*map(str, values)]
@@ -111,17 +121,17 @@ def _parse_alike(values: Sequence[object]) -> list[str]:
 
 
 def from_text(text: str) -> datetime:
-    """The instant of a text that ``to_text`` made."""
+    """Read the instant of a text that ``to_text`` made."""
     return datetime.fromisoformat(text)
 
 
 def to_micros(instant: datetime) -> int:
-    """Whole microseconds since 1970, exactly (a float of seconds would not hold them)."""
+    """Convert an instant to whole microseconds since 1970, exactly: a float of seconds would not be exact."""
     return (instant - EPOCH) // MOMENT
 
 
 def from_micros(micros: int) -> datetime:
-    """The instant that lies ``micros`` microseconds after the beginning of 1970."""
+    """Return the instant that lies ``micros`` microseconds after the beginning of 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 

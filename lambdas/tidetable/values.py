@@ -1,4 +1,4 @@
-"""The limits of DynamoDB's values: sizes by its published rules, and the values that it refuses."""
+"""The limits of DynamoDB's values: their sizes by the published rules, and the values that DynamoDB refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEYOND = 10**200
 
 
 def count_item_bytes(item: Item) -> int:
-    """The size of an item in bytes; ValueError names the value that DynamoDB would refuse."""
+    """Count the bytes of an item; ValueError names the value that DynamoDB would refuse."""
     try:
         return sum([_measure_text(name) + _measure_value(value, 0) for name, value in item.items()])
     except _Refused as error:
@@ -27,7 +27,7 @@ def count_item_bytes(item: Item) -> int:
 def is_plain(data: JsonObject) -> bool:
     """True if data is flat and has only text and small numbers, which DynamoDB never refuses.
 
-    The caller must know that Decimals are small. False only means that the data must be checked more closely.
+    The caller must know that Decimals are small. False only means that another check is needed.
     """
     for name, value in data.items():
         kind = type(value)
@@ -43,7 +43,7 @@ def is_plain(data: JsonObject) -> bool:
 
 
 class _Refused(ValueError):
-    """A value that cannot be stored; ``place`` is the name or the position at each level, from the inside out."""
+    """A value that cannot be stored; ``place`` has its name or position at each level, the innermost level first."""
 
     def __init__(self, what: str) -> None:
         self.place: list[str | int] = []
@@ -100,7 +100,10 @@ def _list_size(value: list[Any], depth: int) -> int:
 
 
 def _explain_error(item: Item, error: _Refused) -> str:
-    """The message with the whole path. Attributes outside of ``data`` are made by us, and never refused."""
+    """Return the message with the whole path.
+
+    This project makes the attributes outside of ``data``, so they are never refused.
+    """
     path = "data" if "data" in item else ""
     for step in reversed(error.place):
         path += f"[{step}]" if isinstance(step, int) else f".{step}"

@@ -178,6 +178,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rebuild": SPAN, "dry_run": "yes"}, "dry_run must be true or false"),
     ({"dry_run": True}, "dry_run goes with rebuild"),
     ({"dry_run": True, "source": "hand"}, "dry_run goes with rebuild"),
+    ({"status": "s", "rebuild": SPAN}, "the payload may have status or rebuild, not both"),
+    ({"status": None, "rebuild": SPAN, "dry_run": True}, "the payload may have status or rebuild, not both"),
     ({"status": ["s"]}, "['s'] is not a stream with rollups; there are: s"),
 ]
 

@@ -136,14 +136,14 @@ def spec(**more: Any) -> TableSpec:
     ],
 )
 def test_an_index_projects_what_it_holds(index: Index, projection: Any) -> None:
-    (member,) = table_requests.index_members(spec(indexes=(index,)))["GlobalSecondaryIndexes"]
+    (member,) = table_requests.make_index_members(spec(indexes=(index,)))["GlobalSecondaryIndexes"]
     assert member["Projection"] == projection
     assert member["ProvisionedThroughput"] == {"WriteCapacityUnits": 5, "ReadCapacityUnits": 6}
 
 
 def test_a_local_index_has_no_units_and_a_ranking_a_number() -> None:
     by_mag = Index("l", local=True, sort_by="mag")
-    members = table_requests.index_members(spec(indexes=(by_mag,), warm=(1, 2)))
+    members = table_requests.make_index_members(spec(indexes=(by_mag,), warm=(1, 2)))
     assert list(members) == ["LocalSecondaryIndexes"]
     assert set(members["LocalSecondaryIndexes"][0]) == {"IndexName", "KeySchema", "Projection"}
     definitions = table_requests.make_attribute_definitions(spec(indexes=(by_mag,)), ("pk", "sk"))

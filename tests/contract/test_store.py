@@ -37,14 +37,14 @@ def puts(table: str, count: int, series: str = "a#1") -> list[Put]:
     return [Put(table, LAYOUT.make_item(event)) for event in events(count, series)]
 
 
-def page_of(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True, consistent: bool = False) -> Page:
+def read_page(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True, consistent: bool = False) -> Page:
     (page,) = engine.store.query_many([RangeRead(keys, limit)], ascending=ascending, consistent=consistent)
     assert page is not None
     return page
 
 
 def ids(engine: Engine, keys: KeyRange, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
-    page = page_of(engine, keys, limit, ascending=ascending)
+    page = read_page(engine, keys, limit, ascending=ascending)
     return [read_event(LAYOUT, item).id for item in page.items], page.more
 
 
@@ -53,7 +53,7 @@ def test_events_come_back_exactly_as_they_were_written(engine: Engine) -> None:
     written = engine.store.write(puts(table, 60))
     assert (written.unwritten, written.units) == ([], 60.0)
     pk = puts(table, 1)[0].key.pk
-    page = page_of(engine, KeyRange(table, pk, LOW, HIGH), 1000, consistent=True)
+    page = read_page(engine, KeyRange(table, pk, LOW, HIGH), 1000, consistent=True)
     assert [read_event(LAYOUT, item) for item in page.items] == events(60)
     assert not page.more
 
@@ -68,7 +68,7 @@ def test_packs_are_in_the_order_of_time_between_plain_items_and_keep_their_bytes
     items = [{"pk": "b#0", "sk": sk, "at": 1, "data": {}} for sk in keys]
     written = engine.store.write([Put(table, item) for item in [*items, pack]])
     assert written.unwritten == []
-    page = page_of(engine, KeyRange(table, "b#0", LOW, HIGH), 9, consistent=True)
+    page = read_page(engine, KeyRange(table, "b#0", LOW, HIGH), 9, consistent=True)
     assert [item["sk"] for item in page.items] == [keys[2], keys[0], pack["sk"], keys[1], keys[3]]
     assert page.items[2] == pack
     held = engine.store.get(table, Key("b#0", f"{at}##-_aZ09"))
@@ -170,7 +170,7 @@ def test_an_index_holds_the_events_that_have_its_field_in_order_of_time(engine: 
 
     def page(after: str | None, limit: int, *, ascending: bool = True) -> tuple[list[str], bool]:
         keys = KeyRange(spec.name, index.partition("new", 0), LOW, HIGH, after, index)
-        page = page_of(engine, keys, limit, ascending=ascending)
+        page = read_page(engine, keys, limit, ascending=ascending)
         return [read_event(layout, item).id for item in page.items], page.more
 
     assert page(None, 10) == (["e1", "e3", "e5", "e7"], False)

@@ -11,7 +11,15 @@ from tidetable.errors import InvalidRef
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout, Packing, Ref, encode_ref_tails, encode_refs
 from tidetable.keys.hierarchy import make_level, make_text_level
-from tidetable.keys.pack import PackName, address, find_key_range, is_address, parse_address, parse_sort_key, shift_time
+from tidetable.keys.pack import (
+    PackName,
+    find_key_range,
+    is_address,
+    make_address,
+    parse_address,
+    parse_sort_key,
+    shift_time,
+)
 from tidetable.periods import from_label
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
@@ -161,9 +169,9 @@ HASH = "mJqdp3QXtYHhRcVcTbjB8g"
 def test_an_address_names_a_pack_by_its_newest_time_and_its_hash() -> None:
     """The time is a number of base 36: the microseconds since 1970."""
     name = PackName("2026-03-05T12:00:01.000000Z", HASH)
-    assert address(PACK, name) == f"{PACK}#hgdgnfbsxs#{HASH}"
+    assert make_address(PACK, name) == f"{PACK}#hgdgnfbsxs#{HASH}"
     assert parse_address(f"{PACK}#hgdgnfbsxs#{HASH}") == Key(PACK, f"2026-03-05T12:00:01.000000Z##{HASH}")
-    assert address("s#0", PackName("1970-01-01T00:00:00.000000Z", HASH)) == f"s#0#0#{HASH}"
+    assert make_address("s#0", PackName("1970-01-01T00:00:00.000000Z", HASH)) == f"s#0#0#{HASH}"
     assert [is_address(text) for text in (f"{PACK}#hgdgnfbsxs#{HASH}", PACK, f"{PACK}#hgdgnfbsxs")] == [
         True,
         False,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aws.key_items import make_record_item, record_of_item
+from aws.key_items import make_record_item, read_record
 from aws.keys import DynamoKeys
 from tests.credentials.records import NOW, SALT, record
 from tests.fakes.gateway import refused
@@ -64,7 +64,7 @@ KEYS = {"full": (FULL, FULL_ITEM), "bare": (BARE, BARE_ITEM), "no stream": (NO_S
 def test_a_key_and_its_item_hold_the_same(name: str) -> None:
     key, item = KEYS[name]
     assert make_record_item(key) == item
-    assert record_of_item(item) == key
+    assert read_record(item) == key
 
 
 class Dynamo:

@@ -116,7 +116,7 @@ def test_partitions_are_projected_for_every_kind_of_period(kind: Kind) -> None:
 
 
 def test_the_documented_types_are_those_that_the_configuration_takes() -> None:
-    from tidetable.config.check import COLUMN_TYPES
+    from tidetable.config.columns import COLUMN_TYPES
 
     text = (Path(__file__).parents[2] / "docs" / "use" / "archive.md").read_text()
     assert all(f"`{kind}`" in text for kind in COLUMN_TYPES)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from aws.lean.answers import page_of
+from aws.lean.answers import decode_query
 from tidetable.keys import Index
 from tidetable.ports import Columns, KeyRange
 
@@ -22,7 +22,7 @@ def body(items: list[dict[str, Any]]) -> bytes:
 
 
 def test_a_page_of_plain_events_is_columns() -> None:
-    page = page_of(RANGE, body(ITEMS), texts=True)
+    page = decode_query(RANGE, body(ITEMS), texts=True)
     texts = ['{"mag":1.50}', '{"place":"sea"}']
     assert page.columns == Columns(["p#0", "p#0"], ["2026#s#1", "2026#s#2"], texts)
     assert (page.more, page.units, page.read) == (False, 1.5, 7)
@@ -32,13 +32,13 @@ def test_a_page_of_plain_events_is_columns() -> None:
     "more", [{"z": {"B": "AA=="}}, {"out": {"M": {}}}, {"cold": {"M": {}}}, {"version": {"N": "2"}}]
 )
 def test_a_page_with_one_item_that_is_more_than_a_plain_event_is_items(more: dict[str, Any]) -> None:
-    page = page_of(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), texts=True)
+    page = decode_query(RANGE, body([ITEMS[0], {**ITEMS[1], **more}]), texts=True)
     assert page.columns.contents == page.items
     assert [item["sk"] for item in page.items] == ["2026#s#1", "2026#s#2"]
 
 
 def test_a_page_is_items_unless_plain_ones_are_wanted() -> None:
-    page = page_of(RANGE, body(ITEMS), texts=False)
+    page = decode_query(RANGE, body(ITEMS), texts=False)
     assert [content["at"] for content in page.columns.contents if isinstance(content, dict)] == [1, 2]
     assert len(page.items) == 2
 
@@ -48,14 +48,14 @@ def test_a_page_whose_items_were_all_left_out_may_have_more_behind_it() -> None:
     last = {"pk": {"S": "p#0"}, "sk": {"S": "2026#s#2"}}
     empty = msgspec.json.encode({"Items": [], "ScannedCount": 9, "LastEvaluatedKey": last})
     for texts in (True, False):
-        page = page_of(RANGE, empty, texts=texts)
+        page = decode_query(RANGE, empty, texts=texts)
         assert (page.items, page.more, page.read, page.units) == ([], True, 9, 0.0)
 
 
 def test_a_page_of_an_index_with_an_order_of_its_own_is_items() -> None:
     """Its columns would need the sort keys of the table."""
     items = [{**item, "sk_by_kind": {"S": f"2026#{number}"}} for number, item in enumerate(ITEMS)]
-    page = page_of(replace(RANGE, index=Index("by_kind", "kind")), body(items), texts=True)
+    page = decode_query(replace(RANGE, index=Index("by_kind", "kind")), body(items), texts=True)
     assert [item["sk_by_kind"] for item in page.items] == ["2026#0", "2026#1"]
 
 
@@ -64,5 +64,5 @@ def test_a_page_of_an_index_leaves_out_the_item_that_it_begins_at() -> None:
     index = Index("by_kind", "kind")
     items = [{**item, "sk_by_kind": {"S": f"2026#{number}"}} for number, item in enumerate(ITEMS)]
     after = KeyRange("t", "x#0", None, None, index=index, after="2026#0")
-    assert [item["sk"] for item in page_of(after, body(items), texts=False).items] == ["2026#s#2"]
-    assert len(page_of(replace(after, after=None), body(items), texts=False).items) == 2
+    assert [item["sk"] for item in decode_query(after, body(items), texts=False).items] == ["2026#s#2"]
+    assert len(decode_query(replace(after, after=None), body(items), texts=False).items) == 2

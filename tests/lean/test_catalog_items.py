@@ -8,16 +8,16 @@ from msgspec.structs import replace
 
 from aws.catalog import DynamoCatalog
 from aws.catalog_items import (
-    backfill_key,
-    backfill_of,
     bound_entries,
     bound_entries_before,
     make_attributes,
+    make_backfill_key,
     make_horizon_item,
     make_lease_item,
     make_opened_item,
     make_period_key,
     make_policy_item,
+    read_backfill,
     read_entry,
     read_policy,
     read_secret,
@@ -112,8 +112,8 @@ def test_every_key_of_the_catalog_is_written_out() -> None:
     assert make_horizon_item("quakes") == {"pk": "horizon#quakes", "sk": "horizon"}
     backfill = Backfill("quakes", NOON, NOON + DAY, Opened(NOON + DAY, 5, 6))
     key = {"pk": "backfill#quakes", "sk": f"{start}#2026-03-06T12:00:00.000000Z"}
-    assert backfill_key(backfill) == key
-    assert backfill_of(stored(key | {"opened": make_opened_item(backfill.opened)})) == backfill
+    assert make_backfill_key(backfill) == key
+    assert read_backfill(stored(key | {"opened": make_opened_item(backfill.opened)})) == backfill
     for recorded in (RecordedPolicy("quakes", "{}"), RecordedPolicy("quakes", "{}", NOON)):
         item = make_policy_item(recorded)
         assert (item["pk"], item["sk"]) == ("policies", "quakes")

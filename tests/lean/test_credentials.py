@@ -91,6 +91,15 @@ def test_the_token_may_be_in_a_file_and_the_address_relative(tmp_path: Path) -> 
     assert endpoint.asked == [("http://169.254.170.2/v2/x", "from a file")]
 
 
+def test_the_relative_address_comes_before_the_full_address() -> None:
+    """So do the SDKs of AWS: a task of ECS has the relative address, whatever else its environment says."""
+    provider, endpoint = make_provider(
+        **{FULL: "http://localhost/v1", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/x"}
+    )
+    provider.get()
+    assert endpoint.asked == [("http://169.254.170.2/v2/x", None)]
+
+
 def test_a_file_with_the_token_comes_before_the_token(tmp_path: Path) -> None:
     """EKS renews the file; the variable stays as it was."""
     (tmp_path / "token").write_text("from a file")

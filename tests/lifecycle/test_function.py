@@ -112,7 +112,7 @@ def test_a_dry_run_shows_another_time_and_measures_nothing(function: Function) -
 
 
 def test_only_the_local_stage_acts_as_at_another_time(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInvocation, match="only the local stage may act as at another time"):
+    with pytest.raises(BadInvocation, match="only the local stage may act as if it were another time"):
         function(at="2026-12-01T00:00:00Z")
     monkeypatch.setenv("TIDETABLE_ALLOW_TIME_TRAVEL", "on")
     settings.settings.cache_clear()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lifecycle.world import configuration
-from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.expiry import compute_closing
 from tidetable.lifecycle.ladder import compute_age
 from tidetable.periods import Kind, find_containing
 
@@ -20,9 +20,9 @@ def test_an_age_counts_the_periods_that_have_closed_since(begin: datetime, kind:
     stream = configuration(period=kind.value, late=LATE[kind], retention=40).streams["s"]
     period = find_containing(begin, kind)
     # The instant of a closing, and a microsecond before and after it.
-    now = closes_at(period.shift(ahead), stream) + timedelta(microseconds=edge)
+    now = compute_closing(period.shift(ahead), stream) + timedelta(microseconds=edge)
     closed = 0
-    while closes_at(period.shift(closed), stream) < now:
+    while compute_closing(period.shift(closed), stream) < now:
         closed += 1
     assert compute_age(period, stream, now) == closed
 

@@ -13,7 +13,7 @@ from tidetable.catalog import Entry, Opened, RecordedPolicy, Seen, State
 from tidetable.config import Config, TableClass, parse
 from tidetable.lifecycle import Reconciler, reconcile
 from tidetable.lifecycle.expiry import compute_entry_expiry
-from tidetable.lifecycle.ladder import Level, choose_level, compute_level, is_exported, stagger_of
+from tidetable.lifecycle.ladder import Level, choose_level, compute_level, compute_stagger, is_exported
 from tidetable.periods import from_label
 from tidetable.ports import Edge, Table
 
@@ -142,8 +142,8 @@ def test_a_backfill_keeps_a_table_for_a_quarter_of_an_hour_after_its_end() -> No
 
 def test_the_delay_of_a_table_is_a_part_of_the_stagger_and_always_the_same() -> None:
     hour = timedelta(hours=1)
-    delays = [stagger_of(f"tidetable-t.s{number}.2026-03-15", hour) for number in range(100)]
-    assert delays == [stagger_of(f"tidetable-t.s{number}.2026-03-15", hour) for number in range(100)]
+    delays = [compute_stagger(f"tidetable-t.s{number}.2026-03-15", hour) for number in range(100)]
+    assert delays == [compute_stagger(f"tidetable-t.s{number}.2026-03-15", hour) for number in range(100)]
     assert timedelta(0) <= min(delays) < timedelta(minutes=6)
     assert timedelta(minutes=54) < max(delays) < hour
 

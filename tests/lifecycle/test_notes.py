@@ -21,7 +21,7 @@ from tidetable.lifecycle.observe import (
     remember_horizons,
     remember_tables,
 )
-from tidetable.lifecycle.outlook import outlook
+from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.periods import from_label
 from tidetable.ports import Table
 
@@ -143,11 +143,11 @@ def test_the_outlook_worries_at_its_instants_and_not_before() -> None:
     # It expires five days after its end, and an archive may take a day.
     due = START + 7 * DAY
     for now, overdue in ((due, ()), (due + MOMENT, ("s 2026-03-15",))):
-        assert outlook(config, {"s": Observed([closed], {})}, now).overdue == overdue
+        assert derive_outlook(config, {"s": Observed([closed], {})}, now).overdue == overdue
     held = make_entry(config)
     lead = START + DAY - stream.ahead - timedelta(hours=1)
     for now, missing in ((lead - MOMENT, ()), (lead, ("s",))):
-        found = outlook(config, {"s": Observed([held], {held.table: make_table(held)})}, now)
+        found = derive_outlook(config, {"s": Observed([held], {held.table: make_table(held)})}, now)
         assert found.without_next_table == missing
 
 
@@ -158,7 +158,7 @@ def test_the_outlook_has_the_backfills_of_all_streams() -> None:
     opened = Opened(NOON + DAY, None, None)
     backfills = {name: Backfill(name, START - DAY, START, opened) for name in ("s", "other")}
     seen = {name: Observed([], {}, backfills=[backfill]) for name, backfill in backfills.items()}
-    assert outlook(both, seen, NOON).backfills == tuple(backfills.values())
+    assert derive_outlook(both, seen, NOON).backfills == tuple(backfills.values())
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_change_of_the_key_holds_from_the_end_of_the_last_table_with_the_forme
     layout = replace(config.streams["s"].layout, **changes)
     days = [make_entry(config, f"2026-03-{day}") for day in (17, 16, 15, 14)]
     former = [replace(entry, layout=layout) for entry in days[1:]]
-    found = outlook(config, {"s": Observed([days[0], *former], {})}, NOON)
+    found = derive_outlook(config, {"s": Observed([days[0], *former], {})}, NOON)
     assert found.changes == (f"s: {what} from 2026-03-17T00:00:00.000000Z on",)
     # At its end the last of them has no say any more.
-    assert outlook(config, {"s": Observed([days[0], *former], {})}, START + 2 * DAY).changes == ()
+    assert derive_outlook(config, {"s": Observed([days[0], *former], {})}, START + 2 * DAY).changes == ()

@@ -14,7 +14,7 @@ from tidetable.errors import TableRefused
 from tidetable.keys import Index, Layout
 from tidetable.lifecycle.notices import make_notices
 from tidetable.lifecycle.observe import Observed
-from tidetable.lifecycle.outlook import Outlook, measure_lead, outlook
+from tidetable.lifecycle.outlook import Outlook, derive_outlook, measure_lead
 from tidetable.periods import Kind, find_containing, from_label
 from tidetable.ports import Table
 
@@ -100,7 +100,7 @@ def look_ahead(entries: Mapping[str, State], statuses: Mapping[str, str], now: d
     tables = {
         names[label]: Table(names[label], status, 1, 1, TableClass.STANDARD) for label, status in statuses.items()
     }
-    return outlook(CONFIG, {"s": Observed(made, tables, **more)}, now)
+    return derive_outlook(CONFIG, {"s": Observed(made, tables, **more)}, now)
 
 
 @pytest.mark.parametrize(("kind", "minutes"), [(Kind.HOUR, 15), (Kind.DAY, 60), (Kind.MONTH, 60)])
@@ -150,7 +150,7 @@ def test_an_index_that_is_added_is_named_and_a_period_that_is_over_changes_no_mo
         Entry("s", from_label(label), label, layout, State.OPEN, now)
         for label, layout in (("2026-03-14", indexed), ("2026-03-15", stream.layout))
     ]
-    assert outlook(CONFIG, {"s": Observed(made, {})}, now).changes == ()
+    assert derive_outlook(CONFIG, {"s": Observed(made, {})}, now).changes == ()
 
 
 def test_a_removed_stream_is_shown_as_long_as_it_has_tables() -> None:
@@ -224,4 +224,4 @@ def test_a_report_counts_no_table_that_could_not_be_made_and_each_that_could_not
 def test_no_archive_is_overdue_of_a_stream_that_deletes_without_one() -> None:
     config, now = configuration(on_expiry="delete", delete="false"), datetime(2026, 3, 23, tzinfo=UTC)
     held = Entry("s", from_label("2026-03-15"), TODAY, config.streams["s"].layout, State.CLOSED, now)
-    assert outlook(config, {"s": Observed([held], {})}, now).overdue == ()
+    assert derive_outlook(config, {"s": Observed([held], {})}, now).overdue == ()

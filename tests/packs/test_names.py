@@ -5,7 +5,15 @@ import pytest
 from tests.packs.table import SERIAL, event
 from tidetable.errors import InvalidRef
 from tidetable.keys import Key, Ref
-from tidetable.keys.pack import PackName, address, find_key_range, is_address, parse_address, parse_sort_key, shift_time
+from tidetable.keys.pack import (
+    PackName,
+    find_key_range,
+    is_address,
+    make_address,
+    parse_address,
+    parse_sort_key,
+    shift_time,
+)
 from tidetable.periods import from_label
 
 NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")
@@ -13,7 +21,7 @@ NAME = PackName("2026-03-05T12:00:01.000000Z", "mJqdp3QXtYHhRcVcTbjB8g")
 
 @pytest.mark.parametrize("pk", ["2026-03-05T12:00:00.000000Z#12", "a%23b%25#0"])
 def test_an_address_names_a_pack_and_nothing_else_does(pk: str) -> None:
-    text = address(pk, NAME)
+    text = make_address(pk, NAME)
     assert text == f"{pk}#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g"
     assert parse_address(text) == Key(pk, "2026-03-05T12:00:01.000000Z##mJqdp3QXtYHhRcVcTbjB8g")
     assert is_address(text)
@@ -31,7 +39,7 @@ def test_what_names_no_pack_is_no_address(text: str) -> None:
 
 def test_a_ref_carries_the_pack_and_the_event() -> None:
     place = "2026-03-05T12:00:00.000000Z#s#a"
-    ref = Ref("quakes", from_label("2026-03-05"), Key(address("2026-03-05T12:00:00.000000Z#0", NAME), place))
+    ref = Ref("quakes", from_label("2026-03-05"), Key(make_address("2026-03-05T12:00:00.000000Z#0", NAME), place))
     decoded = Ref.decode(ref.encode())
     assert decoded == ref
     assert parse_address(decoded.key.pk).sk == NAME.sk
@@ -40,7 +48,7 @@ def test_a_ref_carries_the_pack_and_the_event() -> None:
 @pytest.mark.parametrize(("series", "escaped"), [("s", "s"), ("a#b%", "a%23b%25")])
 def test_the_address_of_an_event_says_its_series(series: str, escaped: str) -> None:
     pk = f"{escaped}#1"
-    for place in (pk, address(pk, NAME)):
+    for place in (pk, make_address(pk, NAME)):
         assert SERIAL.names(place, "2026-03-05T12:00:00.000000Z#x%23") == ("2026-03-05T12:00:00.000000Z", series, "x#")
 
 
@@ -58,7 +66,7 @@ def test_a_range_at_the_ends_of_time_stays_within_what_a_time_can_be() -> None:
 
 def test_the_address_of_a_pack_of_the_first_moment_has_a_number() -> None:
     name = PackName("1970-01-01T00:00:00.000000Z", NAME.hash)
-    assert address("p#0", name) == "p#0#0#mJqdp3QXtYHhRcVcTbjB8g"
+    assert make_address("p#0", name) == "p#0#0#mJqdp3QXtYHhRcVcTbjB8g"
     assert parse_address("p#0#0#mJqdp3QXtYHhRcVcTbjB8g") == Key("p#0", name.sk)
 
 

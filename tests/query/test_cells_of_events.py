@@ -59,7 +59,7 @@ def test_cells_are_joined_in_the_order_of_time() -> None:
 @pytest.mark.parametrize(("stat", "limit"), [("count", "MAX_CELLS"), ("p50", "MAX_SKETCHES")])
 def test_groups_of_all_steps_are_limited_together(stat: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unordered, limit, 5)
-    monkeypatch.setattr(unordered, "_read_events", lambda batch: batch)
+    monkeypatch.setattr(unordered, "list_events", lambda batch: batch)
     parameters = {"step": ["1h"], "by": ["series"], "stat": [stat], "from": ["-1d"], "to": ["now"]}
     if stat != "count":
         parameters["field"] = ["mag"]

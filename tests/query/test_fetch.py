@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
-from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges, share
+from tidetable.query.merge import Demand, Placed, compute_share, make_first_reads, merge_ranges
 
 
 class Table:
@@ -88,9 +88,9 @@ def test_a_page_of_a_hundred_over_sixteen_suffixes_reads_little_more_than_a_hund
 
 
 def test_a_single_partition_is_read_to_the_limit_only() -> None:
-    assert share(101, 1) == 101
-    assert share(1, 16) == 1
-    assert share(10_001, 10) < 1_100
+    assert compute_share(101, 1) == 101
+    assert compute_share(1, 16) == 1
+    assert compute_share(10_001, 10) < 1_100
 
 
 def test_a_range_goes_on_behind_what_a_filter_left_out() -> None:

@@ -16,7 +16,7 @@ from tidetable.keys import Index, Layout, Packing
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import NotedSeries
 from tidetable.query.explain import show_names, show_since
-from tidetable.query.merge import Demand, _choose_next_limit, share
+from tidetable.query.merge import Demand, _choose_next_limit, compute_share
 from tidetable.query.model import EVERYTHING, Position, Projection, Query
 from tidetable.query.noted import Stretch, is_noted, read_series
 from tidetable.query.page import MAX_BODY_BYTES, count_fitting_rows, list_gaps
@@ -83,7 +83,7 @@ def test_gaps_of_the_future_are_not_shown_and_faults_are_losses() -> None:
 )
 def test_a_range_reads_its_share_and_a_little_more(count: int, ranges: int, each: int) -> None:
     """100 / 16 and six tenths of its root are 7.75; DynamoDB's least unit holds four events."""
-    assert share(count, ranges) == each
+    assert compute_share(count, ranges) == each
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,15 @@ def test_what_is_read_from_events_has_its_own_times() -> None:
     assert {scan.entry.stream for scan in page.sources} == {"s", "s-m", "s-h"}
 
 
+def test_an_event_at_the_end_of_a_bucket_is_known_exactly() -> None:
+    world = roll_up(*EVENTS)
+    world.write(reading(360, 1, "b/2"))
+    page = ask_listing(world, "series", prefix="b/", **{"from": at(60), "to": at(361)})
+    assert page.rows == [
+        {"series": "b/2", "first": at(300), "first_within": "1h", "last": at(360), "last_within": "0s"}
+    ]
+
+
 def test_fields_are_listed_with_the_types_that_they_had() -> None:
     world = roll_up(*EVENTS)
     page = ask_listing(world, "fields", **{"from": at(60), "to": at(360)})

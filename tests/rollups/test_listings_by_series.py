@@ -7,7 +7,8 @@ import pytest
 
 from tests.fakes import SEAL
 from tests.worlds.noted import CountedStore, begin_noting
-from tests.worlds.rolled import BY_SERIES, START, World, reading
+from tests.worlds.rolled import BY_SERIES, DAYS, PLAIN, SERIES, START, World, reading
+from tidetable.periods import Kind
 from tidetable.ports import Noting
 from tidetable.problems import ProblemError
 from tidetable.query.listings import find_listing, parse_fields, parse_series, parse_values
@@ -40,6 +41,25 @@ def test_series_are_listed_from_cells_and_the_unsealed_ones_from_notes() -> None
     assert [row["series"] for row in list_names(world, "series", limit="2").rows] == ["a", "b"]
     only = list_names(world, "series", **{"prefix": "n", "from": to_text(START)})
     assert [row["series"] for row in only.rows] == ["new"]
+
+
+def test_a_series_that_is_noted_for_a_day_and_for_an_hour_has_the_length_of_each_beside_its_time() -> None:
+    """The stream's periods were days, and are hours since a change of the configuration. Nothing is sealed."""
+    world = begin_noting()
+    assert world.twin is not None
+    hour = START + DAYS * DAY
+    world.add_period("s", Kind.HOUR, hour, SERIES)
+    world.twin.add_period("s", Kind.HOUR, hour, PLAIN)
+    world.time = hour + 30 * MINUTE
+    world.write(reading(100, 1, "both"), reading(DAYS * 1_440 + 10, 1, "both"), reading(DAYS * 1_440 + 20, 1, "young"))
+    world.write(reading(1_450, 1, "days"), reading(100, 1, "days"))
+    page = list_names(world, "series", **{"from": to_text(START), "limit": "10"})
+    rows = {row["series"]: tuple(row.values())[1:] for row in page.rows if len(row["series"]) > 1}
+    assert rows == {
+        "both": ("2026-03-02T00:00:00.000000Z", "1d", "2026-03-06T01:00:00.000000Z", "1h"),
+        "days": ("2026-03-02T00:00:00.000000Z", "1d", "2026-03-04T00:00:00.000000Z", "1d"),
+        "young": ("2026-03-06T00:00:00.000000Z", "1h", "2026-03-06T01:00:00.000000Z", "1h"),
+    }
 
 
 @pytest.mark.parametrize("what", ["fields", "kind"])

@@ -1,4 +1,4 @@
-"""Read a range of a part: only the row groups that overlap the range and may have events that meet the conditions."""
+"""Read a range of a part. It reads only the row groups that overlap the range and may have matching events."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def read_between(
 ) -> Iterator[ArchivedEvent]:
     """Yield the events of the row groups that the range overlaps, in the order of their sort keys.
 
-    Other row groups are not fetched, and a row group is fetched only after the events of the group before it were used.
-    The answer has all events of a fetched group: also events outside of the range, and events that meet no condition.
+    Other row groups are not fetched, and a row group is fetched only after the events of the previous group were used.
+    The answer has all events of each fetched group. So it also has events outside of the range, and events that do not
+    meet the conditions.
     """
     file = pq.ParquetFile(part)
     note = read_note(file.schema_arrow)

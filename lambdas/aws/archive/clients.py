@@ -34,7 +34,10 @@ class LambdaArchiver(_Function):
     """Archives by calling the archiver function and waiting for it."""
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Call the function. If it takes more than ``within`` seconds, it goes on, and a later run finds its result."""
+        """Call the function and wait up to ``within`` seconds.
+
+        A slower function goes on, and a later run finds its result.
+        """
         answer = self._call({"stream": stream, "period": label}, max(1, int(within)))
         if answer["state"] == "busy":
             raise ArchiveBusy(answer["reason"])

@@ -10,15 +10,13 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidetable.config import RESERVED_COLUMNS
+from tidetable.config.columns import RESERVED_COLUMNS, is_column_name, parse_decimal
 
 # A field is a column if more than this share of rows has it: a column with mostly empty rows costs more than it saves.
 _FILLED_SHARE = 0.5
 _MAX_INFERRED = 64
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _INFERRED = {"S": "string", "N": "double", "BOOL": "boolean"}
 _LETTERS = {"string": "S", "boolean": "BOOL"}
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # Up to this number a double stores every whole number exactly.
 _EXACT = 2.0**53
 _INTEGER = r"^-?\d{1,18}$"
@@ -39,8 +37,8 @@ class Column:
     @property
     def arrow(self) -> pa.DataType:
         """The type in the file."""
-        if match := _DECIMAL.fullmatch(self.type):
-            return pa.decimal128(int(match[1]), int(match[2]))
+        if (decimal := parse_decimal(self.type)) is not None:
+            return pa.decimal128(*decimal)
         return {"string": pa.string(), "boolean": pa.bool_(), "integer": pa.int64(), "double": pa.float64()}[self.type]
 
     @property
@@ -49,7 +47,10 @@ class Column:
         return pa.bool_() if self.letter == "BOOL" else pa.string()
 
     def convert(self, wire: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Convert scanned values to the column's type. The second array marks values that it cannot keep exactly."""
+        """Convert scanned values to the column's type.
+
+        The second array marks values that the type cannot keep exactly.
+        """
         if self.letter != "N":
             return wire, pa.array([False] * len(wire))
         column = pc.cast(wire if self.type == "double" else self._normalize(wire), self.arrow)
@@ -57,13 +58,15 @@ class Column:
         return column, pc.fill_null(pc.not_equal(back, wire), fill_value=False)
 
     def _normalize(self, wire: pa.Array) -> pa.Array:
-        """Write numbers as Arrow parses them for the column; null for a number that the column cannot store exactly."""
+        """Write numbers in the form that Arrow parses for the column; null for a number that the column cannot store
+        exactly.
+        """
         plain = pc.match_substring_regex(wire, self._fitting)
         texts = pc.if_else(plain, wire, pa.scalar(None, pa.string()))
         odd = pc.fill_null(pc.invert(plain), fill_value=False)
         if not pc.any(odd).as_py():
             return texts
-        # Only few distinct numbers are written in another form, so each distinct number is normalized once.
+        # Few distinct numbers need another form, so each distinct number is normalized once.
         distinct = wire.filter(odd).dictionary_encode()
         normalized = pa.array([self._normalize_number(text) for text in distinct.dictionary.to_pylist()], pa.string())
         return pc.replace_with_mask(texts, odd, normalized.take(distinct.indices))
@@ -106,12 +109,7 @@ def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Col
     used = {name.lower() for name in declared} | RESERVED_COLUMNS
     for index in range(data.type.num_fields):
         name = data.type.field(index).name
-        if (
-            not _NAME.fullmatch(name)
-            or name.lower() in used
-            or name.lower().startswith("pk_")
-            or len(columns) >= _MAX_INFERRED
-        ):
+        if not is_column_name(name) or name.lower() in used or len(columns) >= _MAX_INFERRED:
             continue
         field = data.field(name)
         counts = {

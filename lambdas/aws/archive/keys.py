@@ -159,7 +159,7 @@ def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _refuse_others(fine: pa.Array, pk: pa.Array, sk: pa.Array) -> None:
-    """ArchiveFailed with the first key that is not fine: an item that is not an event must not be archived as an event."""
+    """Raise ArchiveFailed for the first key that is not ``fine``: only events may be archived as events."""
     if pc.all(fine).as_py() is False:
         row = pc.index(fine, pa.scalar(value=False)).as_py()
         raise ArchiveFailed(f"the table holds an item that is not an event: {pk[row].as_py()!r}, {sk[row].as_py()!r}")

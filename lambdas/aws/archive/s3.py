@@ -1,4 +1,4 @@
-"""Reading archives from their bucket."""
+"""Read archives from their bucket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _TAIL_BYTES = 256 * 1024
 
 
 class Ranged(RawIOBase):
-    """An object as a file that fetches its end, where Parquet's footer is, and then only the bytes that are read."""
+    """An object in S3 as a file.
+
+    It fetches the object's end, where Parquet's footer is, and then only the bytes to read.
+    """
 
     def __init__(self, objects: S3Objects, key: str, size: int) -> None:
         self._objects = objects
@@ -64,14 +67,17 @@ class S3PartReader:
         self._objects = objects
 
     def manifest(self, key: str) -> Manifest:
-        """The manifest under a key. It is read anew: a period that is restored and archived again has another manifest."""
+        """Read the manifest of a key.
+
+        It is not cached: a period that is restored and archived again has another manifest.
+        """
         try:
             return Manifest.decode(self._objects.get(key))
         except (ClientError, BotoCoreError, ValueError) as error:
             raise describe_damage(key, error) from error
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        """The events of the part's row groups that the range overlaps."""
+        """Yield the events of the part's row groups that the range overlaps."""
         try:
             yield from read_between(Ranged(self._objects, part.key, part.size), keys, layout, ascending=ascending)
         except (ClientError, BotoCoreError, OSError, ValueError) as error:

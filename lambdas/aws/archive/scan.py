@@ -1,4 +1,4 @@
-"""Scanning a table into pages that are not parsed: botocore's parser costs more than all the rest of an export."""
+"""Scan a table without parsing the pages: botocore's parser would cost more than the whole rest of an export."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _OK = 200
-# The most bytes of data beside the items of a page: they are in memory together, once in each segment.
+# A page's items may have data in chunks and in S3. This is the greatest number of its bytes per page. Each segment has
+# one page in memory.
 _BESIDE_BYTES = 16_000_000
 _BESIDE = ("out", "cold")
 
@@ -55,16 +56,16 @@ class RawScan:
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Scan, strongly consistent, so that the page has the last write before the fence.
+        """Read a page by a strongly consistent Scan, so that it has the last write before the fence.
 
-        The page ends earlier than DynamoDB's if the data beside its items is too much for the memory.
+        If the items' data in chunks and in S3 is too large for the memory, the page ends earlier than DynamoDB's page.
         """
         return _cut_page(self._read(self._client.scan, table, after, limit, Segment=segment, TotalSegments=segments))
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """Query, strongly consistent: the items of one partition key from a sort key on."""
+        """Read the items of one partition key from the sort key ``low`` on, by a strongly consistent Query."""
         condition, values = "pk = :pk", {":pk": {"S": pk}}
         if low is not None:
             condition, values = condition + " AND sk >= :low", values | {":low": {"S": low}}
@@ -72,7 +73,7 @@ class RawScan:
         return self._read(self._client.query, table, after, limit, **options)
 
     def settled(self, layout: Layout) -> SettledScan:
-        """A scan of the table that returns every event once, also the events in packs."""
+        """Return a scan of the table that reads every event once, also the events in packs."""
         return SettledScan(self, layout)
 
     def _read(
@@ -115,9 +116,9 @@ class RawScan:
 
 
 def _cut_page(page: RawPage) -> RawPage:
-    """The first items of a page whose data beside them fits into memory, at least one; the scan goes on after them.
+    """Cut a page after the items whose data in chunks and in S3 fits into memory, but keep at least one item.
 
-    AWS: a scan may start after any key of its segment.
+    The next page begins after these items. AWS: a scan may start after any key of its segment.
     """
     if not any(f'"{name}"'.encode() in page.items for name in _BESIDE):
         return page
@@ -130,6 +131,6 @@ def _cut_page(page: RawPage) -> RawPage:
 
 
 def _measure_beside(item: Mapping[str, Any]) -> int:
-    """The bytes of an item's data that is kept in chunks or in S3."""
+    """The size in bytes of an item's data that is in chunks or in S3."""
     markers = (item.get(name, {}).get("M", {}) for name in _BESIDE)
     return sum(int(marker.get("b", {}).get("N", "0")) for marker in markers)

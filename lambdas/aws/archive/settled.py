@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TIME = 27
-# A page of events has more than this many bytes, with the data beside the items, unless its logical partition ends.
+# A page of events ends after this many bytes, or when its logical partition ends. The bytes in chunks and in S3 count.
 _PAGE_BYTES = 1_000_000
 
 
@@ -79,7 +79,7 @@ class _Pass:
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 
     def note_ends(self, items: Iterator[Opened], after: str) -> Iterator[Opened]:
-        """Pass items on; note the last sort key of each pack that ends after ``after``."""
+        """Yield the items unchanged, and note the last sort key of each pack that ends after ``after``."""
         for item in items:
             if item.hash and item.places and item.places[-1] > after:
                 self.ends.append(item.places[-1])

@@ -28,7 +28,7 @@ class PageCompleter:
         self._unpacker = unpacker
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """The page with all data of its items; the same bytes if no item lacks data.
+        """Return the page with all data of its items; the same bytes if no item lacks data.
 
         Raises TableThrottled if the data beside the items cannot be read for now, ArchiveFailed if it cannot be read.
         """

@@ -88,7 +88,7 @@ _PUT_ANSWER = msgspec.json.Decoder(_PutAnswer).decode
 _WHY = msgspec.json.Decoder(_Why).decode
 
 
-def page_of(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
+def decode_query(keys: KeyRange, body: bytes, *, texts: bool) -> Page:
     """Decode Query's answer. If an index's page begins at the item ``keys.after``, that item is left out.
 
     With ``texts``, the data of the items is JSON text if all items are plain events.

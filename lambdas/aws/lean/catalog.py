@@ -11,10 +11,10 @@ import msgspec
 
 from aws.catalog_items import (
     SECRET_KEY,
-    backfill_of,
     bound_entries,
     bound_entries_before,
     make_stream_key,
+    read_backfill,
     read_entry,
     read_secret,
 )
@@ -36,7 +36,9 @@ class LeanCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Two Queries at the same time: the periods that begin in the range, and the last period before the range."""
+        """Send two Queries at the same time: for the periods that begin in the range, and for the last period before
+        the range.
+        """
         first, low, high = bound_entries(start, end)
         key = make_stream_key(stream)
         if start is None:
@@ -49,19 +51,20 @@ class LeanCatalog:
         return [entry for entry in map(read_entry, items) if start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """A Query from the newest on."""
+        """Send a Query, from the newest entry on."""
         body = self._make_body(make_stream_key(stream), "0", bound_entries_before(end), consistent=False)
         items = self._query(body | {"ScanIndexForward": False, "Limit": limit})
         return [read_entry(item) for item in islice(items, limit)]
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """A Query, consistent: a new backfill must hold from the next event on."""
+        """Send a consistent Query: a new backfill must hold from the next event on."""
         return [
-            backfill_of(item) for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
+            read_backfill(item)
+            for item in self._query(self._make_body(f"backfill#{stream}", "0", "~", consistent=True))
         ]
 
     def secret(self) -> bytes:
-        """A Query, because the functions that read events have no right to GetItem in the catalog."""
+        """Send a Query, because the functions that read events have no right to GetItem in the catalog."""
         return read_secret(self._query(self._make_body(SECRET_KEY["pk"], "0", "~", consistent=True)))
 
     def _make_body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:

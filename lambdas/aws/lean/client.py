@@ -45,8 +45,8 @@ _SKEW = timedelta(minutes=4)
 # time-out.
 # https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
 IDLE = timedelta(seconds=60)
-# The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form.
-_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError)
+# The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form. msgspec's are ValueErrors.
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 # The domain of a Region, by the beginning of the Region's name. A Region of an AWS partition that is not listed here
 # needs the variable AWS_ENDPOINT_URL_DYNAMODB.
 # https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html
@@ -137,14 +137,14 @@ class LeanClient:
         time.sleep(_RANDOM.uniform(0, most))
 
     def call(self, operation: str, body: bytes) -> Reply:
-        """One request."""
+        """Send one request."""
         return self.call_all([Request(operation, body)])[0]
 
     def call_all(self, requests: Sequence[Request], *, insist: bool = True) -> list[Reply]:
-        """The replies in the order of their requests. Up to ``CONNECTIONS`` requests are under way at once.
+        """Send requests and return the replies in the same order. Up to ``CONNECTIONS`` requests are under way at once.
 
-        A failure is a reply, Refused or NoAnswer, not an exception. If ``insist`` is false, no further requests are sent
-        after a request without an answer.
+        The reply to a request that failed is a Refused or a NoAnswer; no exception is raised. If ``insist`` is false,
+        no further requests are sent after a request without an answer.
         """
         replies: list[Reply] = [NoAnswer("not sent")] * len(requests)
         under_way: deque[tuple[int, Connection]] = deque()
@@ -200,7 +200,7 @@ class LeanClient:
             answer = connection.receive()
         except (OSError, Broken) as error:
             connection.close()
-            # The other end closes a connection that was kept too long, without notice: it has not seen the request.
+            # The other end closes an old connection without notice. So it has not seen the request.
             if again and isinstance(error, Broken) and error.unanswered:
                 return self._repeat_request(request)
             return NoAnswer(str(error) or type(error).__name__)
@@ -251,7 +251,7 @@ class LeanClient:
                 if not self._idle:
                     return None
                 connection, since = self._idle.pop()
-            # If the clock was set back, it cannot tell how long the connection was idle.
+            # After the clock was set back, nobody knows how long the connection was idle.
             if oldest <= since <= oldest + IDLE and connection.quiet():
                 return connection
             connection.close()

@@ -1,4 +1,4 @@
-"""One keep-alive connection: a request is sent whole, its answer is read later."""
+"""One keep-alive connection. It sends a whole request, and reads the answer later."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ _BUFFER = 65_536
 _LONGEST_BODY = 64_000_000
 
 
-# Several requests are sent before their answers are read, and the time of an answer counts from its request. It may be up
-# before the answer's turn comes, and the answer may lie here: it is waited for so many seconds at least. If its turn comes
-# within a second, nothing is subtracted: two more system calls per answer would cost more than they save.
+# Several requests are sent before their answers are read, and the time-out of an answer counts from its request. The
+# time-out may be over before the answer is read, although the answer has arrived. So each read waits at least
+# _LEAST_SECONDS. If the answer is read within _SOON_SECONDS of its request, the full time-out is used: two more system
+# calls per answer would cost more than they save.
 _LEAST_SECONDS, _SOON_SECONDS = 0.1, 1.0
 
 
 class Broken(Exception):
-    """The connection ended before a whole answer. ``unanswered``: it worked before, but no byte of this answer came."""
+    """The connection ended before the answer was complete.
+
+    If ``unanswered``, the connection had worked before, but no byte of this answer came.
+    """
 
     def __init__(self, why: str, *, unanswered: bool) -> None:
         self.unanswered = unanswered
@@ -38,10 +42,10 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """A connection to one host. ``used``: it has had an answer before, so the other end may have closed it since.
+    """A connection to one host.
 
-    ``read`` is the number of seconds in which an answer must begin after its request, and also the longest pause within
-    an answer.
+    If it is ``used``, it has brought an answer before, so the other end may have closed it. ``read`` is the number of
+    seconds in which an answer must begin after its request, and also the longest pause within an answer.
     """
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext | None, connect: float, read: float) -> None:
@@ -69,7 +73,9 @@ class Connection:
             raise Broken(str(error), unanswered=self.used) from error
 
     def receive(self) -> Answer:
-        """The answer to the request that was sent; Broken, or TimeoutError if it did not come in time."""
+        """Read the answer to the last request; Broken if the connection ended, TimeoutError if the answer did not come
+        in time.
+        """
         begun = False
         try:
             status_line = self._read_first_line()
@@ -93,7 +99,7 @@ class Connection:
         return not self._closing
 
     def quiet(self) -> bool:
-        """True if the other end is there and has sent nothing since its answer.
+        """True if the other end still has the connection open and has sent nothing since its answer.
 
         Further bytes would be taken for the next answer. The check does not wait. Over TLS, it may read a ticket of the
         session, which is not an answer.
@@ -102,7 +108,7 @@ class Connection:
         try:
             if self._file.peek(1):
                 return False
-            self._socket.recv(1)  # a byte, or the end: either way this connection is not used again
+            self._socket.recv(1)  # a byte, or the end of the connection: in both cases it is not used again
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except (OSError, ValueError):

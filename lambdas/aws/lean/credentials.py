@@ -55,7 +55,7 @@ class Provider(msgspec.Struct):
         return cls(os.environ, now, _fetch)
 
     def get(self) -> Credentials:
-        """The credentials; NoCredentials says where they were looked for."""
+        """Return the credentials; the message of NoCredentials names the places that were searched."""
         variables = self.environment
         key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
         if key and secret:
@@ -72,8 +72,9 @@ class Provider(msgspec.Struct):
 
     def _from_container(self) -> tuple[Credentials, datetime]:
         variables = self.environment
+        # As in the SDKs of AWS, the full address is used only if there is no relative address.
         url = variables.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-        if url is None and "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" in variables:
+        if "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI" in variables:
             url = _RELATIVE + variables["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"]
         if url is None:
             raise ValueError("neither AWS_ACCESS_KEY_ID nor AWS_CONTAINER_CREDENTIALS_FULL_URI is set")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from aws.key_items import PARTITION, record_of_item
+from aws.key_items import PARTITION, read_record
 from aws.lean.answers import GET_ANSWER
 from aws.lean.client import LeanClient, Request
 from aws.lean.reads import decode_answer, read_all
@@ -22,7 +22,7 @@ class LeanKeys:
         self._table = table
 
     def find(self, id: str) -> KeyRecord | None:
-        """A GetItem, consistent. An eventually consistent read would save half a read unit, but a revoked key could
+        """Send a consistent GetItem. An eventually consistent read would save half a read unit, but a revoked key could
         work for longer than the documentation says.
         """
         body: dict[str, Any] = {
@@ -32,4 +32,4 @@ class LeanKeys:
         }
         (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), GET_ANSWER)])
         item = decode_answer(reply, self._table).Item
-        return None if item is None else record_of_item(decode_item(item))
+        return None if item is None else read_record(decode_item(item))

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, THROTTLED
+from aws.codes import CONDITION_FAILED
 from aws.lean.client import LeanClient, Refused, Reply, Request
-from aws.lean.reads import decode_answer, read_all
+from aws.lean.reads import decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
 from tidetable.ports import NotedSeries
@@ -59,9 +59,10 @@ class LeanNotes:
         self._table = table
 
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
-        """BatchWriteItem, 25 puts per call, several calls under way at once. Only throttled puts are sent again.
+        """Put notes by BatchWriteItem: 25 puts per call, several calls under way at once.
 
-        If a call gets no answer, no further calls are sent: a caller waits, and can queue the events.
+        Only throttled puts are sent again. If a call gets no answer, no further calls are sent: the caller is waiting,
+        and can queue the events.
         """
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
@@ -82,13 +83,16 @@ class LeanNotes:
         return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
 
     def _find_unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
-        if isinstance(reply, Refused) and reply.code in THROTTLED:
+        if is_throttled(reply):
             return puts
         left: list[dict[str, Any]] = decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
         return left
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
-        """Query every suffix to its end, all at once. Consistent, 10,000 series of 40 bytes take 300 read units."""
+        """Query all suffixes at the same time, each to its end.
+
+        A consistent read of 10,000 series of 40 bytes takes 300 read units.
+        """
         series, units = list[str](), 0.0
         for page in self._read_pages(stream, period, consistent=consistent):
             series += [item.sk.S for item in page.Items]
@@ -121,7 +125,10 @@ class LeanNotes:
         return Request("Query", msgspec.json.encode(body), _FOUND)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
-        """Conditional DeleteItems, several under way at once: a note that was put again since ``before`` stays."""
+        """Delete notes by conditional DeleteItems, several under way at once.
+
+        A note that was put again since ``before`` stays.
+        """
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
             names = [item.sk.S for item in page.Items][: most - count]

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
+from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
-from aws.lean.reads import decode_answer, read_all
+from aws.lean.reads import decode_answer, is_throttled, read_all
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -52,7 +52,7 @@ class LeanRollups(LeanNotes):
     """The edges, marks, overfull buckets and noted series of every stream, in one table."""
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
-        """Three Queries, strongly consistent. A mark has about 50 bytes, so a read unit reads 80 marks.
+        """Send three strongly consistent Queries. A mark has about 50 bytes, so a read unit reads 80 marks.
 
         The order of the Queries matters. Marks are read first: a mark is cleared when its bucket is computed under the
         edges of that moment, so edges that were read earlier would be wrong. Overfull buckets are read last: such a
@@ -80,7 +80,9 @@ class LeanRollups(LeanNotes):
         )
 
     def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
-        """The items of a stream between two sort keys, with the fields of the sort key after its first field."""
+        """Yield the items of a stream between two sort keys, each with the fields of its sort key after the first
+        field.
+        """
         body: dict[str, Any] = {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
@@ -97,8 +99,8 @@ class LeanRollups(LeanNotes):
             body["ExclusiveStartKey"] = page.LastEvaluatedKey
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """One PutItem per bucket, several under way at once. If its condition refuses a put, a later writer has already
-        marked the bucket.
+        """Send one conditional PutItem per bucket, several under way at once. If the condition of a put fails, a later
+        writer has already marked the bucket.
         """
         requests = []
         for bucket in dict.fromkeys(buckets):
@@ -112,11 +114,11 @@ class LeanRollups(LeanNotes):
     def _mark(self, requests: Sequence[Request]) -> None:
         """Send marks, and send throttled marks again.
 
-        If a mark gets no answer, no further marks are sent: a caller waits, and can queue the events.
+        If a mark gets no answer, no further marks are sent: the caller is waiting, and can queue the events.
         """
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
-            throttled = [_is_throttled(reply) for reply in replies]
+            throttled = [is_throttled(reply) for reply in replies]
             for reply, again in zip(replies, throttled, strict=True):
                 if not again or turn + 1 == _ROUNDS:
                     self._holds(reply)
@@ -126,7 +128,7 @@ class LeanRollups(LeanNotes):
             self._client.pause(_FIRST_PAUSE * 2**turn)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
-        """A conditional DeleteItem."""
+        """Delete a mark by a conditional DeleteItem."""
         body = {
             **self._make_members(stream, _make_mark_key(mark.bucket, mark.length)),
             "ConditionExpression": "#at = :at",
@@ -136,7 +138,7 @@ class LeanRollups(LeanNotes):
         return self._change_once("DeleteItem", body)
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
-        """A conditional PutItem or, if the start moves, a transaction of a PutItem and a DeleteItem."""
+        """Put an edge by a conditional PutItem or, if the start moves, by a transaction of a PutItem and a DeleteItem."""
         names = {"#sealed": "sealed", "#definition": "definition"}
         item = {"sealed": {"S": to_text(edge.sealed)}, "definition": {"S": edge.definition}}
         key = _make_edge_key(edge)
@@ -157,16 +159,19 @@ class LeanRollups(LeanNotes):
         return self._change_once("TransactWriteItems", {"TransactItems": [{"Delete": delete}, {"Put": put}]})
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
-        """A PutItem, which may be repeated."""
+        """Put the record of an overfull bucket by a PutItem, which may be repeated."""
         body = self._put(stream, _make_over_key(rollup, bucket), {"groups": {"N": str(groups)}})
         self._repeat_change("PutItem", body)
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
-        """A DeleteItem, which may be repeated."""
+        """Delete the record of an overfull bucket by a DeleteItem, which may be repeated."""
         self._repeat_change("DeleteItem", self._make_members(stream, _make_over_key(rollup, bucket)))
 
     def forget(self, stream: str, rollup: str) -> None:
-        """One DeleteItem per edge and overfull bucket, several under way at once; a DeleteItem may be repeated."""
+        """Send one DeleteItem per edge and overfull bucket, several under way at once.
+
+        Each DeleteItem may be repeated.
+        """
         state = self.read_state(stream)
         keys = [_make_edge_key(edge) for edge in state.edges if edge.rollup == rollup]
         keys += [_make_over_key(name, bucket) for name, bucket in state.over if name == rollup]
@@ -174,7 +179,7 @@ class LeanRollups(LeanNotes):
             self._holds(reply)
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """A conditional PutItem."""
+        """Put the record by a conditional PutItem."""
         item = _make_noting_item(noting)
         if expected is None:
             return self._change_once("PutItem", self._put(stream, _NOTING, item, "attribute_not_exists(pk)"))
@@ -185,7 +190,7 @@ class LeanRollups(LeanNotes):
         return self._change_once("PutItem", body | {"ExpressionAttributeValues": values})
 
     def stop_noting(self, stream: str, at: datetime) -> None:
-        """A PutItem, which may be repeated."""
+        """Put the stopped record by a PutItem, which may be repeated."""
         self._repeat_change("PutItem", self._put(stream, _NOTING, _make_noting_item(Noting(at, at, stopped=True))))
 
     def _put(
@@ -207,7 +212,10 @@ class LeanRollups(LeanNotes):
         return {"TableName": self._table, "Key": _make_key(stream, key)}
 
     def _change_once(self, operation: str, body: dict[str, Any]) -> bool:
-        """Send a change whose condition holds only once. A second request would be refused because of the first one."""
+        """Send a change once, because its condition holds only once.
+
+        DynamoDB would refuse a second request after the first one.
+        """
         (reply,) = self._client.call_all([_request(operation, body)])
         return self._holds(reply)
 
@@ -216,7 +224,7 @@ class LeanRollups(LeanNotes):
         self._holds(reply)
 
     def _holds(self, reply: Reply) -> bool:
-        """Whether a change was made; False if its condition did not hold."""
+        """True if DynamoDB made the change; False if its condition did not hold."""
         if isinstance(reply, Refused):
             if reply.code == CONDITION_FAILED:
                 return False
@@ -226,10 +234,6 @@ class LeanRollups(LeanNotes):
                     return False
         decode_answer(reply, self._table)
         return True
-
-
-def _is_throttled(reply: Reply) -> bool:
-    return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
 def _request(operation: str, body: dict[str, Any]) -> Request:

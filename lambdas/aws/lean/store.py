@@ -32,8 +32,8 @@ class LeanStore:
         self._catalog_table = catalog_table
 
     def write(self, puts: Sequence[Put]) -> Written:
-        """Try every put once, up to 25 puts per call, all to one table: if a table is missing, DynamoDB refuses a whole
-        call, and that must not affect the puts of other tables.
+        """Try every put once, with up to 25 puts per call. All puts of a call are for one table: if a table is missing,
+        DynamoDB refuses the whole call, and that must not affect the puts of other tables.
         """
         requests = list(make_requests(puts))
         total = Written()
@@ -52,7 +52,7 @@ class LeanStore:
         return total
 
     def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
-        """One PutItem per put, several under way at once."""
+        """Send one PutItem per put, several under way at once."""
         total = Written()
         replies = self._client.call_all(
             [Request("PutItem", encode_put(put, guard), answers.decode_put) for put in puts]
@@ -65,7 +65,10 @@ class LeanStore:
         return total
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """TransactWriteItems. With ``entry``, the archive can change its state only before or after the transaction."""
+        """Write puts by TransactWriteItems.
+
+        With ``entry``, the archive can change its state only before or after the transaction.
+        """
         actions = [encode_transaction_put(put) for put in puts]
         if entry is not None:
             actions.append(f'{{"ConditionCheck":{self._make_fence(entry)}}}')
@@ -93,7 +96,10 @@ class LeanStore:
         )
 
     def _read_present(self, put: Put, refused: Refused) -> Item:
-        """Read the present item, which made the condition fail. The refusal contains it, if the engine can do that."""
+        """Read the present item, which made the condition fail.
+
+        Some engines return it in the refusal; otherwise it is fetched.
+        """
         try:
             shown = answers.GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
@@ -114,13 +120,13 @@ class LeanStore:
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """One Query per read, several under way at once. A page ends at its limit or at DynamoDB's 1 MB."""
+        """Send one Query per read, several under way at once. A page ends at its limit or at DynamoDB's 1 MB."""
         requests = [
             Request(
                 "Query",
                 msgspec.json.encode(query_request(read, ascending=ascending, consistent=consistent, fields=fields)),
                 # The client decodes an answer as soon as it has come: only one undecoded answer is in memory at a time.
-                partial(answers.page_of, read.keys, texts=texts),
+                partial(answers.decode_query, read.keys, texts=texts),
             )
             for read in reads
         ]
@@ -128,21 +134,21 @@ class LeanStore:
         return [_make_page(reply, read.keys.table) for read, reply in zip(reads, replies, strict=True)]
 
     def get(self, table: str, key: Key) -> Item | None:
-        """One GetItem."""
+        """Read an item by one GetItem."""
         body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
         (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), answers.GET_ANSWER)])
         item = decode_answer(reply, table).Item
         return None if item is None else decode_item(item)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        """BatchGetItem, 100 keys at a time."""
+        """Read items by BatchGetItem, with up to 100 keys per call."""
         # DynamoDB refuses a batch that repeats a key.
         names = [{"pk": {"S": key.pk}, "sk": {"S": key.sk}} for key in dict.fromkeys(keys)]
         items = [decode_item(item) for item in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """BatchGetItem, with at most ``GET_CHUNKS`` keys per call, so that their chunks fit into 16 MB."""
+        """Read chunks by BatchGetItem, with at most ``GET_CHUNKS`` keys per call, so that the chunks fit into 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}
 
@@ -163,7 +169,7 @@ class LeanStore:
 
 
 def _make_page(reply: Reply, table: str) -> Page | None:
-    """A page; None if there is no such table, StoreUnavailable if there is no answer."""
+    """Make a page of a reply; None if there is no such table, StoreUnavailable if there is no answer."""
     try:
         return cast("Page", decode_answer(reply, table))
     except TableMissing:

@@ -1,4 +1,4 @@
-"""The archive: an expired table written to S3, read back, compared, and only then marked as archived."""
+"""The archive. An expired table is written to S3, read back and compared. Only then it is marked as archived."""
 
 from tidetable.archive.export import Archived, archive_period
 from tidetable.archive.exporter import Exporter

@@ -1,13 +1,13 @@
-"""The use case of archiving: fence, scan, write, read back, compare, mark. A run that stops anywhere is run again.
+"""The use case of archiving: fence, scan, write, read back, compare, mark.
 
-A table is scanned in segments side by side. Each part is read back and compared as soon as it is written, and only then
-noted in its segment's progress. The next run goes on from there, so an archive may take any number of runs. On a slow
-table a run reads only the unused capacity, and ends: waiting costs more for the function than the units.
+A run may stop anywhere: the next run continues. A table is scanned in segments side by side. Each part is read back and
+compared as soon as it is written, and only then noted in its segment's progress. The next run goes on from there, so an
+archive may take any number of runs. On a slow table, a run reads only the unused capacity and then ends: a function
+that waits costs more than the units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,9 +21,9 @@ from tidetable.archive.manifest import (
     Plan,
     Progress,
     make_manifest_key,
+    make_plan_key,
     make_prefix,
     make_progress_prefix,
-    plan_key,
 )
 from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compute_rate, count_segments
 from tidetable.archive.segment import Segment
@@ -33,6 +33,7 @@ from tidetable.leases import hold_lease
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
+from tidetable.remaining import Remaining
 from tidetable.times import from_text, to_text
 
 # In these states there is nothing to archive: the archive exists, the table is gone, or it is filled from its archive.
@@ -55,7 +56,7 @@ class Archived:
         return self.entry.state is not State.ARCHIVING
 
 
-def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Callable[[], float]) -> Archived:
+def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining) -> Archived:
     """Archive a period's table as far as the time allows; mark the period as archived when the archive is complete.
 
     ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
@@ -75,9 +76,10 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
             return _report_archived(entry)
         if entry.state is not State.ARCHIVING:
             _require_writes_over(entry, exporter)
-            # Files of an earlier archive of this period must not be continued, nor be read beside the new archive.
+            # The new archive must not continue the files of an earlier archive of this period, and readers must not
+            # find both.
             exporter.objects.clear(make_prefix(stream, label))
-        # From here on no write can land: this state fences the drain's writes, and the window is long past.
+        # From here on no write can reach the table: this state fences the drain's writes, and the window is long past.
         entry = exporter.catalog.move(entry, State.ARCHIVING, expected=(State.CLOSED, State.ARCHIVING))
         plan, segments, wait = _export(entry, exporter, remaining)
         written = [part for progress in segments for part in progress.parts]
@@ -101,9 +103,9 @@ def find_entry(stream: str, label: str, catalog: Catalog) -> Entry:
 
 
 def _require_writes_over(entry: Entry, exporter: Exporter) -> None:
-    """Raise ArchiveBusy while a request that began before the table closed may still write into it.
+    """Raise ArchiveBusy while a request that began before the table closed may still write into the table.
 
-    Ingest writes without reading the state. An event that is written behind the position of the scan would be
+    Ingest writes without reading the state. If it wrote an event where the scan has already read, the event would be
     acknowledged, but not archived.
     """
     late, now = exporter.late(entry.stream), exporter.clock.now()
@@ -127,11 +129,11 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
     return table
 
 
-def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
+def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
     rate = compute_rate(table, policy, exporter.maximum_read(entry.stream))
-    key = plan_key(entry.stream, entry.period.label)
+    key = make_plan_key(entry.stream, entry.period.label)
     stored = exporter.objects.find(key)
     if stored is None:
         plan = Plan(segments=count_segments(rate, policy), columns=policy.columns)
@@ -157,7 +159,7 @@ def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -
     sizes = exporter.objects.sizes(make_prefix(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}
     if stored != {part.key: part.size for part in written}:
-        # The table is untouched, so the next run begins anew.
+        # The table is unchanged, so the next run begins anew.
         exporter.objects.clear(make_prefix(stream, label))
         raise ArchiveMismatch(f"{make_prefix(stream, label)} did not hold the {len(written)} parts that were written")
     manifest = Manifest(

@@ -17,8 +17,9 @@ class Exporter:
     """The ports that archiving needs.
 
     A part ends after ``part_bytes`` of scanned pages: this limits a segment's memory. ``time_travel`` is for the local
-    stage alone. Its lifecycle can run as if it were later, and then it archives a table that was closed early. On AWS a
-    closed period may lie in the window, too, after its stream's ``late`` was raised; but such a period takes events.
+    stage alone. Its lifecycle can run as if it were later: it then closes and archives a table whose window is still
+    open, and the export allows that. On AWS the export refuses such a table. There a closed period can be in the window
+    after its stream's ``late`` was raised, and then it takes events.
     """
 
     config: Config
@@ -34,7 +35,7 @@ class Exporter:
     time_travel: bool = False
 
     def policy(self, stream: str) -> ArchivePolicy:
-        """The archive policy of a stream, also of a removed stream; the default policy if none is recorded."""
+        """Return the archive policy of a stream, even of a removed stream; the default policy if no policy is recorded."""
         settings = self.stream(stream)
         return settings.archive if settings is not None else ArchivePolicy()
 
@@ -55,5 +56,7 @@ class Exporter:
 
 
 def open_source(entry: Entry, exporter: Exporter) -> Source:
-    """The table that is archived: its items or, if the table has packs, the events in them."""
+    """Return the source that an archive is made from: the table's items or, if the table has packs, the events in the
+    packs.
+    """
     return exporter.source if entry.layout.pack is None else exporter.source.settled(entry.layout)

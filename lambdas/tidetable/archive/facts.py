@@ -33,7 +33,7 @@ class Facts:
     @property
     def hex(self) -> str:
         """The digest as 32 hexadecimal digits."""
-        return digest_text(self.digest)
+        return render_digest(self.digest)
 
     def add(self, texts: Iterable[bytes], partitions: Counter[str], first: str, last: str) -> None:
         """Take items into account: their canonical texts, their count per partition, their first and last sort key."""
@@ -49,14 +49,14 @@ class Facts:
         self.digest = (self.digest + other.digest) % _MODULUS
 
 
-def digest_text(digest: int) -> str:
+def render_digest(digest: int) -> str:
     """The digest as 32 hexadecimal digits."""
     return f"{digest:032x}"
 
 
 def join_digests(digests: Iterable[str]) -> str:
     """The digest of a union of sets, from the sets' digests as text."""
-    return digest_text(sum(int(digest, 16) for digest in digests) % _MODULUS)
+    return render_digest(sum(int(digest, 16) for digest in digests) % _MODULUS)
 
 
 def _parse_number(text: bytes) -> int:

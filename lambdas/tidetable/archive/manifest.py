@@ -9,8 +9,8 @@ import msgspec
 
 from tidetable.keys import Layout
 
-# One version for the manifest and for the parts' columns. Since version 3 a part omits what can be calculated from its
-# data, and says so in its metadata.
+# One version for the manifest and for the parts' columns. Since version 3, a part omits attributes that readers can
+# calculate from its data. Its metadata names them.
 VERSION = 3
 _READABLE = (2, 3)
 
@@ -86,30 +86,30 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_prefix(stream: str, label: str) -> str:
-    """The prefix of a period's archive, in Hive's form, which Athena and DuckDB read as columns."""
+    """Make the prefix of a period's archive, in Hive's form: Athena and DuckDB read its parts as columns."""
     return f"stream={stream}/period={label}/"
 
 
 def make_manifest_key(stream: str, label: str) -> str:
-    """The manifest's key: readers of Hive's form ignore names that begin with an underscore."""
+    """Make the manifest's key. Its name begins with an underscore, because readers of Hive's form ignore such names."""
     return f"{make_prefix(stream, label)}_manifest.json"
 
 
 def make_part_key(stream: str, label: str, segment: int, number: int) -> str:
-    """A part's key."""
+    """Make the key of a part in the bucket."""
     return f"{make_prefix(stream, label)}part-{segment:03d}-{number:05d}.parquet"
 
 
 def make_progress_prefix(stream: str, label: str) -> str:
-    """The prefix of the plan and of all progress, and of nothing else, so that they are cleared together."""
+    """Make the prefix that only the plan and the progress have, so that both are cleared together."""
     return f"{make_prefix(stream, label)}_progress-"
 
 
-def plan_key(stream: str, label: str) -> str:
-    """The plan's key."""
+def make_plan_key(stream: str, label: str) -> str:
+    """Make the key of an export's plan."""
     return f"{make_progress_prefix(stream, label)}plan.json"
 
 
 def make_progress_key(stream: str, label: str, segment: int) -> str:
-    """The key of a segment's progress."""
+    """Make the key of a segment's progress."""
     return f"{make_progress_prefix(stream, label)}segment-{segment:03d}.json"

@@ -19,7 +19,7 @@ BURST_SECONDS = 300.0
 WORTH_WAITING = 600.0
 # A run does not end because of a wait of up to half a second.
 _SHORT = 0.5
-# A table on demand has no burst: a page should not cost more than the rate grants in this time.
+# An on-demand table has no burst. A page should not cost more than the rate grants in this time.
 SMOOTH_SECONDS = 1.0
 _ITEM_BYTES = 4096
 
@@ -37,7 +37,8 @@ def count_segments(rate: float, policy: ArchivePolicy) -> int:
 
 
 class Pacer:
-    """Tells the readers of a table how long to wait, how many items to request, and when the run should end.
+    """Says how long the readers of a table should wait, how many items they should request, and when the run should
+    end.
 
     The unused capacity of up to five minutes of a provisioned table is read at once. After that, a fast table is read
     at its pace. On a slow table the run ends instead of waiting, because waiting would cost many times the price of the
@@ -55,12 +56,14 @@ class Pacer:
         self.free = free if free is not None else clock.now() - self._burst
 
     def pause(self) -> float | None:
-        """Seconds to wait before the next page; None if the run should end instead of waiting."""
+        """Return the seconds to wait before the next page; None if the run should end instead of waiting."""
         pause = max(0.0, (self.free - self._clock.now()).total_seconds())
         return pause if pause <= _SHORT or self._rate >= WORTH_WAITING else None
 
     def limit(self) -> int | None:
-        """The number of items to request: as many as the rate has granted, at least one; None for a whole page."""
+        """Return the number of items to request: as many as the rate has granted, but at least one; None for a whole
+        page.
+        """
         with self._lock:
             self._forget_lapsed_units()
             granted = self._rate * max((self._clock.now() - self.free).total_seconds(), SMOOTH_SECONDS)
@@ -75,7 +78,7 @@ class Pacer:
             self.free += timedelta(seconds=units / self._rate)
 
     def measure_time_to_full_burst(self) -> float:
-        """Seconds until a later run finds the whole burst unused."""
+        """Return the seconds after which a later run finds the whole burst unused."""
         return max(0.0, (self.free + self._burst - self._clock.now()).total_seconds())
 
     def _forget_lapsed_units(self) -> None:

@@ -13,11 +13,10 @@ from tidetable.keys import Layout
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page of a scan, not parsed: ``items`` is an array in DynamoDB JSON, ``after`` the next page's start (None: the
-    end).
+    """A page of a scan. ``items`` is an array in DynamoDB JSON that is not parsed yet.
 
-    The scan read ``count`` items for it, with ``units`` read units. If its items are events of packs, ``packs`` counts
-    the packs that end with this page.
+    ``after`` is the start of the next page, None at the end. The scan read ``count`` items for it, with ``units`` read
+    units. If its items are events of packs, ``packs`` counts the packs that end with this page.
     """
 
     items: bytes
@@ -33,7 +32,9 @@ class Source(Protocol):
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """The next page of a segment, strongly consistent. TableMissing without a table, TableThrottled if it throttles."""
+        """Read the next page of a segment, strongly consistent; TableMissing if there is no table, TableThrottled if it
+        throttles.
+        """
         ...
 
 
@@ -43,14 +44,15 @@ class TableSource(Source, Protocol):
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """The next page of one partition key's items, in order, from the sort key ``low`` on. Strongly consistent.
+        """Read the next page of one partition key's items, strongly consistent and in order, from the sort key ``low``
+        on.
 
         The errors are those of ``page``.
         """
         ...
 
     def settled(self, layout: Layout) -> Source:
-        """A source of the events in the table's packs: each event once, as a plain item of the layout.
+        """Return a source of the events in the table's packs. It reads each event once, as a plain item of the layout.
 
         A segment is read in one pass. Its pages raise ArchiveFailed for a damaged pack.
         """
@@ -79,7 +81,7 @@ class Completer(Protocol):
     """Completes the items of a page: fetches the data that the table keeps elsewhere."""
 
     def whole(self, items: bytes, table: str) -> bytes:
-        """A page's items with all of their data.
+        """Return a page's items with all of their data.
 
         ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
         """

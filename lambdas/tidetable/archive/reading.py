@@ -1,4 +1,4 @@
-"""The use case of reading an archived period: a range of sort keys, in order, a page at a time."""
+"""The use case of reading an archived period. A reader gets a range of sort keys in order, one page at a time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _SortedEvent(NamedTuple):
 
 
 def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascending: bool) -> ArchivePage:
-    """Read the first events of a range, as many as fit an answer. A page has either all versions of an event or none."""
+    """Read the first events of a range, as many as fit into an answer. A page has all versions of an event, or none."""
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
     ordered = _read_range(keys, reader, ascending=ascending)
@@ -178,14 +178,17 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
 
 
 def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
-    """The range without the keys that earlier pages have read."""
+    """Return the rest of the range, without the keys that earlier pages have read."""
     if keys.after is None:
         return keys
     return replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the range has the event's series. Partitioned by series, events of several series may share a sort key."""
+    """True if the range has the event's series.
+
+    In a layout by series, events of several series may have the same sort key.
+    """
     return keys.series in (None, candidate.event.series)
 
 

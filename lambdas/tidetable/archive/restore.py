@@ -1,11 +1,12 @@
-"""The use case of restoring: an archived period becomes a table again. The table is compared with the manifest first.
+"""The use case of restoring: an archived period becomes a table again.
 
-During a restore, queries read the period from its archive. Every step may be repeated: an event overwrites itself.
+Before queries use the table, it is compared with the manifest. During a restore, queries read the period from its
+archive. Every step may be repeated: an event overwrites itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,7 +21,7 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import LIVE, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -37,13 +38,14 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
@@ -66,7 +68,7 @@ class Restorer:
 
 
 class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The position of a restore: at a part or, once all parts are written, in the comparison of the table with the manifest.
+    """The position of a restore: in a part or, after all parts are written, in the comparison of table and manifest.
 
     In a part, ``items`` counts its events that are written. In the comparison, ``after`` is the key after which it goes
     on; ``items`` and ``digest`` describe the items before it.
@@ -80,7 +82,9 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: the number of the archive's files, and the position to go on from (None: the restore is done)."""
+    """The result of a run: the number of the archive's files, and the position for the next run (None: the restore is
+    done).
+    """
 
     entry: Entry
     parts: int
@@ -95,16 +99,16 @@ def restore_period(
     *,
     keep: timedelta,
     start: Position = Position(),  # noqa: B008 - frozen
-    remaining: Callable[[], float],
+    remaining: Remaining,
 ) -> Restored:
     """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
 
     The table is kept for ``keep`` after the last step; then it is archived and deleted like any other table.
-    ArchiveFailed says why a period cannot be restored, ArchiveMismatch that the table differs from the manifest.
+    ArchiveFailed says why a period cannot be restored. ArchiveMismatch says that the table differs from the manifest.
     """
     exporter = restorer.archive
     entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
-    if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
+    if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
@@ -140,8 +144,8 @@ def restore_period(
         return Restored(opened, len(manifest.parts), None)
 
 
-def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
-    """Create the period's table with the settings of its stream's tables; it is on demand while it is filled."""
+def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
+    """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
     specs = [spec, make_parts_spec(spec)] if entry.layout.parts else [spec]
@@ -166,7 +170,7 @@ def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> Tab
     return make_filling_spec(entry, stream, choose_level(entry, stream, exporter.clock.now()), tags)
 
 
-def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Enable point-in-time recovery of the complete table if the stream's tables have it."""
     stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
@@ -189,10 +193,10 @@ def _write(
     part: Part,
     entry: Entry,
     restorer: Restorer,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     start: Position = Position(),  # noqa: B008 - frozen
 ) -> Position | None:
-    """Write a part's events into the table. Return where to go on if not all of them were written in time, else None."""
+    """Write a part's events into the table. Return None, or the position for the next run if the time was too short."""
     body = _read_object(part.key, restorer.archive)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
@@ -200,12 +204,12 @@ def _write(
     items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
-    packer = Packer(None, "refuse", (), large.compressor, large.unique)
+    shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     count = start.items
     for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = make_puts(portion, place, packer)
+        puts = make_puts(portion, place, shrinker)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
@@ -222,7 +226,7 @@ def _read_manifest(key: str, exporter: Exporter) -> Manifest:
 
 
 def _read_object(key: str, exporter: Exporter) -> bytes:
-    """An object of the archive; ArchiveFailed if it does not exist, such as after a deletion by hand."""
+    """Read an object of the archive; ArchiveFailed if it does not exist, for example because somebody deleted it."""
     body = exporter.objects.find(key)
     if body is None:
         raise ArchiveFailed(
@@ -242,9 +246,12 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
 
 
 def _compare(
-    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
+    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Remaining
 ) -> Position | None:
-    """Compare the table with the manifest by a scan. Return where to go on if the time is up; None at the end."""
+    """Compare the table with the manifest by a scan.
+
+    Return None, or the position for the next run if the time is up.
+    """
     after, items, digest = start.after, start.items, start.digest
     source = open_source(entry, exporter)
     while True:
@@ -268,8 +275,8 @@ def _compare(
     return None
 
 
-def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Callable[[], float]) -> Entry:
-    """Return the period to the lifecycle between two of its runs: a run that has begun would not see the period."""
+def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Remaining) -> Entry:
+    """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
     exporter = restorer.archive
     while True:
         length = min(timedelta(seconds=max(remaining(), _POLL_SECONDS)), LEASE_MOST)
@@ -289,7 +296,10 @@ def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, re
 
 
 def _lower_horizon(entry: Entry, exporter: Exporter) -> None:
-    """Let the lifecycle's runs start at this period, if they start later. A run that has begun may raise the horizon again."""
+    """Move the horizon back to this period, so that the lifecycle reads it.
+
+    A run that has begun may raise the horizon again.
+    """
     horizon = exporter.catalog.horizon(entry.stream)
     if horizon is not None and horizon > entry.period.start:
         exporter.catalog.set_horizon(entry.stream, entry.period.start)

@@ -1,8 +1,8 @@
-"""One segment of a table's scan, written as Parquet parts: each part is read back and compared before it is noted."""
+"""Write one segment of a table's scan as Parquet parts. Each part is read back and compared before it is noted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -14,8 +14,9 @@ from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
 from tidetable.catalog import Entry
 from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+from tidetable.remaining import Remaining
 
-# With less time left than this no page is fetched: the open part must still be written, read back and noted.
+# If less time than this is left, no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
 _LONGEST_PAUSE = 4.0
 
@@ -30,7 +31,7 @@ class Segment:
     exporter: Exporter
     source: Source
     pacer: Pacer
-    remaining: Callable[[], float]
+    remaining: Remaining
     packs: int = 0
 
     def run(self) -> Progress:
@@ -52,7 +53,7 @@ class Segment:
         return progress
 
     def _fill(self, writer: PartWriter, after: Mapping[str, object] | None) -> tuple[Mapping[str, object] | None, bool]:
-        """Read pages into a part; returns the key after which to go on, and whether the segment ended."""
+        """Read pages into a part. Return the key after which the next part begins, and True if the segment ended."""
         while writer.size < self.exporter.part_bytes:
             page = self._fetch_page(after)
             if page is None:
@@ -60,7 +61,7 @@ class Segment:
             try:
                 items = self.exporter.completer.whole(page.items, self.entry.table)
             except TableThrottled:
-                # The data beside the items has no units for this run. The next run reads this page again.
+                # The table of the items' chunks has no units left for this run. The next run reads this page again.
                 return after, False
             writer.add(items)
             self.packs += page.packs
@@ -83,7 +84,8 @@ class Segment:
                     self.entry.table, segment=self.number, segments=segments, after=after, limit=limit
                 )
             except TableThrottled:
-                # A table that refuses so often has no units for this run: others read it, or its burst is used up.
+                # A table that refuses so often has no units left for this run: other readers use them, or its burst is
+                # used up.
                 pause = backoff if backoff <= _LONGEST_PAUSE else None
                 backoff *= 2
                 continue

@@ -1,4 +1,4 @@
-"""The wire form of reading an archive: the query function's request, and the page that the archive reader answers."""
+"""Encode and decode the query function's request to the archive reader, and the page that the archive reader answers."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class PageRequest(NamedTuple):
 
 
 def encode_request(range: ArchiveRange, limit: int, *, ascending: bool) -> dict[str, Any]:
-    """A request as JSON values."""
+    """Encode a request as JSON values."""
     return {"keys": msgspec.to_builtins(range), "limit": limit, "ascending": ascending}
 
 
 def decode_request(payload: Any) -> PageRequest:
-    """The request that ``encode_request`` wrote; msgspec.ValidationError for a range of other types."""
+    """Decode the request that ``encode_request`` wrote; msgspec.ValidationError for a range of other types."""
     return PageRequest(msgspec.convert(payload["keys"], ArchiveRange), payload["limit"], payload["ascending"])
 
 
 def encode_page(page: ArchivePage) -> dict[str, Any]:
-    """A page as JSON values; data as JSON text, so that numbers keep their digits."""
+    """Encode a page as JSON values. Data becomes JSON text, so that numbers keep their digits."""
     rows = [[event.series, to_text(event.time), event.id, encode_json(event.data).decode()] for event in page.events]
     more = {"more": page.more, "versions": page.versions, "reached": page.reached, "cut": page.cut, "read": page.read}
     return {"events": rows, **more}
 
 
 def decode_page(payload: Any) -> ArchivePage:
-    """The page that ``encode_page`` wrote."""
+    """Decode the page that ``encode_page`` wrote."""
     events = [Event(series, from_text(time), id, decode_json(data)) for series, time, id, data in payload["events"]]
     versions = payload.get("versions")
     known = None if versions is None else [Version(*version) for version in versions]

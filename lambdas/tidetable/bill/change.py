@@ -27,8 +27,8 @@ from tidetable.problems import ProblemError, refuse, refuse_parameter, refuse_un
 MAX_CHANGE = 3_000
 # The number of simulated days that are shown, and the days of the longest simulation.
 _SHOWN, _LONGEST = 12, 400
-# With more tables no days are simulated, as a caller would wait too long: a day of 500 tables takes 0.3 s on a whole
-# processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
+# With more tables, no days are simulated, because a caller would wait too long: a day of 500 tables takes 0.3 s on a
+# whole processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
 _DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
 # Parameter: default (None: required), least, most.
@@ -135,14 +135,16 @@ def parse_change(text: str, stream: str) -> dict[str, Any]:
 
 
 def _count_levels(text: str) -> int:
-    """Return the most brackets that are open at once. A bracket inside a quoted text counts, too."""
+    """Return the greatest number of brackets that are open at once. A bracket inside a quoted text counts, too."""
     return max(accumulate(_BRACKETS.get(character, 0) for character in text), default=0)
 
 
 def _price_ideas(
     config: Config, workload: Workload, groups: int, before: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
-    """Return the ideas that the configuration allows, the greatest saving first; and all others, with the reason."""
+    """Return the ideas that the configuration allows, with the greatest saving first, and the other ideas with the
+    reasons.
+    """
     priced, refused = [], []
     for idea in list_ideas(workload):
         try:
@@ -157,7 +159,7 @@ def _price_ideas(
 
 
 def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
-    """Return the bill, and the days of the tables from an empty start until their number stays the same."""
+    """Return the bill, and the tables day by day from an empty start until their number stays the same."""
     bill = make_bill_document(workload, groups)
     return {
         "dollars": sum(line["dollars"] for line in bill["lines"]),
@@ -167,7 +169,9 @@ def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, 
 
 
 def _simulate_days(workload: Workload, now: datetime) -> Iterator[tuple[datetime, Day]]:
-    """Yield days of the tables from an empty start until their number stays the same; none if tables are very many."""
+    """Yield the tables day by day from an empty start until their number stays the same; no days if there are too many
+    tables.
+    """
     days = min(ceil(workload.kept_days + workload.stream.late.total_seconds() / 86_400) + 2, _LONGEST)
     start = now.replace(hour=12, minute=0, second=0, microsecond=0)
     if sum(1 for _ in list_existing_periods(workload.stream, start)) > _MOST_TABLES:

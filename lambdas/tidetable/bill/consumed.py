@@ -1,4 +1,4 @@
-"""What CloudWatch counts of a stage: consumed units of tables, and the requests of its API."""
+"""CloudWatch's counts of a stage: the consumed units of its tables, and the requests to its API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class ConsumedUnits(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Counts over all streams of a stage: requests with events, their events, queries, and the queries' read units."""
+    """The traffic of all streams of a stage: the requests with events, the events, the queries, and the queries' read
+    units.
+    """
 
     requests: float = 0.0
     events: float = 0.0

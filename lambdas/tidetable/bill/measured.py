@@ -1,4 +1,4 @@
-"""The workload of a stream as its tables, its archives and CloudWatch show it. Pure."""
+"""Measure a stream's workload from its tables, its archives and CloudWatch. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Facts:
-    """The known facts of a stream. ``traffic`` is of the whole stage; ``alone`` says that it has no other stream."""
+    """The known facts of a stream.
+
+    ``traffic`` is of the whole stage; ``alone`` is True if the stage has no other stream.
+    """
 
     periods: Sequence[ObservedPeriod]
     entries: Sequence[Entry]
@@ -45,7 +48,7 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
     """Return the stream's workload; None if too little is known, for example if the stream has no events."""
     counted = _count_stored(facts.periods, now)
     per_day, how = _count_events(stream, facts, counted, now)
-    if per_day is None or counted is None or not counted.items:
+    if per_day is None or counted is None:
         return None
     if stream.pack is None:
         event_bytes, packed_bytes = counted.bytes / counted.items, None

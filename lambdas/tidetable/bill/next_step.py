@@ -1,4 +1,7 @@
-"""The next change of a period table's capacity, class or life by the rules of the lifecycle, and its date. Pure."""
+"""Find the date and the kind of a period table's next change by the rules of the lifecycle.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tidetable.catalog import Entry, State
 from tidetable.config import Stream
 from tidetable.late import find_lowering
 from tidetable.lifecycle.expiry import compute_entry_expiry
-from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, stagger_of
+from tidetable.lifecycle.ladder import RAISE_AHEAD, Level, choose_level, compute_stagger
 
 # The rules of the ladder compare by "later than", so a level holds only from a moment after its instant.
 _MOMENT = timedelta(milliseconds=1)
@@ -19,7 +22,10 @@ _ENDS = {"archive": "archived", "delete": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A change at the instant ``at``: from then on the table has ``level``; without a level, ``end`` says how it ends."""
+    """A change at the instant ``at``: from then on the table has ``level``.
+
+    Without a level, ``end`` says how the table ends.
+    """
 
     at: datetime
     level: Level | None = None
@@ -27,7 +33,8 @@ class NextStep:
 
 
 def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> NextStep | None:
-    """Return the next change of the entry's table; None if no change will come, or its archive is being made or exists.
+    """Return the next change of the entry's table; None if no change will come, or if its archive exists or is being
+    made.
 
     The lifecycle runs every five minutes, so a change comes up to five minutes later.
     """
@@ -46,7 +53,7 @@ def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedel
 
 def _list_instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
     """The instants at which a rule of the ladder can begin to hold, in no order."""
-    period, delay = entry.period, stagger_of(entry.table, stagger)
+    period, delay = entry.period, compute_stagger(entry.table, stagger)
     yield period.start - stream.ahead - RAISE_AHEAD - delay
     lowered = find_lowering(period, stream)
     if lowered is not None:

@@ -22,9 +22,11 @@ from tidetable.errors import StoreUnavailable
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.problems import refuse_unknown_stream
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
-# The most tables of one answer: a DescribeTable takes 20 ms and a function describes 16 at once, so 2 to 5 seconds.
+# The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,
+# so an answer takes 2 to 5 seconds.
 MAX_TABLES = 1_000
 # The most metrics of one answer, at $0.01 per 1,000: four calls of GetMetricData.
 MAX_METRICS = 2_000
@@ -39,14 +41,14 @@ _UNPRICED = (
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the figures come from. ``remaining`` are the seconds that are left for the answer."""
+    """The sources of the figures. ``remaining`` returns the seconds that are left for the answer."""
 
     catalog: Catalog
     tables: Tables
     meters: Meters
     pools: Pools
     region: str
-    remaining: Callable[[], float]
+    remaining: Remaining
 
 
 @dataclass
@@ -62,7 +64,7 @@ class _Account:
 
 @dataclass
 class _Notes:
-    """Sentences on what the answer lacks."""
+    """Sentences that say which data is missing in the answer."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -102,7 +104,7 @@ def present_bill(
 
 
 def describe_prices(region: str) -> dict[str, Any]:
-    """Describe which prices are used. If the stage is in another Region, a note says that its prices differ."""
+    """Describe the prices that the bill uses. If the stage is in another Region, a note says that its prices differ."""
     note = None
     if region != REGION:
         note = (

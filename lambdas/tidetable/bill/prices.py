@@ -36,8 +36,8 @@ KEYS_GB, KEYS_SECONDS = 0.5, 0.002
 QUERY_GB, QUERY_SECONDS = 1.0, 0.030
 # The archiver: pages of 1 MB from four segments at once, compared and compressed by two cores.
 ARCHIVER_GB, ARCHIVER_BYTES_PER_SECOND = 3008 / 1024, 10e6
-# The refresher: a run that finds nothing to do waits for some answers. Computing cells takes 6 to 7 microseconds per
-# event on a whole core, that is 1,769 MB (measured by bench/rollups.py); receiving the events takes about as long.
+# The refresher: a run without work waits for some answers. Computing cells takes 6 to 7 microseconds per event on a
+# whole core, that is 1,769 MB (measured by bench/rollups.py); receiving the events takes about as long.
 REFRESHER_GB, REFRESHER_SECONDS, REFRESHER_EVENT_SECONDS = 1769 / 1024, 0.100, 0.000015
 # The feed's function makes one or two requests to targets. A new on-demand table has four partitions (AWS: 4,000 write
 # units per second), and its change stream has a shard per partition. Lambda polls a shard four times per second.

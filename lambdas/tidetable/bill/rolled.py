@@ -26,8 +26,8 @@ from tidetable.config.derive import derive_stream
 from tidetable.config.model import RollupPolicy, Stream
 from tidetable.rollups.definition import PERCENTILES, make_definition
 
-# Bytes in a pack: of a cell, of each of its fields, of a field's first or last, and of a field's percentiles. Packs of
-# 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
+# Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.
+# Packs of 100 and 1,000 groups have 4 to 8, 11 to 13, 13, and 7 to 42 bytes; many different values take the most.
 CELL_BYTES, FIELD_BYTES, PLACE_BYTES, SKETCH_BYTES = 7, 13, 13, 42
 _MAX_PACK = 65_536
 # The refresher reads the state of a stream before and after its work, and once per rollup. Each read is three queries.
@@ -39,7 +39,7 @@ _EDGE_UNITS = 1
 
 @dataclass(frozen=True)
 class CellWorkload(Workload):
-    """A rollup as a workload of its own stream. Here an event means a bucket, and a query means one read unit."""
+    """The workload of a rollup's own stream. Here an event means a bucket, and a query means one read unit."""
 
     bucket_bytes: float = 0.0
     bucket_units: float = 0.0
@@ -56,13 +56,15 @@ class CellWorkload(Workload):
 
     @property
     def read_units(self) -> float:
-        """Read units of a query: one, as the refresher's read units are counted as queries."""
+        """Read units of a query: always one, because each read unit of the refresher counts as a query here."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class Rolled:
-    """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup it is made from."""
+    """A rollup, the workload of its stream, and the groups of a bucket; ``finer`` is the rollup from which it is
+    computed.
+    """
 
     name: str
     workload: CellWorkload
@@ -71,7 +73,10 @@ class Rolled:
 
 
 def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
-    """Return the bytes of a bucket with this number of groups, and its write units, with those of the edge."""
+    """Return the bytes and the write units of a bucket with this number of groups.
+
+    The write units include the edge's.
+    """
     each = FIELD_BYTES + PLACE_BYTES * len({"first", "last"} & set(rollup.stats))
     each += SKETCH_BYTES if PERCENTILES in rollup.stats else 0
     cells = groups * (CELL_BYTES + each * len(rollup.fields))

@@ -40,8 +40,8 @@ class Row:
     """A period with its table and, if it has one, the table of chunks beside it.
 
     ``dollars`` is the price for a month, with indexes and copies. Provisioned tables count their present units.
-    On-demand tables count the units of the last 30 days: ``taken_write`` and ``taken_read`` (None if unknown). Storage
-    counts the size of up to six hours ago. ``late`` is true of an open table that is lowered for late events.
+    On-demand tables count the consumed units of the last 30 days: ``taken_write`` and ``taken_read`` (None if unknown).
+    Storage counts the size of up to six hours ago. ``late`` is True for an open table that is lowered for late events.
     ``backfill_until`` is the end of the table's backfill, ``removed_since`` the time at which the stream left the
     configuration.
     """
@@ -70,7 +70,9 @@ class Row:
 
     @property
     def shown_age(self) -> str:
-        """The age of the ladder's step: 0 until the table closes, 1 from then on, 2 one period later; or late."""
+        """The age of the table's step in the ladder, as text: 0 until the table closes, 1 from then on, 2 one period
+        later; or late.
+        """
         return "late" if self.late else str(self.age)
 
     @property
@@ -106,7 +108,7 @@ def observe_periods(
     removed: datetime | None = None,
 ) -> list[ObservedPeriod]:
     """Read the stream's periods, newest first; deleted periods only if ``all_periods``."""
-    # All periods before the horizon are deleted, and after some years they are very many: they are not read.
+    # All periods before the horizon are deleted. After some years there are very many of them, so they are not read.
     start = None if all_periods else catalog.horizon(stream.name)
     entries = [
         entry for entry in catalog.entries(stream.name, start) if all_periods or entry.state is not State.DELETED
@@ -183,7 +185,8 @@ def _count_bytes(table: Table) -> int:
 def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
     """Return the monthly bill of a period's tables: provisioned units or, on demand, consumed units; and storage.
 
-    A copy has the units, the class, the size and the writes of its table. The queries of a copy are not known here.
+    A copy has the units, the class, the size and the writes of its table. The number of queries to a copy is not known
+    here.
     """
     whole = Bill()
     for name, table in period.tables.items():

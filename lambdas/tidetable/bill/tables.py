@@ -45,8 +45,8 @@ __all__ = [
     "price_table_hour",
 ]
 
-# After these hours a stream has the same tables as at the beginning, each one period later, so the rest of a month
-# brings nothing new. Months differ in length: a month of 31 days stands for all.
+# After these hours a stream has the same tables as at the beginning, each one period later. So the rest of a month need
+# not be simulated. Months differ in length: all months are priced as 31 days.
 _REPEATED = {Kind.HOUR: 24, Kind.DAY: 24, Kind.WEEK: 7 * 24, Kind.MONTH: 31 * 24}
 
 
@@ -142,7 +142,7 @@ def price_copies(copied: Bill, count: int, sent: float) -> Bill:
 
 
 def price_rolling(workload: Workload) -> Bill:
-    """Price rolling tables with the stream's ladder, for a month in which the stream neither begins nor ends."""
+    """Price rolling tables with the stream's ladder, for a month in the middle of the stream's life."""
     start = datetime(2026, 6, 1, tzinfo=UTC)
     hours = _REPEATED[workload.stream.period]
     whole = Bill()
@@ -179,7 +179,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
 
 
 def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
-    """Dollars of an hour's events and queries on tables that are on demand."""
+    """Dollars of one hour's events and queries on the on-demand tables."""
     stream, events = workload.stream, workload.events_per_second[now.hour] * 3600
     writes = reads = index_writes = 0.0
     current = find_containing(now, stream.period)
@@ -269,5 +269,5 @@ def list_existing_periods(stream: Stream, now: datetime) -> Iterator[Period]:
 
 
 def _price_storage(workload: Workload, size: float) -> float:
-    """Dollars per month for the storage of one table that keeps events as long as the rolling tables do."""
+    """Dollars per month for the storage of a single table that keeps events as long as the rolling tables."""
     return workload.events_per_day * workload.kept_days * size / GB * STORAGE[TableClass.STANDARD]

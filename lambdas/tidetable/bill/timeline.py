@@ -1,4 +1,7 @@
-"""The ladder over time: a stream's tables and their price, day by day from an empty start. Pure."""
+"""Simulate the ladder over time: a stream's tables and their price, day by day from an empty start.
+
+All functions here are pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tidetable.bill.tables import index_units, list_existing_periods, price_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at
+from tidetable.lifecycle.expiry import compute_closing
 from tidetable.lifecycle.ladder import compute_level
 
 
@@ -18,9 +21,9 @@ from tidetable.lifecycle.ladder import compute_level
 class Day:
     """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
 
-    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day, copies in
-    other Regions included: of provisioned units and, if a workload is given, also of events, queries and storage.
-    ``write`` and ``read`` count only the units in the stage's own Region.
+    ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day, with copies
+    in other Regions. It counts provisioned units and, with a workload, also events, queries and storage. ``write`` and
+    ``read`` count only the units in the stage's own Region.
     """
 
     at: datetime
@@ -42,7 +45,9 @@ class Day:
 def simulate(
     stream: Stream, start: datetime, days: int, workload: Workload | None = None, *, every: int = 1
 ) -> Iterator[Day]:
-    """Yield every ``every``-th day and the last day, as if the stream had been deployed at ``start``."""
+    """Yield the days of a stream as if it had been deployed at ``start``: only every ``every``-th day, and the last
+    day.
+    """
     for number in range(days + 1):
         if number % every and number != days:
             continue
@@ -65,7 +70,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         hourly += price_level_hour(level, stream) * (1 + len(stream.replicas))
         if period.start > now + stream.ahead:
             ahead += 1
-        elif now <= closes_at(period, stream):
+        elif now <= compute_closing(period, stream):
             opened += 1
             late += is_lowered(period, stream, now)
         else:

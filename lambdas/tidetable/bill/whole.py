@@ -1,4 +1,7 @@
-"""The whole bill, line by line: DynamoDB with rolling tables, the other services, and a list of the costs that it omits."""
+"""The whole bill, line by line: DynamoDB with rolling tables, and the other services.
+
+It also lists the costs that it omits.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def name_unpriced(workload: Workload) -> list[str]:
 
 
 def advise(workload: Workload, tables: dict[str, Bill]) -> list[str]:
-    """Name the arrangements that would be cheaper at DynamoDB, with their prices."""
+    """Name other plans and settings that would be cheaper at DynamoDB, with their prices."""
     ours, provisioned, on_demand = (bill.total for bill in tables.values())
     other = price_rolling_on_demand(workload).total
     advice = []
@@ -227,7 +230,7 @@ def _archive(workload: Workload) -> list[Line]:
 
 
 def _export(workload: Workload, stored: float) -> float:
-    """Dollars of the reads of a month's exports, without the read units that the ladder pays for anyway."""
+    """Dollars of the reads of a month's exports. Read units that the ladder provides anyway are free here."""
     stream = workload.stream
     step = _find_export_step(workload)
     if stream.capacity.on_demand(step):

@@ -28,9 +28,9 @@ KEYS_BYTES = 200
 class Workload:
     """Events and queries by the hour of the day, in UTC.
 
-    ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack, if the stream has packs: a quarter
-    by default. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to 1.
-    With ``by_key`` callers send keys, which the authorizer checks.
+    ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack if the stream has packs, by default
+    a quarter. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to
+    1. With ``by_key`` callers send keys, which the authorizer checks.
     """
 
     events_per_second: list[float]
@@ -73,7 +73,7 @@ class Workload:
 
     @property
     def read_units(self) -> float:
-        """Read units of a query, eventually consistent. With packs, a query reads a whole pack more than it needs."""
+        """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs."""
         if self.stream.pack is None:
             return ceil(self.read_bytes / 4096) / 2
         return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._pack_bytes) / 4096) / 2
@@ -103,9 +103,11 @@ class Workload:
 
     @property
     def collection_bytes(self) -> float | None:
-        """The most bytes of a partition key in a table with local indexes; None without such indexes, or if not known.
+        """The greatest size of an item collection, in bytes, in a table with local indexes; None without local indexes,
+        or if unknown.
 
-        A bucket has the rate of the busiest hour, evenly over its suffixes. How many events a series has is not known.
+        The bucket is assumed to have the rate of the busiest hour, spread evenly over its suffixes. The number of
+        events per series is unknown.
         """
         local = [index for index in self.stream.index if index.local]
         if not local or self.stream.key.bucket is None:
@@ -153,5 +155,5 @@ class Workload:
 
 
 def spread_by_hour(rate: float, night: float | None) -> list[float]:
-    """Return the events per second of each hour of the day: ``night`` (if given) at night, else ``rate``."""
+    """Return the events per second for each hour of the day: ``rate``, or at night ``night`` if it is not None."""
     return [night if night is not None and hour in NIGHT else rate for hour in range(24)]

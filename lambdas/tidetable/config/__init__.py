@@ -2,7 +2,6 @@
 
 from tidetable.config.load import load, parse
 from tidetable.config.model import (
-    RESERVED_COLUMNS,
     ArchivePolicy,
     Autoscaling,
     Capacity,
@@ -19,7 +18,6 @@ from tidetable.config.model import (
 )
 
 __all__ = [
-    "RESERVED_COLUMNS",
     "ArchivePolicy",
     "Autoscaling",
     "Capacity",

@@ -31,7 +31,10 @@ class Units(Group, frozen=True, kw_only=True):
 
 
 class Range(Group, frozen=True, kw_only=True):
-    """The limits between which units follow the traffic. ``target`` is the percentage of the units that should be used."""
+    """The least and the greatest units between which auto scaling follows the traffic.
+
+    ``target`` is the wanted use in percent.
+    """
 
     min: int
     max: int
@@ -57,9 +60,9 @@ class Autoscaling(Group, frozen=True, kw_only=True):
 class Step(Group, frozen=True, kw_only=True):
     """One step of the ladder. Age 0 holds from the start, age 1 from the table's closing, age 2 one period later.
 
-    The age "late" is that of a table whose period is over, but which still takes late events (``tidetable.late``).
-    ``write`` and ``read`` are DynamoDB units per second (None on demand). ``index`` has the units of each index that
-    needs other units than the table. ``mode`` is the step's billing mode if it differs from the ladder's.
+    A table has the age "late" if its period is over, but it still takes late events (``tidetable.late``). ``write`` and
+    ``read`` are DynamoDB units per second (None on demand). ``index`` has the units of each index that needs other
+    units than the table. ``mode`` is the step's billing mode if it differs from the ladder's.
     """
 
     age: Age
@@ -83,8 +86,8 @@ class Step(Group, frozen=True, kw_only=True):
 class Capacity(Group, frozen=True, kw_only=True):
     """``[streams.NAME.capacity]``: billing mode and the ladder that a period table descends as it ages.
 
-    ``warm`` is the throughput that a new table is prepared for before its first event. ``max`` are the most units that
-    an on-demand table may use.
+    ``warm`` is the throughput for which a new table is prepared before its first event. ``max`` is the greatest number
+    of units that an on-demand table may use.
     """
 
     mode: Mode = "on-demand"
@@ -94,7 +97,10 @@ class Capacity(Group, frozen=True, kw_only=True):
     ladder: tuple[Step, ...] = (Step(age=0),)
 
     def step_at(self, age: int, *, lowered: bool = False) -> Step:
-        """Return the step that holds at an age in periods; ``lowered`` says that its period has ended and settled."""
+        """Return the step that holds at an age in periods.
+
+        ``lowered`` says that the period is over and the late step holds.
+        """
         reached = (age, lowered or age > 0)
         return max((step for step in self.ladder if step.rung <= reached), key=lambda step: step.rung)
 
@@ -105,7 +111,7 @@ class Capacity(Group, frozen=True, kw_only=True):
 
     @property
     def maxima(self) -> tuple[int, int] | None:
-        """The most write units and read units that an on-demand table may use."""
+        """The greatest numbers of write units and read units that an on-demand table may use."""
         return None if self.most is None else (self.most.write, self.most.read)
 
     def on_demand(self, step: Step) -> bool:

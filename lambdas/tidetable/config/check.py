@@ -1,14 +1,13 @@
-"""Checks of a well-formed configuration, so that mistakes are found before the first event comes."""
+"""Check a well-formed configuration, so that mistakes are found before the first event comes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 
-from tidetable.config.bounds import check_bounds
-from tidetable.config.check_capacity import MAX_UNITS, check_capacity
-from tidetable.config.check_copies import REGION, check_copies
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, MAX_UNITS, check_bounds, find_repeated
+from tidetable.config.check_capacity import check_capacity
+from tidetable.config.check_copies import check_copies, check_regions
 from tidetable.config.check_dialects import check_dialects
 from tidetable.config.check_doors import check_doors
 from tidetable.config.check_feed import check_feed
@@ -16,19 +15,16 @@ from tidetable.config.check_index import check_index
 from tidetable.config.check_keeping import check_keeping
 from tidetable.config.check_pack import check_pack
 from tidetable.config.check_rollup import check_rollups
+from tidetable.config.columns import COLUMN_TYPES, RESERVED_COLUMNS, is_column_name, parse_decimal
 from tidetable.config.demand import SHORTEST, describe_tables, list_demands
-from tidetable.config.model import RESERVED_COLUMNS, ArchivePolicy, Config, Stream
+from tidetable.config.model import ArchivePolicy, Config, Stream
 from tidetable.durations import Duration
 from tidetable.names import STREAM, name_lake_table
 from tidetable.periods import LONGEST
 
 _DAY_SECONDS = 86_400
-# The most open tables of one stream: each table costs at least its minimum capacity, and a Region allows 2,500 tables.
-MAX_OPEN_TABLES = 200
 # AWS raises the quota of tables to 10,000 at the most.
 MAX_QUOTA = 10_000
-# 100 years: no real retention is longer, and a date after the year 9999 cannot be computed.
-MAX_RETENTION = timedelta(days=36_525)
 # AWS: 50 tags per resource; the pipeline adds four of its own.
 MAX_TAGS = 40
 MAX_COLD = 20
@@ -36,9 +32,6 @@ MAX_COLD = 20
 MAX_INDEXES = 20
 # AWS: 5 local secondary indexes per table.
 MAX_LOCAL = 5
-COLUMN_TYPES = ("string", "boolean", "integer", "double")
-_COLUMN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
 _KEY_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 # AWS: the characters that a tag of a DynamoDB table may have; letters and digits of any language.
 _TAG = re.compile(r"[\w +\-=.:/@]*")
@@ -50,7 +43,7 @@ LOG_RETENTION_DAYS = (
 
 
 def check(config: Config) -> list[str]:
-    """Return the problems of a configuration whose types are right, one line each; none if it can be deployed."""
+    """Return the problems of a configuration whose types are right, one line each; no lines if it can be deployed."""
     problems = list(_check_api(config))
     if config.observability.log_retention_days not in LOG_RETENTION_DAYS:
         days = ", ".join(map(str, LOG_RETENTION_DAYS))
@@ -83,7 +76,7 @@ def check(config: Config) -> list[str]:
             *check_keeping(config, stream.name),
         )
         problems += [f"{path}{problem}" for problem in stream_problems]
-    # The quota is checked last: a sum of numbers that are out of bounds would mean nothing.
+    # The quota is checked last: a sum of numbers that are out of bounds would have no meaning.
     return problems or list(_check_quota(config))
 
 
@@ -120,9 +113,7 @@ def _check_storage(config: Config) -> Iterator[str]:
     for key in policy.former_keys:
         if not _KEY_ARN.fullmatch(key):
             yield f'storage.former_keys: "{key}" is not the ARN of a KMS key, such as arn:aws:kms:us-east-1:123456789012:key/...'
-    for region in policy.former_regions:
-        if not REGION.fullmatch(region):
-            yield f'storage.former_regions: "{region}" is not the name of a Region, such as "eu-west-1"'
+    yield from check_regions("storage.former_regions", policy.former_regions)
     if config.keeps_tables and policy.removal == "delete":
         keeper = next(stream.name for stream in config.streams.values() if stream.removal == "keep")
         yield (
@@ -150,14 +141,11 @@ def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
     names = [name.lower() for name in archive.columns]
     for name, kind in archive.columns.items():
         at = f".archive.columns.{name}"
-        if not _COLUMN_NAME.fullmatch(name) or name.lower().startswith("pk_"):
+        if not is_column_name(name):
             yield f"{at}: a column's name is 1 to 64 letters, digits and _, begins with a letter, and not with pk_"
         elif name.lower() in RESERVED_COLUMNS or names.count(name.lower()) > 1:
             yield f"{at}: there is another column of this name (upper and lower case are one to Athena)"
-        decimal = _DECIMAL.fullmatch(kind)
-        if kind not in COLUMN_TYPES and not (
-            decimal and int(decimal[2]) <= int(decimal[1]) and 1 <= int(decimal[1]) <= 38
-        ):
+        if kind not in COLUMN_TYPES and parse_decimal(kind) is None:
             yield f'{at}: "{kind}" is none of {", ".join(COLUMN_TYPES)}, decimal(precision, scale)'
 
 
@@ -218,7 +206,7 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
         yield f".index: {len(names) - len(local)} indexes; AWS allows {MAX_INDEXES} per table"
     if len(local) > MAX_LOCAL:
         yield f".index: {len(local)} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in find_repeated(names):
         yield f".index: two indexes are named {name!r}; rename one of them"
     for index in stream.index:
         yield from check_index(index, stream.cold)

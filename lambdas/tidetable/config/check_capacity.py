@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tidetable.config.bounds import check_bounds
+from tidetable.config.bounds import MAX_UNITS, check_bounds
 from tidetable.config.model import LATE, Autoscaling, Capacity, Range, Step, Stream, TableClass
 
-# AWS: 40,000 units per table in provisioned mode.
-MAX_UNITS = 40_000
 # AWS: every on-demand table can serve these units at once, so a smaller warm throughput is refused.
 ON_DEMAND_WRITE, ON_DEMAND_READ = 4_000, 12_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidetable.config.model import Config, Stream
 
@@ -18,9 +18,7 @@ def check_copies(stream: Stream) -> Iterator[str]:
     if not stream.replicas:
         return
     at = ".replicas"
-    for region in stream.replicas:
-        if not REGION.fullmatch(region):
-            yield f'{at}: "{region}" is not the name of a Region, such as "eu-west-1"'
+    yield from check_regions(at, stream.replicas)
     if len(set(stream.replicas)) < len(stream.replicas):
         yield f"{at}: {list(stream.replicas)} names a Region twice; name each once"
     if len(stream.replicas) > MAX_COPIES:
@@ -36,6 +34,13 @@ def check_copies(stream: Stream) -> Iterator[str]:
             ' "aws-owned" or "aws-managed"'
         )
     yield from _check_capacity(stream)
+
+
+def check_regions(at: str, regions: Sequence[str]) -> Iterator[str]:
+    """Yield a problem for each name that is not the name of a Region."""
+    for region in regions:
+        if not REGION.fullmatch(region):
+            yield f'{at}: "{region}" is not the name of a Region, such as "eu-west-1"'
 
 
 def check_own_region(config: Config, region: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ _PATH = re.compile(r"[^.]+(?:\.[^.]+)*")
 
 
 def check_dialects(config: Config) -> Iterator[str]:
-    """The problems of the doors and the mappings, one line each."""
+    """Yield the problems of the doors and the mappings, one line each."""
     for key, name in (("otlp_metrics", config.doors.otlp_metrics), ("otlp_logs", config.doors.otlp_logs)):
         if name is None:
             continue

@@ -19,7 +19,9 @@ MAX_TOPICS = 5
 
 
 def check_doors(config: Config) -> Iterator[str]:
-    """Yield the problems of ``auth`` and ``cors`` (who may call), and of ``notify`` (alarms' targets), a line each."""
+    """Yield the problems of ``auth`` and ``cors`` (who may call) and of ``notify`` (the targets of alarms), one line
+    each.
+    """
     ways = config.api.ways
     if not ways or len(set(ways)) < len(ways):
         yield 'api.auth: name at least one way, each once, such as "api-key" or ["api-key", "iam"]'

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
+from tidetable.config.bounds import check_bounds
 from tidetable.config.model import FeedPolicy, Stream
 
 MAX_TARGETS = 5
-# AWS: a batch has at most 10,000 records of a table's stream, and is waited for 300 s at most. Records stay for 24
-# hours.
-_MAX_BATCH, _MAX_WINDOW, _RECORDS_STAY = 10_000, timedelta(seconds=300), timedelta(hours=24)
+# AWS: a batch has at most 10,000 records of a table's stream, and is waited for 300 s at most.
+_MAX_BATCH, _MAX_WINDOW = 10_000, timedelta(seconds=300)
 _ARN = re.compile(r"arn:aws[a-z-]*:([a-z]+):[a-z0-9-]+:\d{12}:(\S+)")
 # The part of an ARN after the account, by service.
 _NAMES = {
@@ -27,22 +27,18 @@ _EXAMPLES = (
 
 
 def check_feed(stream: Stream) -> Iterator[str]:
-    """The problems of ``[streams.NAME.feed]``."""
+    """Yield the problems of ``[streams.NAME.feed]``."""
     feed = stream.feed
     if feed is None:
         return
     yield from _check_targets(feed)
     if not feed.kinds or len(set(feed.kinds)) < len(feed.kinds):
         yield '.feed.kinds: name "insert", "replace" or both, each once; or remove [feed]'
-    if not 1 <= feed.batch <= _MAX_BATCH:
-        yield f".feed.batch: {feed.batch} is not within 1 to {_MAX_BATCH} records"
+    yield from check_bounds(".feed.batch", feed.batch, 1, _MAX_BATCH, " records")
     if not timedelta(0) <= feed.window <= _MAX_WINDOW or feed.window % timedelta(seconds=1):
         yield f".feed.window: {feed.window} is not a whole number of seconds within 0s to 300s"
-    if not timedelta(minutes=1) <= feed.max_age <= _RECORDS_STAY - timedelta(hours=1):
-        yield (
-            f".feed.max_age: {feed.max_age} is not within 1m to 23h; DynamoDB drops a record after 24"
-            " hours, and a record that becomes a dead letter must be read before that"
-        )
+    stays = "; DynamoDB drops a record after 24 hours, and a record that becomes a dead letter must be read before that"
+    yield from check_bounds(".feed.max_age", feed.max_age, "1m", "23h", stays)
     if stream.table.stream in ("keys-only", "old-image"):
         yield (
             f'.table.stream: "{stream.table.stream}" shows no new images, which the feed delivers; choose "new-image" or'

@@ -13,12 +13,12 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # A field is copied into the item once per index that names it, and each copy counts towards DynamoDB's 400 KB.
 MAX_PROJECTED = 20
 MAX_KINDS = 50
-# Each level takes room in the sort key: AWS allows 1,024 bytes for all levels, the time, the series and the id.
+# Each level takes space in the sort key: AWS allows 1,024 bytes for all levels, the time, the series and the id.
 MAX_LEVELS = 8
 
 
 def check_index(index: IndexPolicy, cold: Collection[str]) -> Iterator[str]:
-    """The problems of one index, each beginning with its key."""
+    """Yield the problems of one index. Each begins with its key."""
     at = f".index.{index.name}"
     if not _NAME.fullmatch(index.name):
         yield f"{at}.name: a name is 3 to 63 of a-z, 0-9 and _, and begins with a letter; rename it"

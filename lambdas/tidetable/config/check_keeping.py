@@ -14,7 +14,7 @@ _LEAST_DAYS = {"infrequent-access": 30}
 
 
 def check_keeping(config: Config, stream: str | None = None) -> Iterator[str]:
-    """The problems of ``[archive]``, or of a stream's own ``archive`` table."""
+    """Yield the problems of ``[archive]``, or of a stream's own ``archive`` table."""
     policy = config.archive if stream is None else config.find_keeping(stream)
     if stream is not None and policy == config.archive:
         return

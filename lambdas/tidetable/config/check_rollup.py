@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, check_bounds, find_repeated
 from tidetable.config.derive import derive_late, derive_name
 from tidetable.config.model import RollupPolicy, Stream
-from tidetable.durations import Duration
 from tidetable.names import STREAM
 from tidetable.periods import LONGEST
 
@@ -17,14 +17,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}", re.ASCII)
 _DAY = timedelta(days=1)
 # Each bucket is read and written by itself: with buckets shorter than a minute, that would cost more than the events.
 _LEAST = timedelta(minutes=1)
-_LONGEST_RETENTION = timedelta(days=36_525)
 MAX_ROLLUPS = 5
 MAX_BY = 4
 MAX_FIELDS = 20
 # The most groups times fields of a bucket. While it is read, each sketch takes 9 KB of the refresher's memory.
 MAX_CELLS = 100_000
-# As in check.py: the most tables that one stream may hold open at once.
-_MOST_OPEN = 200
 # The statistics that need a number from each event.
 _OF_FIELDS = frozenset({"first", "last", "percentiles"})
 
@@ -37,7 +34,7 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
     if len(rollups) > MAX_ROLLUPS:
         yield f".rollup: {len(rollups)} rollups; choose at most {MAX_ROLLUPS}, as each reads the stream or a finer rollup"
     names = [rollup.name for rollup in rollups]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in find_repeated(names):
         yield f'.rollup: two rollups are named "{name}"; rename one of them'
     for rollup in rollups:
         problems = [*_check_name(stream, rollup, streams), *_check_every(rollup), *_check_groups(stream, rollup)]
@@ -86,8 +83,7 @@ def _check_groups(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
     if of_fields and not rollup.fields:
         yield f'.fields: missing; "{of_fields[0]}" needs fields of data that hold numbers, such as ["mag"]'
     most = MAX_CELLS // max(len(rollup.fields), 1)
-    if not 1 <= rollup.max_groups <= most:
-        yield f".max_groups: {rollup.max_groups} is not within 1 to {most}, {MAX_CELLS} divided by the number of fields"
+    yield from check_bounds(".max_groups", rollup.max_groups, 1, most, f", {MAX_CELLS} divided by the number of fields")
 
 
 def _check_paths(at: str, paths: tuple[str, ...], most: int, what: str, stream: Stream) -> Iterator[str]:
@@ -107,10 +103,10 @@ def _check_tables(stream: Stream, rollup: RollupPolicy) -> Iterator[str]:
     length, late = LONGEST[rollup.kind], derive_late(stream)
     if rollup.every > length:
         yield f'.period: a table of an {rollup.kind} does not hold a step of {rollup.every}; choose "day" or longer'
-    if not late <= rollup.retention <= _LONGEST_RETENTION:
+    if not late <= rollup.retention <= MAX_RETENTION:
         yield (
             f".retention: {rollup.retention} is not within {late} (until then late events change the rollup) to"
-            f' {Duration(days=_LONGEST_RETENTION.days)}; choose such as "730d"'
+            f' {MAX_RETENTION}; choose such as "730d"'
         )
-    if late // length + 4 > _MOST_OPEN:
-        yield f".period: with late = {stream.late} more than {_MOST_OPEN} tables would be open; choose a longer period"
+    if late // length + 4 > MAX_OPEN_TABLES:
+        yield f".period: with late = {stream.late} more than {MAX_OPEN_TABLES} tables would be open; choose a longer period"

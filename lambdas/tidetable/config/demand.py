@@ -11,10 +11,11 @@ from tidetable.keys import TIME, WHOLE
 from tidetable.late import LATE_SETTLE
 from tidetable.periods import LONGEST, Kind
 
-# The shortest period of each kind, which gives the most tables for a retention. February has 28 days.
+# The shortest length of each kind of period: it gives the greatest number of tables. February has 28 days.
 SHORTEST = LONGEST | {Kind.MONTH: timedelta(days=28)}
 _YEAR = timedelta(days=365)
-# AWS: the most bytes of an item collection in a table with local indexes, and the most write units of its partition.
+# AWS: the greatest size of an item collection, in bytes, in a table with local indexes; and the greatest write units of
+# its partition.
 COLLECTION_BYTES = 10 * 1024**3
 PARTITION_UNITS = 1_000
 # The share of the quota at which alarm TableQuotaNear rings.
@@ -23,7 +24,7 @@ NEAR = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The most tables that a stream has at once: its period tables and the tables beside them.
+    """The greatest number of tables that a stream has at once: its period tables and the tables beside them.
 
     ``yearly`` is the number of tables that are added each year if the stream's tables are never deleted, else 0. Tables
     for backfills and of restored periods are not counted.
@@ -55,7 +56,7 @@ def is_ever_deleted(stream: Stream, policy: LifecyclePolicy) -> bool:
 
 
 def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
-    """The time from a period's end to the deletion of its table."""
+    """Return the time from a period's end to the deletion of its table."""
     grace = policy.delete_grace if stream.on_expiry == "archive" else timedelta(0)
     return max(stream.retention * SHORTEST[stream.period], stream.late) + grace
 
@@ -66,14 +67,14 @@ def list_demands(config: Config) -> list[Demand]:
 
 
 def describe_tables(config: Config) -> str:
-    """The tables that the configuration needs, in one line."""
+    """Describe in one line how many tables the configuration needs."""
     needed = list_demands(config)
     each = ", ".join(f"{need.stream} {need.tables:,}{' and growing' if need.yearly else ''}" for need in needed)
     return f"tables at once: {sum(need.tables for need in needed):,} of {config.lifecycle.table_quota:,} ({each})"
 
 
 def list_remarks(config: Config) -> list[str]:
-    """The notes to print when the configuration is synthesised, one line each."""
+    """List the notes to print when the configuration is synthesised, one line each."""
     return [describe_tables(config), *(f"warning: {line}" for line in give_advice(config))]
 
 
@@ -138,7 +139,7 @@ def _advise_local(stream: Stream, path: str) -> Iterator[str]:
     """Warn if the table's write units (1 KB each) can bring more than 10 GB to a suffix of a bucket.
 
     The 10 GB include copies in local indexes. Streams partitioned by series, and on-demand tables without maxima, are
-    not judged: the configuration does not say how many events come to a series, or to such a table.
+    not checked: the configuration does not say how many events a series or such a table gets.
     """
     bucket, first, capacity = stream.key.bucket, stream.capacity.ladder[0], stream.capacity
     if stream.key.partition_by != "time" or bucket is None:

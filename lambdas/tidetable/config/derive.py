@@ -33,7 +33,8 @@ def derive_streams(streams: Mapping[str, Stream]) -> dict[str, Stream]:
 def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
     """Return the stream of a rollup.
 
-    It is partitioned by time, packed and on demand. Settings for which a rollup has no key are those of the source.
+    The stream is partitioned by time, packed and on demand. It takes all settings for which a rollup has no key from
+    the source.
     """
     kind = rollup.kind
     bucket = _HOUR if rollup.every < _HOUR or kind is Kind.HOUR else _DAY
@@ -55,12 +56,14 @@ def derive_stream(source: Stream, rollup: RollupPolicy) -> Stream:
 
 
 def derive_late(source: Stream) -> Duration:
-    """Return how late cells may be written: ``late`` of the source, plus the time until a bucket is sealed anew."""
+    """Return the ``late`` of a rollup's stream: ``late`` of the source, plus the time until a bucket is sealed anew."""
     return Duration(seconds=int((source.late + _SLACK).total_seconds()))
 
 
 def count_periods_within(length: timedelta, kind: Kind) -> int:
-    """Return the fewest whole periods that always take this long, at least 1: any 24 months are at least 730 days."""
+    """Return the least number of whole periods that always take this long, at least 1: any 24 months are at least 730
+    days.
+    """
     if kind is not Kind.MONTH:
         return max(-(-length // LONGEST[kind]), 1)
     days = -(-length // timedelta(days=1))

@@ -90,18 +90,18 @@ def _describe_fix(kind: Any, key: str) -> str:
 
 
 def explain_key(path: str, key: str, known: Collection[str]) -> str:
-    """The problem of a key that the configuration does not have."""
-    meant = close_to(key, known)
+    """Explain that the configuration does not have a key."""
+    meant = find_similar(key, known)
     return f"{path}: unknown key; known here: {', '.join(known)}{f'; did you mean {meant}?' if meant else ''}"
 
 
 def _suggest_word(value: str, words: Collection[str]) -> str:
-    meant = close_to(value, words)
+    meant = find_similar(value, words)
     return f'; did you mean "{meant}"?' if meant else ""
 
 
-def close_to(word: str, known: Collection[str]) -> str | None:
-    """The known word that was probably meant."""
+def find_similar(word: str, known: Collection[str]) -> str | None:
+    """Return the known word that the user probably meant."""
     # Imported only after a typing mistake: functions load the configuration at every start.
     from difflib import get_close_matches
 
@@ -125,13 +125,13 @@ def _find_item_type(kind: Any) -> Any:
 
 
 def _find_value_type(kind: Any) -> Any:
-    """The type of a table's values, if the user chooses its keys; None if it is not such a table."""
+    """The type of the values of a table whose keys the user chooses; None for another type."""
     types = next((get_args(member) for member in _list_types(kind) if get_origin(member) in (dict, Mapping)), None)
     return types[1] if types else None
 
 
 def _list_words(kind: Any) -> list[str]:
-    """The words that the key may have, if they are few."""
+    """The words that the key's value may be, if only some words are allowed."""
     words: list[str] = []
     for member in _list_types(kind):
         if isinstance(member, EnumMeta):

@@ -1,4 +1,4 @@
-"""Reading ``tidetable.toml``: all problems are reported at once, each with its key and its fix."""
+"""Read ``tidetable.toml``, and report all problems at once, each with its key and its fix."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _GROUPS: dict[str, type[msgspec.Struct]] = {
 
 
 def load(path: Path, *, checked: bool = False) -> Config:
-    """Read and validate the configuration file; ConfigError lists everything that is wrong with it.
+    """Read and validate the configuration file; ConfigError lists all of its problems.
 
     A file that was ``checked`` before is only read. For example, a deployment's file was checked at its synthesis.
     """
@@ -58,7 +58,7 @@ def load(path: Path, *, checked: bool = False) -> Config:
 
 
 def parse(text: str, *, checked: bool = False) -> Config:
-    """Validate the configuration given as TOML text."""
+    """Validate a configuration that is TOML text."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -88,7 +88,7 @@ def parse(text: str, *, checked: bool = False) -> Config:
 
 
 def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Config:
-    """Return the configuration with changed keys of one stream; ConfigError lists everything that is wrong with it.
+    """Return the configuration with changed keys of one stream; ConfigError lists all problems of the result.
 
     A changed key replaces the stream's own key with all keys below it. A key with the value false is removed.
     """

@@ -1,4 +1,7 @@
-"""The configuration's types, one per table of tidetable.toml. This module has a stream and the whole file."""
+"""The configuration's types, one per table of tidetable.toml.
+
+This module has the types of a stream and of the whole file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ from tidetable.config.stage import (
     StoragePolicy,
 )
 from tidetable.config.stream import (
-    RESERVED_COLUMNS,
     ArchivePolicy,
     Beyond,
     ChangeKind,
@@ -49,7 +51,7 @@ __all__ = [
     "Age", "ApiPolicy", "ArchivePolicy", "Auth", "Autoscaling", "Beyond", "Capacity", "ChangeKind", "ChangeStream",
     "CloudEventsPolicy", "Config", "DoorsPolicy", "FeedPolicy", "FirehosePolicy", "IndexPolicy", "InfluxPolicy",
     "KEYLESS", "Keeping", "KeyPolicy", "LATE", "LargePolicy", "LifecyclePolicy", "LoggingRole", "Mode", "Observability",
-    "OnExpiry", "OtlpPolicy", "PackPolicy", "RESERVED_COLUMNS", "Range", "Removal", "RollupPolicy", "RollupStat",
+    "OnExpiry", "OtlpPolicy", "PackPolicy", "Range", "Removal", "RollupPolicy", "RollupStat",
     "Step", "StorageClass", "StoragePolicy", "Stream", "TableClass", "TablePolicy", "Units", "Versions",
 ]  # fmt: skip
 
@@ -97,6 +99,11 @@ class Stream(Group, frozen=True, kw_only=True):
         if self.replicas and self.table.stream == "none":
             return "new-and-old-images"
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
+
+    @property
+    def shrinks(self) -> bool:
+        """True if the stream has a remedy for an event that is larger than an item."""
+        return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
 
     @property
     def layout(self) -> Layout:
@@ -163,7 +170,7 @@ class Config(Group, frozen=True, kw_only=True):
 
     @property
     def has_had_copies(self) -> bool:
-        """True if any table may have copies in other Regions."""
+        """True if any table may have copies in other Regions, now or from a former configuration."""
         return bool(self.replicas or self.storage.former_regions)
 
     def find_keeping(self, stream: str) -> Keeping:

@@ -13,10 +13,10 @@ LoggingRole = Literal["stage", "account"]
 
 
 class ApiPolicy(Group, frozen=True, kw_only=True):
-    """``[api]``: who may call, how often, and how much at once (``max_body`` in bytes, after decompression).
+    """``[api]``: who may call, how often, and how large a request may be (``max_body`` in bytes, after decompression).
 
-    ``auth`` is a way to prove who calls, or a list of ways. With two ways the API has two addresses, as a route can
-    have only one way.
+    ``auth`` is a way to prove who calls, or a list of ways. With two ways the API has two addresses, because a route
+    can have only one way.
 
     ``cors`` are the origins whose pages may call. ``console`` says whether the API serves its console. With
     ``snap_start`` the functions that callers wait for start from a snapshot. ``logging_role`` says who sets the role
@@ -64,7 +64,7 @@ class DoorsPolicy(Group, frozen=True, kw_only=True):
 
     @property
     def any(self) -> bool:
-        """True if any of these protocols is spoken."""
+        """True if the API speaks any of these protocols."""
         return self.influx or self.otlp or self.cloudevents or self.firehose
 
 
@@ -90,10 +90,10 @@ class Observability(Group, frozen=True, kw_only=True):
 class LifecyclePolicy(Group, frozen=True, kw_only=True):
     """``[lifecycle]``: rules for all streams. No table is deleted unless ``delete_expired`` is true.
 
-    An archived table stays for the time ``delete_grace``, and one run deletes at most ``max_deletes`` tables: so a
-    mistake in the configuration can be noticed before many tables are gone. ``table_quota`` is the number of tables
-    that the account may have in the Region. A table is lowered up to ``stagger`` later than the ladder says, and raised
-    up to ``stagger`` earlier, so that many tables do not change at once.
+    An archived table stays for the time ``delete_grace``, and one run deletes at most ``max_deletes`` tables: so an
+    operator can notice a mistake in the configuration before many tables are gone. ``table_quota`` is the number of
+    tables that the account may have in the Region. A table is lowered up to ``stagger`` later than the ladder says, and
+    raised up to ``stagger`` earlier, so that many tables do not change at once.
     """
 
     delete_expired: bool = False

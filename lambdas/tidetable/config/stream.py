@@ -35,8 +35,8 @@ class IndexPolicy(Group, frozen=True, kw_only=True):
 
     ``partition_by`` is a field of ``data``, ``*`` for all events at once, or, with ``kind``, a field for each kind of
     events. ``sort_by`` is ``time``, a field that holds numbers, or a list of fields that hold texts, which are joined.
-    ``project`` says what the index holds of an event: all, keys only, or some fields of ``data``. A ``replica`` has the
-    table's own keys. A ``local`` index has the table's own partitions in another order.
+    ``project`` says which part of an event the index holds: all, keys only, or some fields of ``data``. A ``replica``
+    has the table's own keys. A ``local`` index has the table's own partitions in another order.
     """
 
     name: str
@@ -77,14 +77,6 @@ class TablePolicy(Group, frozen=True, kw_only=True):
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-# The columns that the pipeline itself adds to an archive's files. In lower case, as Athena knows no upper case.
-RESERVED_COLUMNS = frozenset(
-    {
-        "time", "series", "id", "id_hex", "shard", "data", "attributes", "stream", "period", "accepted_at", "version",
-    }
-)  # fmt: skip
-
-
 class Keeping(Group, frozen=True, kw_only=True):
     """``[archive]``: how long archives are kept after they were written (zero: for ever), and in which class of S3.
 
@@ -118,8 +110,9 @@ class ArchivePolicy(Group, frozen=True, kw_only=True):
 class LargePolicy(Group, frozen=True, kw_only=True):
     """``[streams.NAME.large]``: how large events are stored.
 
-    Above ``compress_above`` bytes an event's ``data`` is compressed if that saves write units. ``beyond`` says what
-    happens to an event that is still too large for an item: it is refused, kept in chunks beside the table, or in S3.
+    If an event's ``data`` has more than ``compress_above`` bytes, it is compressed if that saves write units.
+    ``beyond`` says what happens to an event that is still too large for an item: it is refused, kept in chunks beside
+    the table, or in S3.
     """
 
     compress_above: int | None = None
@@ -145,8 +138,8 @@ class FeedPolicy(Group, frozen=True, kw_only=True):
     """``[streams.NAME.feed]``: which changes of a stream's events are delivered, and to which targets.
 
     ``targets`` are ARNs. ``where`` are conditions as in queries, such as ``{"mag:ge" = "5"}``. A batch has at most
-    ``batch`` records; Lambda waits at most ``window`` for a batch. A record that a target did not take for ``max_age``
-    becomes a dead letter.
+    ``batch`` records; Lambda waits at most ``window`` for a batch. A record that a target did not accept for
+    ``max_age`` becomes a dead letter.
     """
 
     targets: tuple[str, ...]
@@ -201,7 +194,10 @@ class OtlpPolicy(Group, frozen=True, kw_only=True):
 
 
 class CloudEventsPolicy(Group, frozen=True, kw_only=True):
-    """``[streams.NAME.cloudevents]``: the attribute of a CloudEvent that is its series; source if it has no subject."""
+    """``[streams.NAME.cloudevents]``: the attribute of a CloudEvent that is its series.
+
+    Without a subject it is the source.
+    """
 
     series: Literal["subject", "source", "type"] = "subject"
 

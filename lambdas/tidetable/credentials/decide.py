@@ -27,10 +27,10 @@ class Call(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a request is let through. ``refusal`` is for the access log: the caller learns only that it is refused.
+    """The decision on a request. ``refusal`` is for the access log: the caller learns only that the request is refused.
 
     ``record`` is the key whose right text was presented, even if the request is refused. ``text`` is the presented
-    text. ``former`` says that the text was right before, but that the key expired, or was rotated.
+    text. ``former`` says that the text was right earlier, but the key has expired or was rotated.
     """
 
     refusal: str = ""
@@ -76,7 +76,10 @@ def decide(call: Call, ring: KeyRing, now: datetime) -> Decision:
 
 
 def _refuse(call: Call, access: Access) -> str:
-    """Return why a key may not call a route; empty if it may. The functions check series, as only they know them."""
+    """Return why a key may not call a route; empty if it may.
+
+    The functions check series, because only they know them.
+    """
     scopes = find_scopes(call.method, call.resource, access)
     if access.can.isdisjoint(scopes):
         return f"needs {' or '.join(sorted(scopes))}"

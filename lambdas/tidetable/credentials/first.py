@@ -1,4 +1,4 @@
-"""The first key of a stage: API Gateway drew it, and it may do everything."""
+"""The first key of a stage: API Gateway made its text, and it may do everything."""
 
 from __future__ import annotations
 

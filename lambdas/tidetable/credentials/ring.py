@@ -11,9 +11,10 @@ from tidetable.credentials.records import KeyRecord
 
 # The time for which a key is remembered: a process that read a key just before its revocation accepts it for this time.
 LIFE = timedelta(seconds=60)
-# The time for which an id without a key is not looked up again. A key with such an id that is made meanwhile waits.
+# The time for which an id without a key is not looked up again. A key that is made with such an id works only after
+# this time.
 UNKNOWN_LIFE = timedelta(seconds=10)
-# The most known ids, and the most unknown ids, that are remembered: a key takes about a kilobyte.
+# At most this many known ids, and this many unknown ids, are remembered: a key takes about a kilobyte.
 MOST = 5_000
 
 _Kept = TypeVar("_Kept")

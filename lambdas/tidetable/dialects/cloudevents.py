@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tidetable.config.model import CloudEventsPolicy
-from tidetable.dialects.reading import Reading, fit_name, too_many
+from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
@@ -46,7 +46,7 @@ def read_events(
         if not isinstance(events, list):
             raise refuse(400, "unparseable", "a batch of CloudEvents is a JSON array")
         if len(events) > most:
-            raise too_many(most)
+            raise refuse_too_many(most)
         for index, event in enumerate(events):
             reading.add(_read_event(event, policy), index)
         return reading
@@ -111,7 +111,7 @@ def _decode_header(value: str) -> str:
 
 
 def _try_json(body: bytes) -> Any:
-    """Return the JSON value of a body whose type is not given; None if the body is not JSON."""
+    """Return the JSON value of a body without a content type; None if the body is not JSON."""
     try:
         return decode_json(body)
     except ValueError:

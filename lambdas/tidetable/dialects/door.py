@@ -1,4 +1,4 @@
-"""The common part of all dialects: a request, an answer, and the steps from the request to the answer."""
+"""The parts that all dialects share: a request, an answer, and the steps from the request to the answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Protocol
 
 from tidetable.access import Access
 from tidetable.config import Stream
-from tidetable.dialects.reading import BATCHES, MOST_POINTS, Reading, Refusal
+from tidetable.dialects.reading import BATCHES, MOST_POINTS, Limits, Reading, Refusal
 from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate
 from tidetable.ingest.request import Ingest
-from tidetable.ingest.writing import Remaining
 from tidetable.problems import Problem, refuse
+from tidetable.remaining import Remaining
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 # The first bytes of a zlib stream. A gateway may decompress a body, but leave the header that names its encoding.
@@ -25,7 +25,7 @@ _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: its route's path, the stream in it (empty if it names none), headers (names in lower case), the query.
+    """A request: its route's path, the stream in the path (or empty), headers with names in lower case, and the query.
 
     ``body`` is the body as it was sent, and ``now`` the time of its arrival.
     """
@@ -64,14 +64,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a request may hold: ``most`` events, and ``max_body`` bytes after decompression."""
-
-    most: int
-    max_body: int
-
-
-@dataclass(frozen=True, slots=True)
 class Intake:
     """A request whose accepted events are durable: its body after decompression, its candidates, and their outcome."""
 
@@ -90,19 +82,19 @@ class Door(Protocol):
     """A dialect: it finds a request's stream, reads its events, and makes the answers."""
 
     def stream(self, request: Request, /) -> str:
-        """The stream's name; ProblemError if the request names none."""
+        """Return the stream's name; ProblemError if the request does not name a stream."""
         ...
 
     def read(self, request: Request, body: bytes, stream: Stream, limits: Limits, /) -> Reading:
-        """The candidates in a body after decompression; ProblemError if the whole body is refused."""
+        """Read the candidates in a decompressed body; ProblemError if the whole body is refused."""
         ...
 
     def answer(self, intake: Intake, /) -> Answer:
-        """The answer to a request whose accepted events are durable."""
+        """Make the answer to a request whose accepted events are durable."""
         ...
 
     def refuse(self, request: Request, problem: Problem, /) -> Answer:
-        """The answer to a request that failed, or that is refused as a whole."""
+        """Make the answer to a request that failed, or that is refused as a whole."""
         ...
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tidetable.config.model import FirehosePolicy
-from tidetable.dialects.reading import Reading, fit_name, too_many
+from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json
 from tidetable.ingest.bodies import Sent
@@ -23,7 +23,6 @@ from tidetable.keys import find_value
 from tidetable.problems import refuse
 
 _EVENT = frozenset({"series", "time", "id", "data"})
-_LISTED = 5
 
 
 class Record(msgspec.Struct, gc=False):
@@ -58,16 +57,9 @@ def read_records(delivery: Delivery, policy: FirehosePolicy, *, most: int) -> Re
     for number, record in enumerate(delivery.records):
         for value in _read_record(record, policy, delivery.timestamp or None):
             if len(reading.values) == most:
-                raise too_many(most)
+                raise refuse_too_many(most)
             reading.add(value, number)
     return reading
-
-
-def describe(refusals: Sequence[Any], accepted: int) -> str:
-    """Return the message for a request with refused records."""
-    listed = "; ".join(f"record {refusal.place}: {refusal.detail}" for refusal in refusals[:_LISTED])
-    more = f"; and {len(refusals) - _LISTED} more" if len(refusals) > _LISTED else ""
-    return f"{len(refusals)} events are refused, {accepted} are stored: {listed}{more}"
 
 
 def _read_record(record: Record, policy: FirehosePolicy, timestamp: int | None) -> Iterator[Sent | Unreadable]:
@@ -95,7 +87,7 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
     if not isinstance(value, dict):
         return Unreadable("a record is a JSON object")
     series, time, id = (find_value(value, path) for path in (policy.series, policy.time, policy.id))
-    series, id = _as_name(series), _as_name(id)
+    series, id = _convert_name(series), _convert_name(id)
     if series is None:
         return Unreadable(
             f"the record has no field {policy.series!r}: name its series in [streams.NAME.firehose] series"
@@ -110,7 +102,7 @@ def _read_value(value: Any, policy: FirehosePolicy, timestamp: int | None) -> Se
     return Sent(fit_name(series), time, fit_name(id) if id is not None else None, data)
 
 
-def _as_name(value: Any) -> str | None:
+def _convert_name(value: Any) -> str | None:
     """Return a text or a whole number as a name; None for any other value."""
     if type(value) is int:
         return str(value) if abs(value) < _BEYOND else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidetable.config.model import InfluxPolicy
-from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, set_number, split_nanos, too_many
+from tidetable.dialects.reading import Reading, fit_name, is_beyond, make_id, refuse_too_many, set_number, split_nanos
 from tidetable.dialects.templates import fill_template
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
@@ -29,7 +29,7 @@ NANOS: Mapping[str, int] = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-# As InfluxDB 3 guesses a unit: (bound, unit). A time below the bound has this unit, in nanoseconds.
+# Pairs of (bound, unit), as InfluxDB 3 guesses a unit: a time below the bound has this unit, in nanoseconds.
 _AUTO = ((5_000_000_000, 10**9), (5_000_000_000_000, 10**6), (5_000_000_000_000_000, 10**3))
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -58,14 +58,14 @@ def read_lines(
 ) -> Reading:
     """Return the points of a body, in the order of their first lines; their places are line numbers, from 1.
 
-    ``unit`` is the unit of times in nanoseconds; None means: guess it by the size of each time. ``now`` (in
+    ``unit`` is the unit of times, in nanoseconds; if it is None, the size of each time decides. ``now`` (in
     nanoseconds) is the time of lines without a time. ProblemError for more than ``most`` lines.
     """
     points: dict[tuple[_Identity, int], _Point] = {}
     points_and_problems: list[_Point | tuple[int, str]] = []
     for count, (number, line) in enumerate(_parse_all(text, parse_line), start=1):
         if count > most:
-            raise too_many(most)
+            raise refuse_too_many(most)
         if isinstance(line, str):
             points_and_problems.append((number, line))
             continue
@@ -116,7 +116,7 @@ def _read_point(point: _Point, policy: InfluxPolicy) -> Sent | Unreadable:
         else:
             data[name] = value
     for name, value in pairs:
-        # A tag's name may be in use: by a field, or by the text of a number that DynamoDB cannot hold.
+        # A field, or the text of a number that DynamoDB cannot hold, may have the tag's name already.
         while name in data:
             name += "_tag"
         data[name] = value

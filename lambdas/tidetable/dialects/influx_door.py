@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidetable.config import Stream
-from tidetable.dialects.door import Answer, Intake, Limits, Request
+from tidetable.dialects.door import Answer, Intake, Request
 from tidetable.dialects.influx import ParseLine, quote_lines, read_lines, read_precision
-from tidetable.dialects.reading import Reading, Refusal
+from tidetable.dialects.reading import Limits, Reading, Refusal, describe_refusals
 from tidetable.problems import Problem, refuse
 from tidetable.times import to_micros
 
 WRITE_1, WRITE_2, WRITE_3 = "/write", "/api/v2/write", "/api/v3/write_lp"
-# The most lines of a partial write that are listed, as in InfluxDB 3.
+# A partial write lists at most this many lines, as InfluxDB 3 does.
 LISTED = 100
 _LONGEST_LINE = 1000
 _STREAM_PARAMETER = {WRITE_1: "db", WRITE_2: "bucket", WRITE_3: "db"}
@@ -33,7 +33,7 @@ _CODES_2 = {
     500: "internal error",
     503: "unavailable",
 }
-# The most reasons in a message.
+# A message has at most this many reasons.
 _NAMED = 3
 HEALTH: Mapping[str, Any] = {
     "name": "influxdb",
@@ -51,7 +51,7 @@ class InfluxDoor:
     parse_line: ParseLine
 
     def stream(self, request: Request) -> str:
-        """The bucket or database. A bucket may be followed by a retention policy, as older clients write it."""
+        """Return the bucket or database. Older clients write a retention policy after the bucket."""
         parameter = _STREAM_PARAMETER[request.route]
         name = request.query.get(parameter, "").partition("/")[0]
         if not name:
@@ -92,11 +92,9 @@ class InfluxDoor:
 
 
 def _describe(refusals: Sequence[Refusal], total: int) -> str:
-    """The number of refused lines and the first reasons."""
-    reasons = "; ".join(f"line {refusal.place}: {refusal.detail}" for refusal in refusals[:_NAMED])
-    more = f"; and {len(refusals) - _NAMED} more lines" if len(refusals) > _NAMED else ""
+    """Describe the refused lines: their number and the first reasons."""
     stored = total - len(refusals)
-    return f"{reasons}{more}; {stored} of {total} lines are stored"
+    return f"{describe_refusals(refusals, 'line', _NAMED, 'more lines')}; {stored} of {total} lines are stored"
 
 
 def _list_lines(body: bytes, refusals: Sequence[Refusal]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The doors of CloudEvents and of Amazon Data Firehose: their answers."""
+"""The doors of CloudEvents and of Amazon Data Firehose, with the answers that these protocols want."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from http import HTTPStatus
 
 from tidetable.config import Stream
 from tidetable.dialects import cloudevents, firehose
-from tidetable.dialects.door import Answer, Intake, Limits, Request
-from tidetable.dialects.reading import Reading
+from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.exact import encode_json
 from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.problems import CONTENT_TYPE, Problem
 from tidetable.times import to_micros
 
+# The most reasons in a message to Firehose.
+_NAMED = 5
+
 
 class CloudEventsDoor:
-    """204 if all events are stored, 202 if some of them wait in the queue, else a problem that lists the refused events."""
+    """The door of CloudEvents.
+
+    It answers 204 if all events are stored, 202 if some wait in the queue, else a problem that lists the refused
+    events.
+    """
 
     def stream(self, request: Request) -> str:
         return request.stream
@@ -45,7 +52,7 @@ class CloudEventsDoor:
 
 @dataclass(frozen=True, slots=True)
 class FirehoseDoor:
-    """The answers to Firehose: it wants its request's id and a time in each answer."""
+    """The door of Firehose, which wants its request's id and a time in each answer."""
 
     def stream(self, request: Request) -> str:
         return request.stream
@@ -57,7 +64,9 @@ class FirehoseDoor:
         refusals = intake.refusals
         if refusals:
             stored = len(intake.reading.values) - len(refusals)
-            return self._answer(intake.request, 400, firehose.describe(refusals, stored))
+            reasons = describe_refusals(refusals, "record", _NAMED)
+            message = f"{len(refusals)} events are refused, {stored} are stored: {reasons}"
+            return self._answer(intake.request, 400, message)
         return self._answer(intake.request, 200)
 
     def refuse(self, request: Request, problem: Problem) -> Answer:

@@ -25,37 +25,33 @@ from tidetable.dialects.otlp_values import (
 )
 from tidetable.dialects.reading import (
     GROWTH,
+    Limits,
     Reading,
     fit_name,
     make_id,
     nest,
+    refuse_too_many,
     set_number,
     split_nanos,
-    too_many,
 )
 from tidetable.events import JsonObject
-from tidetable.exact import encode_json
+from tidetable.exact import encode_json, show_text
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
 
-# Attributes that begin so identify the SDK, not the source: an update of the SDK must not begin new series.
+# Attributes with this prefix identify the SDK, not the source: an update of the SDK must not begin new series.
 _NOT_SERIES = "telemetry."
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much a request may hold: ``most`` points, and ``max_body`` bytes, which also limits shared attributes."""
-
-    most: int
-    max_body: int
 
 
 @dataclass(slots=True)
 class _Budget:
-    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
+    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event.
 
-    bounds: Bounds
+    ``max_body`` also limits the shared bytes.
+    """
+
+    limits: Limits
     points: int = 0
     shared: int = 0
 
@@ -63,9 +59,9 @@ class _Budget:
         """Count an event and the bytes that it shares with others; ProblemError if a request has too many of them."""
         self.points += 1
         self.shared += size
-        if self.points > self.bounds.most:
-            raise too_many(self.bounds.most)
-        if self.shared > GROWTH * self.bounds.max_body:
+        if self.points > self.limits.most:
+            raise refuse_too_many(self.limits.most)
+        if self.shared > GROWTH * self.limits.max_body:
             detail = "the attributes of resources and scopes, repeated in each event, exceed the limit: send fewer points at once"
             raise refuse(413, "too_large", detail)
 
@@ -131,9 +127,9 @@ def _decode(kind: type[Any], decoder: msgspec.json.Decoder[Any], body: bytes) ->
         raise refuse(400, "unparseable", f"the body is not OTLP in JSON: {error}") from error
 
 
-def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the bounds."""
-    reading, budget = Reading(), _Budget(bounds)
+def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
+    """Return a request's data points, in order; their places count from 0. ProblemError if they exceed the limits."""
+    reading, budget = Reading(), _Budget(limits)
     for number, (source, common, size, point) in enumerate(_walk_metrics(request)):
         budget.spend(size)
         try:
@@ -143,9 +139,9 @@ def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, bounds: Boun
     return reading
 
 
-def read_logs(request: types.LogsRequest, policy: OtlpPolicy, bounds: Bounds) -> Reading:
-    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the bounds."""
-    reading, budget = Reading(), _Budget(bounds)
+def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
+    """Return a request's records, in order; their places count from 0. ProblemError if they exceed the limits."""
+    reading, budget = Reading(), _Budget(limits)
     seen: dict[tuple[str, str | int | None, str | None], int] = {}
     for number, (source, record) in enumerate(_walk_logs(request)):
         budget.spend(source.size)
@@ -263,11 +259,7 @@ def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attrib
         values = {name: value for name, value in [*resource, *attributes] if name in chosen}
     else:
         values = dict([pair for pair in resource if not pair[0].startswith(_NOT_SERIES)]) | dict(attributes)
-    return ",".join(f"{name}={_render_text(values[name])}" for name in sorted(values))
-
-
-def _render_text(value: Any) -> str:
-    return value if isinstance(value, str) else encode_json(value).decode()
+    return ",".join(f"{name}={show_text(values[name])}" for name in sorted(values))
 
 
 def _read_name(pair: tuple[str, Any]) -> str:
@@ -282,8 +274,8 @@ def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any
     return {"partialSuccess": {f"rejected{unit[:1].upper()}{unit[1:]}": str(rejected), "errorMessage": message}}
 
 
-# Fields that are null: first those after another field, then those after a brace. These patterns match nothing inside a
-# text, as each quote in a text has a backslash before it.
+# These patterns match a field that is null: the first after another field, the second after a brace. They never match
+# inside a text, because each quote in a text has a backslash before it.
 _NULL = re.compile(rb',\s*"\w+"\s*:\s*null(?=\s*[,}])')
 _FIRST_NULL = re.compile(rb'\{\s*"\w+"\s*:\s*null\s*,?')
 _METRICS = msgspec.json.Decoder(types.MetricsRequest)

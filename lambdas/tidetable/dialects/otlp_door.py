@@ -6,15 +6,14 @@ counts them; a sender must not repeat such a request. Errors are google.rpc.Stat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from tidetable.config import Stream
 from tidetable.dialects import otlp
 from tidetable.dialects import otlp_types as types
-from tidetable.dialects.door import Answer, Intake, Limits, Request
-from tidetable.dialects.reading import Reading, Refusal
+from tidetable.dialects.door import Answer, Intake, Request
+from tidetable.dialects.reading import Limits, Reading, describe_refusals
 from tidetable.problems import Problem, refuse
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -56,16 +55,16 @@ class OtlpDoor:
         if request.kind not in (PROTOBUF, JSON):
             detail = f"Content-Type {request.kind[:64]!r} is not understood: send {PROTOBUF} or {JSON}"
             raise refuse(415, "unsupported_media_type", detail)
-        binary, bounds = request.kind == PROTOBUF, otlp.Bounds(limits.most, limits.max_body)
+        binary = request.kind == PROTOBUF
         if _is_metrics(request):
             metrics = self.protobuf.parse_metrics(body) if binary else otlp.decode_metrics(body)
-            return otlp.read_metrics(metrics, stream.otlp, bounds)
+            return otlp.read_metrics(metrics, stream.otlp, limits)
         logs = self.protobuf.parse_logs(body) if binary else otlp.decode_logs(body)
-        return otlp.read_logs(logs, stream.otlp, bounds)
+        return otlp.read_logs(logs, stream.otlp, limits)
 
     def answer(self, intake: Intake) -> Answer:
         request, refusals = intake.request, intake.refusals
-        message = _describe(refusals) if refusals else ""
+        message = describe_refusals(refusals, "number", _NAMED)
         if request.kind == PROTOBUF:
             encode = self.protobuf.encode_metrics_answer if _is_metrics(request) else self.protobuf.encode_logs_answer
             return Answer(200, encode(len(refusals), message), PROTOBUF)
@@ -85,8 +84,3 @@ class OtlpDoor:
 
 def _is_metrics(request: Request) -> bool:
     return request.route.endswith("/metrics")
-
-
-def _describe(refusals: Sequence[Refusal]) -> str:
-    reasons = "; ".join(f"number {refusal.place}: {refusal.detail}" for refusal in refusals[:_NAMED])
-    return reasons + (f"; and {len(refusals) - _NAMED} more" if len(refusals) > _NAMED else "")

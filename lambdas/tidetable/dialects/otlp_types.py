@@ -1,4 +1,4 @@
-"""The messages of OTLP that are read, in the form of OTLP's JSON encoding (opentelemetry-proto, docs/specification.md).
+"""The messages of OTLP that this project reads, in OTLP's JSON encoding (opentelemetry-proto, docs/specification.md).
 
 Field names are lowerCamelCase. Whole numbers of 64 bits are texts or numbers. NaN and infinities are texts. The ids of
 traces and spans are hexadecimal. Unknown fields are ignored.
@@ -62,28 +62,30 @@ class Exemplar(_Message):
     trace_id: str = ""
 
 
-class NumberPoint(_Message):
+class _Point(_Message):
     attributes: Sequence[KeyValue] = ()
     start_time_unix_nano: Whole = 0
     time_unix_nano: Whole = 0
-    as_double: Double | None = None
-    as_int: Whole | None = None
-    exemplars: Sequence[Exemplar] = ()
     flags: int = 0
 
 
-class HistogramPoint(_Message):
-    attributes: Sequence[KeyValue] = ()
-    start_time_unix_nano: Whole = 0
-    time_unix_nano: Whole = 0
+class _Distribution(_Point):
     count: Whole = 0
     sum: Double | None = None
     min: Double | None = None
     max: Double | None = None
+    exemplars: Sequence[Exemplar] = ()
+
+
+class NumberPoint(_Point):
+    as_double: Double | None = None
+    as_int: Whole | None = None
+    exemplars: Sequence[Exemplar] = ()
+
+
+class HistogramPoint(_Distribution):
     bucket_counts: Sequence[Whole] = ()
     explicit_bounds: Sequence[Double] = ()
-    exemplars: Sequence[Exemplar] = ()
-    flags: int = 0
 
 
 class Buckets(_Message):
@@ -91,21 +93,12 @@ class Buckets(_Message):
     bucket_counts: Sequence[Whole] = ()
 
 
-class ExponentialPoint(_Message):
-    attributes: Sequence[KeyValue] = ()
-    start_time_unix_nano: Whole = 0
-    time_unix_nano: Whole = 0
-    count: Whole = 0
-    sum: Double | None = None
-    min: Double | None = None
-    max: Double | None = None
+class ExponentialPoint(_Distribution):
     scale: int = 0
     zero_count: Whole = 0
     zero_threshold: Double = 0.0
     positive: Buckets | None = None
     negative: Buckets | None = None
-    exemplars: Sequence[Exemplar] = ()
-    flags: int = 0
 
 
 class Quantile(_Message):
@@ -113,14 +106,10 @@ class Quantile(_Message):
     value: Double = 0.0
 
 
-class SummaryPoint(_Message):
-    attributes: Sequence[KeyValue] = ()
-    start_time_unix_nano: Whole = 0
-    time_unix_nano: Whole = 0
+class SummaryPoint(_Point):
     count: Whole = 0
     sum: Double = 0.0
     quantile_values: Sequence[Quantile] = ()
-    flags: int = 0
 
 
 Point = NumberPoint | HistogramPoint | ExponentialPoint | SummaryPoint

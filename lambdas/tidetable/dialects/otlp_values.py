@@ -1,4 +1,4 @@
-"""The values of OTLP in the form of JSON: attributes, numbers, and the measured values of each kind of data point."""
+"""Convert OTLP's values into JSON values: attributes, numbers, and the measured values of each kind of data point."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_attributes(attributes: Sequence[types.KeyValue]) -> Attributes:
 
 
 def read_value(value: types.AnyValue | None) -> Any:
-    """Return a value in the form of JSON. A float stays a float: the caller decides how it is stored."""
+    """Return a value as a JSON value. A float stays a float: the caller decides how to store it."""
     if value is None:
         return None
     if value.string_value is not None:

@@ -18,16 +18,24 @@ from tidetable.keys import MAX_NAME_BYTES, escape
 from tidetable.problems import ProblemError, refuse
 from tidetable.times import EPOCH, LATEST, from_micros, to_micros, to_text
 
-# The most points per request: ten times `max_events`, but at most 10,000. Collectors of OpenTelemetry send 8,192 points
-# by default, and do not split a request that is refused as too large.
+# A request has at most ten times `max_events` points, but never more than 10,000. OpenTelemetry's collectors send 8,192
+# points by default, and do not split a request that is refused as too large.
 BATCHES, MOST_POINTS = 10, 10_000
-# Data that points share is written into each event. The copies may have at most this many times a body's limit.
+# Data that points share is written into each event. All copies together may be this many times as large as a body.
 GROWTH = 4
 _LATEST_MICROS = to_micros(LATEST)
-# The characters that stay of a name that is too long: a readable beginning. A character may take four bytes.
+# A name that is too long keeps this many characters of its beginning, to be readable. A character may take four bytes.
 _KEPT_CHARACTERS = 90
 _DEEPEST = 8
 _TINIEST, _LARGEST = 1e-130, 9.9e125
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a request may hold: ``most`` events, and ``max_body`` bytes after decompression."""
+
+    most: int
+    max_body: int
 
 
 @dataclass(slots=True)
@@ -42,12 +50,12 @@ class Reading:
     strict: bool = False
 
     def add(self, value: Sent | Unreadable, *places: int) -> None:
-        """Add a candidate that stands at these places."""
+        """Add a candidate that comes from these places of the body."""
         self.values.append(value)
         self.places.append(places)
 
     def refusals(self, rejections: Iterable[Rejection]) -> list[Refusal]:
-        """The rejections of these candidates by place, in the order of the places."""
+        """Return the rejections of the candidates by place, in the order of the places."""
         return sorted(
             (
                 Refusal(place, rejection.code, rejection.detail, type(self.values[rejection.index]) is Unreadable)
@@ -60,7 +68,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the candidate at a place is refused; ``malformed`` says that it could not even be read."""
+    """The reason why the candidate at a place is refused; ``malformed`` says that the candidate could not be read."""
 
     place: int
     code: str
@@ -68,8 +76,17 @@ class Refusal:
     malformed: bool
 
 
-def too_many(most: int) -> ProblemError:
-    """The error for a request with more events than ``most``."""
+def describe_refusals(refusals: Sequence[Refusal], place: str, most: int, rest: str = "more") -> str:
+    """Describe the first ``most`` refusals by place and reason, and count the others.
+
+    ``place`` is the word for a place: line or record.
+    """
+    reasons = "; ".join(f"{place} {refusal.place}: {refusal.detail}" for refusal in refusals[:most])
+    return reasons + (f"; and {len(refusals) - most} {rest}" if len(refusals) > most else "")
+
+
+def refuse_too_many(most: int) -> ProblemError:
+    """Return the error for a request with more events than ``most``."""
     return refuse(413, "too_many_events", f"more than {most} points in one request: send fewer at once")
 
 
@@ -117,7 +134,10 @@ def set_number(data: JsonObject, name: str, value: float) -> None:
 
 
 def is_beyond(value: Any) -> bool:
-    """True for a number that DynamoDB cannot hold. Set it after all other fields: its text may replace none of them."""
+    """True for a number that DynamoDB cannot hold.
+
+    Set such a number after all other fields: its text must not replace a field.
+    """
     return type(value) is float and value != 0 and not _TINIEST <= abs(value) <= _LARGEST
 
 

@@ -1,4 +1,4 @@
-"""The feed of a stream: the changes of all of its period tables, delivered to the targets of the configuration."""
+"""The feed of a stream delivers the changes of all of the stream's period tables to the targets of the configuration."""
 
 from tidetable.feed.changes import Change, ChangeReader, Record
 from tidetable.feed.deliver import Delivered, Feed, deliver

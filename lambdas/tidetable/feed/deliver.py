@@ -1,10 +1,12 @@
-"""Delivery: every change of a batch of records reaches every target at least once, the changes of one event in their order.
+"""Deliver a batch of records: every change reaches every target at least once, and the changes of an event keep their
+order.
 
 The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later ones
 again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a target that
-is gone, or a record that cannot be read, does not hold up the shard until its records expire (AWS: after 24 hours). If
-a feed has several targets, a target that took nothing for ``max_age`` is out of order from then on: the other targets
-are served before it, it is tried once per batch, and changes that it does not take become dead letters at once.
+does not exist any more, or a record that cannot be read, does not block the shard until its records expire (AWS: after
+24 hours). If a feed has several targets, a target that accepted no change for ``max_age`` is out of order from then on.
+The other targets are served before it, it is tried once per batch, and changes that it does not accept become dead
+letters at once.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from tidetable.catalog import Entry
-from tidetable.errors import TidetableError
+from tidetable.errors import TidetableError, describe_error
 from tidetable.feed.changes import Change, ChangeReader, Record
 from tidetable.feed.memory import Memory
 from tidetable.ports import Clock
+from tidetable.remaining import Remaining
 
 TRIES = 3
 _PAUSE_SECONDS = 0.2
@@ -28,7 +31,10 @@ _TIME_IS_UP = "the time of this call is up; the other changes come with the next
 
 
 class Message(NamedTuple):
-    """A change on its way to a target: the identity of its event, whose changes stay in order, and its body."""
+    """A change on its way to a target: its body, and the identity of its event.
+
+    The changes of one event stay in order.
+    """
 
     identity: tuple[str, str, str]
     body: bytes
@@ -37,8 +43,8 @@ class Message(NamedTuple):
 class Target(Protocol):
     """A target of changes.
 
-    ``most_bytes`` is the largest body that it takes. One request takes at most ``most_messages`` messages, and at most
-    ``most_together`` bytes in all.
+    ``most_bytes`` is the size of the largest body that it accepts. One request has at most ``most_messages`` messages,
+    and at most ``most_together`` bytes in all.
     """
 
     arn: str
@@ -55,7 +61,7 @@ class FeedLetters(Protocol):
     """The dead letters of the feed."""
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
-        """Keep changes that a target did not take, with the reason; raises if any change could not be kept."""
+        """Keep changes that a target did not accept, with the reason; raises if any change could not be kept."""
         ...
 
 
@@ -75,7 +81,7 @@ class Feed:
 
 @dataclass(slots=True)
 class Delivered:
-    """The outcome of a batch: how many changes were sent and buried, and the first record that must come again."""
+    """The outcome of a batch: the numbers of sent and of buried changes, and the first record that must come again."""
 
     sent: int = 0
     buried: int = 0
@@ -88,7 +94,7 @@ class _Read(NamedTuple):
     changes: Sequence[Change]
 
 
-def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float]) -> Delivered:
+def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Delivered:
     """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read: list[_Read] = []
@@ -100,8 +106,8 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
                 raise TidetableError(f"the catalog has no period of table {record.table}")
             read.append(_Read(record, feed.reader.read(record, entry)))
         except Exception as error:
-            if not _is_due(record, feed):
-                failure = number, f"{type(error).__name__}: {error}"
+            if not _is_too_old(record, feed):
+                failure = number, describe_error(error)
                 break
             feed.letters.bury(feed.stream, "", str(error), [_describe_unreadable(record)])
             delivered.buried += 1
@@ -117,7 +123,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float
         return delivered
     number, delivered.reason = min(failures)
     delivered.first_failure = records[number].sequence
-    # Lambda sends the batch again from this record on. A target does not get again the records that it took.
+    # Lambda sends the batch again from this record on. A target does not get a record twice if it accepted the record.
     for arn, end in taken.items():
         feed.memory.note_taken(arn, records[number:end])
     return delivered
@@ -128,19 +134,20 @@ def _describe_unreadable(record: Record) -> bytes:
     return str({"table": record.table, "sequence": record.sequence, **key}).encode()
 
 
-def _is_due(record: Record, feed: Feed) -> bool:
+def _is_too_old(record: Record, feed: Feed) -> bool:
     """True if a record is older than ``max_age``: if it fails now, it becomes a dead letter."""
     return feed.clock.now() - record.created > feed.max_age
 
 
 def _send_all(
-    read: Sequence[_Read], target: Target, feed: Feed, remaining: Callable[[], float], delivered: Delivered
+    read: Sequence[_Read], target: Target, feed: Feed, remaining: Remaining, delivered: Delivered
 ) -> tuple[int, str] | None:
-    """Send the changes of records to a target. Return the number of the first record that must come again, and why.
+    """Send the changes of records to a target.
 
-    The first request is always made. A further request is made only if the remaining time is enough for the slowest request
-    so far. A call that its time-out ends has no answer, so Lambda would send all its records again: also the records that
-    every target has taken.
+    Return the number of the first record that must come again, and the reason. The first request is always made. A
+    further request is made only if the remaining time is enough for the slowest request so far. If the function's
+    time-out ended this call, Lambda would get no answer and would send all records again, also the records that every
+    target has accepted.
     """
     memory, arn = feed.memory, target.arn
     taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
@@ -172,7 +179,7 @@ def _send_all(
             _bury([*refused, *rest], reason, target, feed, delivered)
             memory.note_failure(arn, tried_at, feed.clock.now(), out_of_order=True)
             return None
-        young = [message for message in refused if not _is_due(read[message[0]].record, feed)]
+        young = [message for message in refused if not _is_too_old(read[message[0]].record, feed)]
         due = [message for message in refused if message not in young]
         if due:
             _bury(due, reason, target, feed, delivered)
@@ -183,7 +190,7 @@ def _send_all(
         if young and not out_of_order:
             # The changes after a failed change wait too: another change of the same event must not overtake it.
             return min(number for number, _ in young), reason
-        # Perhaps only one change was bad, and is buried now: so the younger changes are tried once.
+        # Perhaps only one change was bad, and it is buried now. So the younger changes are tried once.
         pending = [*young, *rest]
     return None
 
@@ -197,9 +204,9 @@ _Numbered = tuple[int, Message]
 
 
 def send_messages(
-    messages: Sequence[Message], target: Target, clock: Clock, remaining: Callable[[], float]
+    messages: Sequence[Message], target: Target, clock: Clock, remaining: Remaining
 ) -> tuple[Sequence[Message], str]:
-    """Send messages to a target until it does not take one. Return the messages that are left, and the reason."""
+    """Send messages to a target until it refuses one. Return the messages that were not accepted, and the reason."""
     pending: Sequence[_Numbered] = list(enumerate(messages))
     while pending:
         chunk, rest = _cut(pending, target)
@@ -211,7 +218,9 @@ def send_messages(
 
 
 def _cut(pending: Sequence[_Numbered], target: Target) -> tuple[Sequence[_Numbered], Sequence[_Numbered]]:
-    """Split off the changes of the next request: one per event, as a target might take only the second of two."""
+    """Split off the changes of the next request: only one per event, because a target might accept only the second of
+    two.
+    """
     size, events = 0, set()
     for end, (_, message) in enumerate(pending):
         size += len(message.body)
@@ -226,11 +235,14 @@ def _send(
     chunk: Sequence[_Numbered],
     target: Target,
     clock: Clock,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     tries: int = TRIES,
 ) -> tuple[Sequence[_Numbered], str]:
-    """Send some changes, and send the refused changes again. Return the changes that are left, and the reason."""
+    """Send some changes, and send the refused changes again.
+
+    Return the changes that were not accepted, and the reason.
+    """
     reason = ""
     for attempt in range(tries):
         if attempt:
@@ -240,7 +252,7 @@ def _send(
         try:
             refused = target.send([message for _, message in chunk])
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = describe_error(error)
             continue
         chunk = [chunk[number] for number in refused]
         if not chunk:

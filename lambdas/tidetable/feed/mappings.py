@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, FeedPolicy
-from tidetable.errors import InvalidName, NotReady, TableMissing, TableRefused
+from tidetable.errors import InvalidName, NotReady, TableMissing, judge_failure
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Tables
@@ -41,7 +41,7 @@ class FeedStep(NamedTuple):
         return self._asdict()
 
 
-# A change that is due: the action, its reason, and how to do it.
+# A change that is due: the action, its reason, and the function that does it.
 _Due = tuple[str, str, Callable[[], object]]
 
 
@@ -56,10 +56,11 @@ class FeedTables:
     catalog: CatalogReader
 
     def follow(self, periods: Mapping[str, Iterable[Entry]], now: datetime, *, dry_run: bool = False) -> list[FeedStep]:
-        """Make, mend and remove mappings so that they fit the tables; changes under way are left to a later run.
+        """Make, mend and remove mappings so that they fit the tables.
 
-        A closed table keeps its mapping. While its last records may be unread, a lost mapping is made again; and if the
-        table is deleted in that time, its mapping stays.
+        A change that is still under way is completed by a later run. A closed table keeps its mapping. While the
+        table's last records may be unread, a lost mapping is made again. If the table is deleted in that time, its
+        mapping stays.
 
         ``periods`` has the periods of each stream with a feed. If a stream is missing there, its periods could not be
         read, and its mappings stay. A problem with one table does not stop the work on other tables.
@@ -82,7 +83,7 @@ class FeedTables:
         return steps
 
     def _may_be_unread(self, entry: Entry, now: datetime) -> bool:
-        """True if a table that is not open any more may have unread records."""
+        """True if a closed table may have unread records."""
         return entry.state in (State.CLOSED, State.ARCHIVING, State.ARCHIVED) and self._has_records(entry, now)
 
     def _has_records(self, entry: Entry, now: datetime) -> bool:
@@ -121,8 +122,8 @@ class FeedTables:
         if table.stream_arn and not table.has_images:
             if entry.state is not State.OPEN:
                 return
-            # AWS cannot change which images a stream shows. A new stream could, but readers of the old stream would not
-            # follow it.
+            # AWS cannot change which images a stream shows. A new stream could show others, but readers of the old
+            # stream would not follow it.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
         if not table.stream_arn and entry.state is not State.OPEN:
             # The table takes no more events. The records of a restored table would only be of events that came back.
@@ -149,11 +150,10 @@ class FeedTables:
                 if not dry_run:
                     change()
                 yield FeedStep(action, table, reason, "planned" if dry_run else "done")
-        except (NotReady, TableMissing, TableRefused) as error:
-            waits = not isinstance(error, TableRefused) or error.transient
-            yield FeedStep(action, table, reason, "deferred" if waits else "failed", str(error))
+        except TableMissing as error:
+            yield FeedStep(action, table, reason, "deferred", str(error))
         except Exception as error:  # an error of one table must not stop the work on the others
-            yield FeedStep(action, table, reason, "failed", f"{type(error).__name__}: {error}")
+            yield FeedStep(action, table, reason, *judge_failure(error))
 
 
 def make_settings(feed: FeedPolicy) -> FeedSettings:

@@ -1,7 +1,7 @@
-"""A process's memory of a feed's targets: the targets that are out of order, and the records that each target took of a
-batch that comes again.
+"""A process's memory of a feed's targets. It knows the targets that are out of order.
 
-The memory ends with the process. Its loss costs time and repeated changes, but no change is lost.
+Of a batch that comes again, it knows the records that each target has accepted. The memory ends with the process. Its
+loss costs time and repeated changes, but no change is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidetable.feed.changes import Record
 # Tries of a target that is out of order may take a tenth of the time: a hanging target takes a minute per request.
 _SHARE = 10
 _LONGEST = timedelta(minutes=1)
-# The most batches that are remembered for a target; if there are more, all are forgotten.
+# At most this many batches are remembered for a target; if there are more, all are forgotten.
 _MOST = 1_000
 
 # A sequence number in a form that can be sorted: in one shard, later records have greater numbers, of up to 40 digits.
@@ -27,9 +27,11 @@ class Memory:
     """The state of each target, by the target's ARN."""
 
     _failing: set[str] = field(default_factory=set)
-    # Targets that have taken nothing since their changes became dead letters, and when each may be tried again.
+    # The targets that have accepted no change since their changes became dead letters, and the time when each may be
+    # tried again.
     _retry_from: dict[str, datetime] = field(default_factory=dict)
-    # By target, and by table and first record of a batch that comes again: the last record that the target took.
+    # For each target, and for the table and the first record of a batch that comes again: the last record that the
+    # target accepted.
     _taken: dict[str, dict[tuple[str, _Order], _Order]] = field(default_factory=dict)
 
     def is_failing(self, target: str) -> bool:
@@ -37,7 +39,7 @@ class Memory:
         return target in self._failing
 
     def is_out_of_order(self, target: str) -> bool:
-        """True if a target has taken nothing since its changes became dead letters."""
+        """True if a target has accepted no change since its changes became dead letters."""
         return target in self._retry_from
 
     def may_try(self, target: str, now: datetime) -> bool:
@@ -45,7 +47,7 @@ class Memory:
         return now >= self._retry_from.get(target, now)
 
     def note_success(self, target: str) -> None:
-        """Remember that a target took a change."""
+        """Remember that a target accepted a change."""
         self._failing.discard(target)
         self._retry_from.pop(target, None)
 
@@ -56,7 +58,8 @@ class Memory:
             self._retry_from[target] = now + min(_SHARE * (now - begun_at), _LONGEST)
 
     def count_taken(self, target: str, records: Sequence[Record]) -> int:
-        """Return how many of a batch's first records a target took when the batch came before, and forget the batch.
+        """Return how many of a batch's first records a target accepted when the batch came before, and forget the
+        batch.
 
         Later batches are forgotten, too: the target may get an earlier record again, and then needs all later records.
         """
@@ -67,7 +70,7 @@ class Memory:
         return 0 if last is None else sum(_make_order(record) <= last for record in records)
 
     def note_taken(self, target: str, records: Sequence[Record]) -> None:
-        """Remember that a target took all changes of these records. The next batch will begin with them."""
+        """Remember that a target accepted all changes of these records. The next batch will begin with them."""
         if not records:
             return
         ends = self._taken.setdefault(target, {})

@@ -1,4 +1,4 @@
-"""Ingest: from a request's bytes to events that are durable, with a verdict on each."""
+"""Ingest turns a request's bytes into durable events, with a verdict on each event."""
 
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import IngestRequest, ingest, ingest_values

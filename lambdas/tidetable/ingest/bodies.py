@@ -20,12 +20,12 @@ _NDJSON_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
 _JSON_TYPES = frozenset({"application/json", "text/json"})
-# These types do not name the format of the content: it is tried as JSON, then line by line.
+# These types do not name the content's format: the content is decoded as JSON or, if that fails, line by line.
 _OPAQUE_TYPES = frozenset({"", "application/gzip", "application/x-gzip", "application/octet-stream"})
 
 
 class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A value whose fields have an event's types, and no unusual number. Other values are checked field by field."""
+    """A value whose fields have an event's types, without unusual numbers. Other values are checked field by field."""
 
     series: str
     time: str | int | None = None
@@ -34,7 +34,7 @@ class Sent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class SentRaw(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """As ``Sent``, but the values in ``data`` stay raw: they are valid JSON, and nothing more is known of them."""
+    """Like ``Sent``, but the values in ``data`` stay raw: they are valid JSON, and nothing more is known about them."""
 
     series: str
     time: str | int | None = None
@@ -118,11 +118,11 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
         try:
             return _read_array(whole[begin.end() : -1], max_events)
         except ValueError:
-            pass  # below, the body is decoded as one value, which names the error
+            pass  # below, the body is decoded as one value: then the error has a name
     try:
         return [_SENT(text)]
     except (ValueError, RecursionError):
-        pass  # an event of unusual types, or no event at all
+        pass  # an event of unusual types, or another value
     try:
         value = decode_json(text)
     except ValueError:
@@ -201,7 +201,7 @@ def _refuse_many(max_events: int) -> NoReturn:
 
 
 def inflate(body: bytes, max_body: int) -> bytes:
-    """Return the body, decompressed if it begins as gzip does: gateways and clients disagree on Content-Encoding.
+    """Return the body, decompressed if it begins like gzip, because gateways and clients disagree on Content-Encoding.
     ProblemError if the body is damaged, or has more than ``max_body`` bytes; the size is checked during decompression.
     """
     if not body.startswith(_GZIP):
@@ -235,7 +235,8 @@ def _refuse_large(max_body: int) -> Exception:
     )
 
 
-# The most members of a gzip body: even an empty member costs work, and no sender needs more than one per event.
+# A gzip body has at most this many members: even an empty member costs work, and no sender needs more than one per
+# event.
 _MOST_MEMBERS = 1_000
 _PIECE = 65_536
 # A number of at most this many characters, without an exponent, has neither too many digits nor too large an exponent.

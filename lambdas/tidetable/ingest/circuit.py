@@ -1,4 +1,6 @@
-"""A circuit per table: while DynamoDB throttles a table, its events go to the overflow, and the table is not tried."""
+"""A circuit breaker per table: while DynamoDB throttles a table, its events go to the overflow, and the table is not
+tried.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ class _Trip(msgspec.Struct):
 
 
 class Circuit:
-    """Remembers, within one process, which tables could not take their writes in time.
+    """Remembers, within one process, the tables that could not take their writes in time.
 
     The table is not tried for 2 s, then 4 s, and so on up to 30 s, while each try fails. A try that succeeds closes the
     circuit.

@@ -1,7 +1,8 @@
-"""The fast way for a request to a stream with packs: by columns. No event is decoded, or gets its own key and item.
+"""The fast way for a request to a stream with packs.
 
-A request takes this way if nothing in it is unusual. Otherwise it takes the general way of ``request.py``, which gives
-a verdict on each event. Both ways make the same packs.
+Events are handled by columns: no event is decoded, or gets its own key and item. A request takes this way if nothing in
+it is unusual. Otherwise it takes the general way of ``request.py``, which gives a verdict on each event. Both ways make
+the same packs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.errors import InvalidTime
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
@@ -29,7 +30,6 @@ from tidetable.values import MAX_ITEM_BYTES
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
 _EXPANSION = 4
-_OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class Batch(NamedTuple):
@@ -97,7 +97,12 @@ def route_batch(
     numbers_left: Sequence[int] = range(len(places))
     while numbers_left:
         entry = find_entry_at(entries, from_text(batch.times[numbers_left[0]]))
-        if entry is None or entry.state not in _OPEN or entry.layout.pack is None or not is_same(entry.layout, layout):
+        if (
+            entry is None
+            or entry.state not in OPENING
+            or entry.layout.pack is None
+            or not is_same(entry.layout, layout)
+        ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
         rows = Rows(places, owners, batch.datas, at)

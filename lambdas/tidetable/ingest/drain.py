@@ -1,6 +1,6 @@
-"""The use case of the drain: write the events of an overflow message, or fail so that the message comes again.
+"""The use case of the drain: write the events of an overflow message, or fail, so that the message comes again.
 
-A waiting event must not replace an event of the same key that was accepted later, so every put has that condition.
+A waiting event must not replace an event of the same key that was accepted later. So every put has that condition.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
-from tidetable.ingest.writing import Jitter, Remaining, write_outside
-from tidetable.large.pack import Packer
+from tidetable.ingest.writing import Jitter, write_outside
+from tidetable.large.shrink import Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+from tidetable.remaining import Remaining, limit_time
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
 # The share of a table's write units that all consumers together may use. The rest is for the live traffic.
 SHARE = 0.25
 CONSUMERS = 2
-# Write units per second: one run of the function must finish a message, or the message would begin again for ever.
+# In write units per second. One run of the function must finish a message: otherwise the message would begin again for
+# ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
 # If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
-_PATIENCE = timedelta(seconds=3)
+_PATIENCE_SECONDS = 3.0
 _AT_ONCE = 10
-# In these states no table is archived: it must be closed first, and by then its period has been over for a while.
-_UNFENCED = frozenset({State.CREATING, State.OPEN})
 
 
 @dataclass(slots=True)
@@ -75,7 +75,9 @@ class Drain:
 
 
 class Drained(NamedTuple):
-    """The number of events that were written; for a buried message, the reason why no try can write it."""
+    """The result of a message: the number of written events or, if the message was buried, the reason why it can never
+    be written.
+    """
 
     events: int
     buried: str | None = None
@@ -102,8 +104,8 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     """
     message = _read_message(body, ports)
     entries = _read_entries(ports.catalog, message.stream, message.events)
-    # The key of a group: whether the API would still accept its events, and their table. Events behind the window are
-    # written first.
+    # The key of a group of events: True if the API would still accept them, and their table. Events before the window
+    # are written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
     for event in message.events:
@@ -112,7 +114,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
             when = event.time.isoformat()
             problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
+        is_direct = entry.state in OPENING and _is_in_window(message.stream, event, ports)
         groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
     _mark_late(message, ports)
     _note_series(message, list(groups.values()), ports)
@@ -164,7 +166,7 @@ def _note_series(message: Message, groups: Sequence[tuple[Entry, list[Event]]], 
 
 
 def _find_missing(puts: list[Put], entry: Entry, ports: Drain) -> list[Put]:
-    """Return the puts that no earlier try wrote; all puts if the table cannot be read now.
+    """Return the puts that no earlier attempt wrote; all puts if the table cannot be read now.
 
     A put is there if the item in the table equals it, or was accepted after it. A read that is not strongly consistent
     may miss an item that was written a moment ago; that item is written again.
@@ -214,11 +216,11 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
         items = [items[number] for number in pack_set.alone]
     policy, large = ports.config.streams.get(message.stream), ports.large
     if policy is not None:
-        packer = Packer.of(policy, large.compressor, large.unique)
+        shrinker = Shrinker.of(policy, large.compressor, large.unique)
     else:
         # The stream has left the configuration. The events that it accepted are kept, of any size.
-        packer = Packer(None, "s3", (), large.compressor, large.unique)
-    target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
+        shrinker = Shrinker(None, "s3", (), large.compressor, large.unique)
+    target = PeriodTarget(message.stream, entry, entry.layout, shrinker, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
 
@@ -230,7 +232,9 @@ def _make_put(target: PeriodTarget, item: Item, stream: str) -> Put:
 
 
 def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts to a table that may be archived at any moment; return how many belong to full item collections."""
+    """Write puts to a table that may be archived at any moment; return the number of puts that belong to full item
+    collections.
+    """
     full = 0
     for put in puts:
         try:
@@ -241,7 +245,9 @@ def _write_all_fenced(stream: str, entry: Entry, puts: list[Put], ports: Drain, 
 
 
 def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: Remaining) -> None:
-    """Write a put only if its table is writable: it may be archived at any moment, and then no write may land."""
+    """Write a put only if its table is writable: the table may be archived at any moment, and must not get a write
+    after that.
+    """
     sealed = f"period {entry.period.label} of {stream} is {entry.state}: restore it, then replay"
     if not entry.writable:
         raise Undrainable(sealed)
@@ -261,7 +267,7 @@ def _write_fenced(stream: str, put: Put, entry: Entry, ports: Drain, remaining: 
 
 
 def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, remaining: Remaining) -> int:
-    """Write puts, a few at a time, at the table's pace; return how many belong to full item collections."""
+    """Write puts, a few at a time, at the table's pace; return the number of puts that belong to full item collections."""
     full = 0
     for start in range(0, len(puts), _AT_ONCE):
         some = puts[start : start + _AT_ONCE]
@@ -278,17 +284,12 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
 
 
 def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
-    end = ports.clock.now() + _PATIENCE
-
-    def patience() -> float:
-        return min(remaining(), (end - ports.clock.now()).total_seconds())
-
     return write_packed(
         ports.store,
         ports.large.values,
         puts,
         lambda waiting: ports.store.write_each(waiting, "newer"),
-        remaining=patience,
+        remaining=limit_time(_PATIENCE_SECONDS, ports.clock, remaining),
         clock=ports.clock,
         jitter=ports.jitter,
     )

@@ -1,7 +1,7 @@
-"""The periods that a process read from the catalog a moment ago, so that not every request reads them again.
+"""The periods that a process has just read from the catalog.
 
-A remembered entry may be two seconds old. It must not let a write into a table that is being archived: the archive's
-scan would miss the event. These rules prevent that:
+They are remembered, so that not every request reads them again. A remembered entry may be two seconds old. It must not
+allow a write into a table that is being archived: the archive's scan would miss the event. These rules prevent that:
 
 - Only open entries (or entries that are being created) are remembered. Only a closed table can be archived, and the
   lifecycle archives it 15 minutes (``SETTLE``) after it closed, at the earliest.
@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import OPENING, Entry
 from tidetable.ports import CatalogReader
 
 KEPT = timedelta(seconds=2)
-_OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class KnownPeriods:
@@ -41,7 +40,7 @@ class KnownPeriods:
         if _holds_all(fresh, oldest, newest):
             return fresh
         entries = catalog.entries(stream, oldest, newest)
-        just_read = {entry.table: (entry, now) for entry in entries if entry.state in _OPEN}
+        just_read = {entry.table: (entry, now) for entry in entries if entry.state in OPENING}
         earlier = {entry.table: known[entry.table] for entry in fresh}
         for entry in entries:
             earlier.pop(entry.table, None)

@@ -1,7 +1,7 @@
 """Notes of series, for streams that are partitioned by series and have rollups: a writer notes each series before it
 writes the first event of the series into a period.
 
-No key of such a table leads to all of its events, so rollups read the events of the noted series. The order is: the
+No single key of such a table gives all of its events, so rollups read the events of the noted series. The order is: the
 note, the event, the acknowledgement. A writer that dies in between leaves a note that is not needed, but never an event
 without a note.
 """
@@ -34,7 +34,8 @@ class Notes:
         self._begun: datetime | None = None
 
     def note(self, stream: str, series_of: Mapping[str, Iterable[str]], now: datetime) -> bool:
-        """Note the series of periods, given by the periods' labels; False if any note may be missing.
+        """Put notes for the series in ``series_of``, which has them by the labels of their periods; False if any note
+        may be missing.
 
         ``now`` is the instant when the writer looked at the clock, before it decided to write.
         """

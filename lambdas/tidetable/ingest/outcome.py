@@ -19,7 +19,8 @@ from tidetable.problems import refuse
 # What rejections mean for a request. "strict": any rejection refuses the request. "all": the request is refused if
 # every event is rejected. "whole": any rejection means that nothing is written. "none": the other events are written.
 Refusal = Literal["strict", "all", "whole", "none"]
-# The most errors listed if a whole request is refused: nothing was written, so nobody has to sort out its events.
+# At most this many errors are listed if a whole request is refused: nothing was written, so the sender can repeat it
+# whole.
 LISTED = 100
 
 
@@ -29,9 +30,10 @@ class Outcome(msgspec.Struct):
     ``refs`` has one entry per event: its ref, or None if the event was rejected, or was queued without a put.
     ``throttled_late`` counts the throttled writes to tables that are lowered for late events, ``throttled`` those to
     all other tables; ``reasons`` counts DynamoDB's reasons, in its words. ``backfills`` are the backfills under way;
-    None if no event was older than the window, as they were not looked up then. ``packs`` counts the packs that were
-    written. ``unmarked`` counts the writes that were queued because their buckets of rollups could not be marked, or
-    their series could not be noted. ``full`` counts the writes to item collections that hold all that DynamoDB allows.
+    None if no event was older than the window, because then they are not looked up. ``packs`` counts the packs that
+    were written. ``unmarked`` counts the writes that were queued because their buckets of rollups could not be marked,
+    or their series could not be noted. ``full`` counts the writes to item collections that hold all that DynamoDB
+    allows.
     """
 
     refs: list[str | None]
@@ -55,7 +57,7 @@ class Outcome(msgspec.Struct):
         return 202 if self.queued else 200
 
     def document(self) -> dict[str, Any]:
-        """The answer's body."""
+        """The body of the answer."""
         window = show_window(self.window, self.backfills)
         document: dict[str, Any] = {
             "accepted": self.accepted,
@@ -70,7 +72,7 @@ class Outcome(msgspec.Struct):
 
 
 def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[str, Any]:
-    """The window as answers show it, with the backfills under way if they were read."""
+    """Show the window in the form of the API, with the backfills under way if they were read."""
     document: dict[str, Any] = window.document()
     if backfills is not None:
         document["backfills"] = [backfill.document() for backfill in backfills]
@@ -78,7 +80,7 @@ def show_window(window: Window, backfills: Sequence[Backfill] | None) -> dict[st
 
 
 def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
-    """The rejections as the API lists them."""
+    """List the rejections in the form of the API."""
     return [
         {"index": rejection.index, "id": rejection.id, "code": rejection.code, "detail": rejection.detail}
         for rejection in rejections
@@ -88,7 +90,7 @@ def list_errors(rejections: Sequence[Rejection]) -> list[dict[str, Any]]:
 def report_written(
     routed: Routed, written: Written, lowered: frozenset[str], window: Window, count: int, newest: datetime
 ) -> Outcome:
-    """Return the outcome of a request of ``count`` events, as far as its puts and their writes determine it."""
+    """Return the outcome of a request of ``count`` events, as far as its puts and writes decide it."""
     refs: list[str | None] = [None] * count
     for index, ref in zip(routed.indexes, routed.refs, strict=True):
         refs[index] = ref
@@ -119,7 +121,7 @@ def refuse_whole(
     backfills: Sequence[Backfill] | None,
     refusal: Refusal,
 ) -> None:
-    """Raise ProblemError if a request of ``count`` events with these rejections is refused whole."""
+    """Raise ProblemError if these rejections refuse the whole request of ``count`` events."""
     if not rejections or not (refusal == "strict" or (refusal == "all" and len(rejections) == count)):
         return
     errors = list_errors(rejections[:LISTED])

@@ -18,9 +18,10 @@ _MESSAGE_BYTES = 200_000
 
 
 class Message(NamedTuple):
-    """Events that wait, and when they were accepted (``at``, epoch milliseconds; 0 if the time is not known).
+    """Events that wait to be written.
 
-    If the events are too large for a message, an object holds them as a message: ``kept`` is the object's key.
+    ``at`` is the time when they were accepted, in epoch milliseconds, or 0 if it is not known. If the events are too
+    large for a message, an object holds them as a message: ``kept`` is the object's key.
     """
 
     stream: str
@@ -47,9 +48,10 @@ class Encoded(NamedTuple):
 
 
 def encode_messages(stream: str, events: Sequence[Event], at: int) -> Iterator[Encoded]:
-    """Encode the events as messages of at most 25 events and 200 KB; an event larger than 200 KB is a message alone.
+    """Encode the events as messages of at most 25 events and 200 KB.
 
-    Messages are small so that a partial failure of the drain repeats little. Each event is encoded once.
+    An event larger than 200 KB has a message of its own. Messages are small so that a partial failure of the drain
+    repeats little. Each event is encoded once.
     """
     rows: list[str] = []
     batch: list[Event] = []
@@ -73,7 +75,7 @@ def encode_message(stream: str, events: Sequence[Event], at: int = 0) -> str:
 
 
 def encode_ticket(stream: str, key: str) -> str:
-    """The body of a message whose events are kept in an object."""
+    """Encode the body of a message whose events are kept in an object."""
     return _encode_text({"version": _VERSION, "stream": stream, "kept": key})
 
 

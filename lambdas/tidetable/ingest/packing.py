@@ -1,4 +1,4 @@
-"""Packs on the write side: which events of a request, or of a message, share an item.
+"""Make packs for writing: decide which events of a request, or of a message, share an item.
 
 Events come as plain items of their period, but with suffix 0 in the partition key: only an event that is too large for
 a pack needs a computed suffix.
@@ -17,7 +17,9 @@ from tidetable.ports import Compressor, Put
 
 
 class Members(NamedTuple):
-    """A pack's put, the address of its events, and the events' numbers, also of events that are repeated later."""
+    """A pack's put, the address of its events, and the events' numbers. If an event comes again later in the request,
+    its earlier numbers belong to the pack, too.
+    """
 
     put: Put
     address: str
@@ -27,7 +29,8 @@ class Members(NamedTuple):
 class Packed(NamedTuple):
     """Packs, and the events that are too large for a pack.
 
-    ``alone`` has two numbers per such event: its own, and that of the last event of the same key, which is written.
+    ``alone`` has two numbers per such event: its own number, and the number of the last event with the same key. Only
+    that last event is written.
     """
 
     packs: list[Members]
@@ -35,7 +38,7 @@ class Packed(NamedTuple):
 
 
 def unspread(layout: Layout) -> Layout:
-    """Return the layout of events before they are packed: without shards, as a suffix costs a hash per event.
+    """Return the layout of events before they are packed. It has no shards, because a suffix costs a hash per event.
 
     A pack has a suffix of its own.
     """
@@ -43,7 +46,10 @@ def unspread(layout: Layout) -> Layout:
 
 
 def is_same(layout: Layout, other: Layout) -> bool:
-    """True if an event has the same item in both layouts; before it is packed, if ``layout`` has packs."""
+    """True if an event has the same item in both layouts.
+
+    If ``layout`` has packs, this means the item before it is packed.
+    """
     if layout.pack is None:
         return layout == other
     return replace(layout, shards=1, pack=None) == replace(other, shards=1, pack=None)

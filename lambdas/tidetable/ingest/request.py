@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,13 +20,14 @@ from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
-from tidetable.ingest.writing import Jitter, Remaining, retry_writes
+from tidetable.ingest.writing import Jitter, retry_writes
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
-from tidetable.large.pack import Packer
+from tidetable.large.shrink import Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
+from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_SECONDS = 5
 # A request waits at most this time for a throttled table; events that are not written by then are queued.
-WRITE_BUDGET = timedelta(seconds=15)
+WRITE_SECONDS = 15.0
 _MOST_KEY_BYTES = 80_000
 NO_SLOTS: frozenset[Slot] = frozenset()
 
 
 class IngestRequest(msgspec.Struct, frozen=True):
-    """A request as the gateway hands it over."""
+    """A request from the gateway."""
 
     stream: str
     body: bytes
@@ -129,9 +130,9 @@ def _take(
     """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
-    packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
-    small = small and packer.compress_above is None
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
+    shrinker = Shrinker.of(stream, ports.large.compressor, ports.large.unique)
+    small = small and shrinker.compress_above is None
+    judge = Judge(stream, layout, window, now, imports, small=small, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
@@ -140,7 +141,7 @@ def _take(
         return reject_all(len(values), window, rejections, imports.running)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
-    routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
+    routed = route(stream.name, submissions, entries, shrinker, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
     if rejections and refusal == "whole":
@@ -214,7 +215,10 @@ def _is_small(body: Body, layout: Layout) -> bool:
 
 
 class _Imports:
-    """Tells whether an open backfill accepts a time. Most requests need no backfill, so they are read at first use."""
+    """Tells if an open backfill accepts a time.
+
+    Most requests need no backfill, so the backfills are read at first use.
+    """
 
     def __init__(self, stream: str, catalog: CatalogReader, now: datetime) -> None:
         self._stream = stream
@@ -232,7 +236,7 @@ class _Imports:
 def _store(
     routed: Routed, lowered: frozenset[str], unmarked: frozenset[Slot], ports: Ingest, remaining: Remaining
 ) -> tuple[Written, Collection[Slot]]:
-    """Write as many puts as their tables take within the budget; also return the slots that are not written.
+    """Write as many puts as their tables accept within the budget; also return the slots that are not written.
 
     Equal versions are written once. Tables whose circuit is open, and ``unmarked`` slots, are not tried.
     ``routed.packs`` then has only the packs that were written.
@@ -243,14 +247,15 @@ def _store(
         routed.tables = {put.table for put in puts.values()}
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
     tried = [put for put in puts.values() if put.table not in shut]
-    budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
+    budget = limit_time(WRITE_SECONDS, ports.clock, remaining)
     # An event that a lowered table throttles is queued at once: no request waits for it.
     options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter, "once": lowered}
     if routed.plain:
         written = retry_writes(ports.store.write, tried, **options)
     else:
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
-    # A put that waits for its parts or object, or whose item collection is full, does not mean a throttled table.
+    # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
+    # throttled.
     unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
@@ -266,7 +271,7 @@ def _store(
 def _queue(
     stream: str, submissions: Sequence[Submission], at: int, overflow: Overflow, *, packed: bool, versioned: bool
 ) -> None:
-    """Queue the events that no table took: the last event of each slot, but all events of a pack."""
+    """Queue the events that no table accepted: the last event of each slot, but all events of a pack."""
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if packed:
         # The events of one pack stay together, so that the drain can pack them again.
@@ -287,16 +292,13 @@ def _send(stream: str, events: Sequence[Event], at: int, overflow: Overflow) -> 
 
 
 def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
-    """Return the identity of a submission for the queue: of submissions with the same identity only the last is queued.
+    """Return a submission's identity for the queue. Of submissions with the same identity, only the last is queued.
 
-    It is series, time and id for an event of a pack, and for an event without a put if no versions are kept: the queue
-    keeps no order. Otherwise it is the slot, or the index if there is no slot.
+    For an event of a pack, the identity is series, time and id. It is the same for an event without a put, unless
+    versions are kept, because the queue does not keep the order. Otherwise the identity is the slot or, without a slot,
+    the index.
     """
     event, put = submission.event, submission.put
     if not versioned if put is None else is_pack(put.item):
         return event.series, event.time, event.id
     return submission.slot or submission.index
-
-
-def _limit(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
-    return lambda: min(remaining(), (end - clock.now()).total_seconds())

@@ -1,4 +1,4 @@
-"""Routing: which period's table takes an event (by the event's own time), and in which form."""
+"""Routing: find the period table that takes an event, by the event's own time, and the form of the event's item."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidetable.ingest.packing import is_same, pack_events, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.ports import Compressor, Put, Values
 from tidetable.times import to_text
 
@@ -28,9 +28,9 @@ class LargeValueServices(msgspec.Struct, frozen=True):
 
 
 class Routed(msgspec.Struct):
-    """The puts of events that go to tables, by slot; also each such event's index in the request, and its ref.
+    """The puts by slot. For each event that has a put, also its index in the request and its ref.
 
-    ``plain`` says that no put is a version, and no put refers to parts or an object. ``tables`` names the period
+    ``plain`` says that no put is a version, and that no put refers to chunks or an object. ``tables`` names the period
     tables of the puts. ``packs`` are the slots that are packs.
     """
 
@@ -46,36 +46,36 @@ def route(
     stream: str,
     submissions: Sequence[Submission],
     entries: Sequence[Entry],
-    packer: Packer,
+    shrinker: Shrinker,
     *,
     layout: Layout,
     oldest: datetime,
     now: datetime,
     at: int,
 ) -> Routed:
-    """Give each submission its put, or its fate: an event is queued if its period is not recorded yet, and rejected if
-    no table may take it. Routing reads no table.
+    """Give each submission a put or a fate.
 
-    ``entries`` are the periods. ``layout`` is the layout of the submissions' items; a period with another layout gets
-    new items. An event before ``oldest`` needs a table that is open for a backfill: any other may be archived at any
-    moment.
+    An event is queued if its period is not recorded yet, and rejected if no table may take it. Routing does not read
+    tables. ``entries`` are the periods. ``layout`` is the layout of the submissions' items; a period with another
+    layout gets new items. An event before ``oldest`` needs a table that is open for a backfill: any other table may be
+    archived at any moment.
     """
     routed = Routed()
-    always_plain = packer.plain
+    always_plain = shrinker.plain
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _Bound([], [], [], [])
     bound, labels, pks, sks = columns
     for submission in submissions:
         time = submission.event.time
-        # Events of one period mostly come together.
+        # Usually events of one period come one after another.
         if period is None or not period.start <= time < period.end:
             entry = find_entry_at(entries, time)
             if entry is None:
                 submission.fate = Durable.QUEUED
                 continue
             if entry.table not in targets:
-                targets[entry.table] = PeriodTarget(stream, entry, layout, packer, now)
+                targets[entry.table] = PeriodTarget(stream, entry, layout, shrinker, now)
             period = targets[entry.table]
         if not (period.admits_all or period.admit(submission, oldest)):
             continue
@@ -85,7 +85,7 @@ def route(
             submission.put = Put(period.table, item)
             submission.slot = (period.table, pk, sk)
         elif period.layout.pack is not None:
-            # The packs are made below: which events share a pack depends on all events of the period.
+            # The packs are made below, because all events of the period decide which of them share a pack.
             period.submissions.append(submission)
             period.items.append(item)
             continue
@@ -98,12 +98,12 @@ def route(
         pks.append(pk)
         sks.append(sk)
     for target in targets.values():
-        _bind_packs(target, packer.compressor, routed, columns, at)
+        _bind_packs(target, shrinker.compressor, routed, columns, at)
     # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
     routed.tables = {target.table for target in targets.values() if target.writable}
-    # To encode all refs at once costs a fifth of encoding them one by one.
+    # Encoding all refs at once takes a fifth of the time of encoding them one by one.
     routed.refs = encode_refs(stream, labels, pks, sks)
     return routed
 
@@ -143,9 +143,9 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
 
 
 class PeriodTarget:
-    """The facts of a period that routing needs for each of its events, worked out once."""
+    """The facts of a period that routing needs for each of the period's events. They are computed once."""
 
-    def __init__(self, stream: str, entry: Entry, layout: Layout, packer: Packer, now: datetime) -> None:
+    def __init__(self, stream: str, entry: Entry, layout: Layout, shrinker: Shrinker, now: datetime) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
@@ -162,7 +162,7 @@ class PeriodTarget:
         # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
-        self._packer = packer
+        self._shrinker = shrinker
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 
     def admit(self, submission: Submission, oldest: datetime) -> bool:
@@ -176,7 +176,10 @@ class PeriodTarget:
         return submission.fate is None
 
     def bind(self, submission: Submission, item: Item) -> bool:
-        """Give a submission its put and its slot. If the item fits in no form, reject the submission; return False."""
+        """Give a submission its put and its slot.
+
+        If the item is too large for every form, reject the submission and return False.
+        """
         put = self.make_put(item)
         if put is None:
             detail = f"the event takes {submission.size} bytes, more than its period's tables can keep"
@@ -186,7 +189,9 @@ class PeriodTarget:
         return True
 
     def make_put(self, item: Item) -> Put | None:
-        """Return the put of an item in the form that the period's table takes; None if the item fits in no form."""
+        """Return the put of an item in a form that the period's table can hold; None if the item is too large for every
+        form.
+        """
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
-        return self._packer.put(item, self._place)
+        return self._shrinker.put(item, self._place)

@@ -15,12 +15,15 @@ from tidetable.ports import Put
 
 Code = Literal["invalid", "too_old", "too_new", "too_large", "forbidden_series"]
 
-# The most characters of a detail: some details contain the path of a field, which may be as long as a body.
+# A detail has at most this many characters: some details contain the path of a field, which may be as long as a body.
 _LONGEST_DETAIL = 300
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """Why the event at ``index`` of a request is refused. ``id`` is the event's id, None if it has no usable id."""
+    """The reason why the event at ``index`` of a request is refused.
+
+    ``id`` is the event's id, None if it has no usable id.
+    """
 
     index: int
     id: str | None
@@ -29,7 +32,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, index: int, sent: Any, code: Code, detail: str) -> Rejection:
-        """The rejection of a decoded value, with the value's id if it has one."""
+        """Make the rejection of a decoded value, with the value's id if it has an id."""
         id = sent.id if isinstance(sent, Sent) else sent.get("id") if isinstance(sent, dict) else None
         # A longer id is never valid, and an answer must not repeat megabytes of a refused event.
         usable = isinstance(id, str) and len(id) <= MAX_NAME_BYTES
@@ -37,7 +40,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Durable(Enum):
-    """Where an acknowledged event is stored: in its period table, or in the overflow queue."""
+    """The place of an acknowledged event: its period table, or the overflow queue."""
 
     STORED = "stored"
     QUEUED = "queued"
@@ -71,11 +74,11 @@ class Submission(msgspec.Struct, gc=False, eq=False):
     fate: Rejection | Durable | None = None
 
     def reject(self, code: Code, detail: str) -> None:
-        """Reject the event, which was accepted so far."""
+        """Reject the event, which was accepted until now."""
         self.fate = Rejection.of(self.index, self.sent, code, detail)
 
 
 def list_rejections(verdicts: Sequence[Submission | Rejection]) -> list[Rejection]:
-    """The rejections so far, in the order of the request."""
+    """List the rejections among the verdicts, in the order of the request."""
     fates = [verdict if isinstance(verdict, Rejection) else verdict.fate for verdict in verdicts]
     return [fate for fate in fates if isinstance(fate, Rejection)]

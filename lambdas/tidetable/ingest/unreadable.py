@@ -1,4 +1,7 @@
-"""Bodies with values that cannot be decoded: each such value gets its own verdict, and the other values are kept."""
+"""Read bodies with values that cannot be decoded.
+
+Each such value gets its own verdict, and the other values are kept.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from tidetable.exact import decode_json
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A line of NDJSON, or an element of an array, that cannot be decoded: it is rejected; other values are kept."""
+    """A line of NDJSON, or an element of an array, that cannot be decoded.
+
+    It is rejected, and the other values are kept.
+    """
 
     reason: str
 
@@ -62,7 +68,8 @@ def read_line(line: bytes) -> Any:
 
 
 def find_lone_surrogate(text: bytes | str) -> str | None:
-    """Return the reason if a text has half of a surrogate pair, which is not a character; None for any other text.
+    """Return a reason to refuse a text that has half of a surrogate pair, which is not a character; None for any other
+    text.
 
     Such a text obeys the grammar of JSON (RFC 8259, section 8.2). It comes from programs that cut an emoji in the
     middle.

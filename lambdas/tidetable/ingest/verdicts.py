@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidetable.access import describe_prefix
 from tidetable.config import Stream
 from tidetable.errors import InvalidTime
 from tidetable.events import Event, JsonObject
@@ -26,7 +27,7 @@ _FIELDS = frozenset({"series", "time", "id", "data"})
 
 
 class Window(msgspec.Struct, frozen=True):
-    """The writable window: events of ``oldest <= time <= newest`` are taken."""
+    """The writable window: events with ``oldest <= time <= newest`` are accepted."""
 
     oldest: datetime
     newest: datetime
@@ -37,16 +38,16 @@ class Window(msgspec.Struct, frozen=True):
         return cls(now - stream.late, now + stream.ahead)
 
     def document(self) -> dict[str, Any]:
-        """The window as answers show it."""
+        """The window in the form of the API."""
         return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
 
 
 class Judge(msgspec.Struct):
-    """Decides on the events of a request. ``takes_import`` tells whether a backfill takes a time before the window.
+    """Decides on the events of a request. ``takes_import`` tells if a backfill accepts a time before the window.
 
     ``at`` is ``now`` in epoch milliseconds. ``small`` says that no event needs to be measured: the request is too small
-    to hold an event beyond DynamoDB's limit. ``packs`` says that the stream has remedies for events beyond that limit.
-    ``series_prefix`` is the prefix of the caller's key: the caller may write only series that begin with it.
+    to hold an event beyond DynamoDB's limit. ``series_prefix`` is the prefix of the caller's key: the caller may write
+    only series that begin with it.
     """
 
     stream: Stream
@@ -55,7 +56,6 @@ class Judge(msgspec.Struct):
     now: datetime
     takes_import: Callable[[datetime], bool] = lambda _: False
     small: bool = False
-    packs: bool = False
     at: int = 0
     series_prefix: str = ""
 
@@ -69,7 +69,8 @@ class Judge(msgspec.Struct):
             try:
                 event, stamp = _read_event(sent, now)
                 item = make_item(event, stamp, at)
-                # A value of usual types and numbers is measured only if a request of this size can exceed the limit.
+                # A value of usual types and numbers is measured only if an event of a request of this size can exceed
+                # the limit.
                 size = 0 if small and type(sent) is Sent and is_plain(event.data) else count_item_bytes(item)
             except ValueError as error:
                 verdicts.append(Rejection.of(index, sent, "invalid", str(error)))
@@ -87,11 +88,11 @@ class Judge(msgspec.Struct):
     def _refuse(self, event: Event, size: int) -> tuple[Code, str] | None:
         """Return why a readable event is refused; None if it is accepted."""
         if not event.series.startswith(self.series_prefix):
-            return "forbidden_series", f"this key is for series that begin with {self.series_prefix[:64]!r}"
+            return "forbidden_series", describe_prefix(self.series_prefix)
         for index in self.layout.indexes:
             if (problem := index.problem(event)) is not None:
                 return "invalid", problem
-        if size > MAX_ITEM_BYTES and not self.packs:
+        if size > MAX_ITEM_BYTES and not self.stream.shrinks:
             return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
         time, oldest, newest = event.time, self.window.oldest, self.window.newest
         if time < oldest and not self.takes_import(time):
@@ -122,7 +123,7 @@ def _read_event(value: Any, now: datetime) -> tuple[Event, str]:
 
 
 def _read_fields(value: Any) -> Sent:
-    """The fields of a value that the typed decoder did not take."""
+    """Read the fields of a value that the typed decoder did not accept."""
     if isinstance(value, Unreadable):
         raise ValueError(value.reason)
     if not isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Keeping every version of an event, in streams whose policy says so.
+"""Keep every version of an event, in streams whose policy says so.
 
 The newest version has the event's own key, which begins with ``v0#``. When a newer version comes, the previous version
 moves to ``v1#``, the next time to ``v2#``, and so on in the order of writing, as AWS's guidance on sort keys
-recommends. An event that comes once needs no read: it is put on the condition that its key has no item. An event that
-equals a version already kept is a repeat, and changes nothing.
+recommends. A new event needs no read: it is put on the condition that its key has no item. An event that equals one of
+its stored versions is a repeat, and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from tidetable.catalog import Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.writing import Jitter, Remaining, retry_writes, write_outside
+from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import strip_version
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
+from tidetable.remaining import Remaining
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32
@@ -70,9 +71,9 @@ def write_packed(
     jitter: Jitter,
     once: Collection[str] = (),
 ) -> Written:
-    """Write puts of every form: first their parts and objects, then versions, then all other puts by ``write``.
+    """Write puts of every form: first their chunks and objects, then versions, then all other puts by ``write``.
 
-    Puts that the tables ``once`` throttle are not tried again.
+    A put that a table of ``once`` throttles is not tried again.
     """
     ready, total = write_outside(store, values, puts, remaining=remaining, clock=clock, jitter=jitter)
     versions = [put for put in ready if "version" in put.item]
@@ -94,7 +95,7 @@ def add_fenced(store: EventStore, put: Put, entry: Entry) -> Transacted:
 
 
 def _supersede(store: EventStore, put: Put, existing: Item, written: Written) -> None:
-    """Add a version to an event that exists. A put that fails is added to ``written``."""
+    """Add a version to an event that exists. If the put fails, add it to ``written``."""
     if existing and is_repeat(put.item, existing):
         return
     try:
@@ -121,9 +122,9 @@ def is_repeat(item: Item, existing: Item) -> bool:
 
 
 def _make_successors(put: Put, existing: Item) -> list[Guarded]:
-    """Return two puts: the event's newest version, and the version that moves behind it.
+    """Return two puts: for the event's newest version, and for the version that moves behind it.
 
-    The given version moves behind if it was accepted earlier than the existing version.
+    The version of ``put`` moves behind if it was accepted earlier than the existing version.
     """
     count = int(existing["version"])
     older = put.item["at"] < existing["at"]

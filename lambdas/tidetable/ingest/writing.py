@@ -1,6 +1,6 @@
-"""Writing within a budget of time: unprocessed items are tried again with full jitter until the time is up.
+"""Write within a budget of time: unprocessed items are tried again with full jitter until the time is up.
 
-The parts and the object that an item refers to are written before the item, so that an item is never seen without its
+The chunks and the object that an item refers to are written before the item, so that nobody sees an item without its
 data.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tidetable.ports import Clock, EventStore, Put, Values, Written
+from tidetable.remaining import Remaining
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
-# Seconds that may still be spent.
-Remaining = Callable[[], float]
 # A random share of a pause: ``random.uniform(0, pause)`` outside tests.
 Jitter = Callable[[float], float]
 
@@ -28,7 +27,7 @@ def retry_writes(
     jitter: Jitter,
     once: Collection[str] = (),
 ) -> Written:
-    """Attempt puts until all are written or the time is up; the other puts are the result's ``unwritten``.
+    """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
     Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of puts
     are not tried again: puts whose table is missing (the lifecycle makes it in minutes, longer than a request takes),
@@ -57,9 +56,10 @@ def retry_writes(
 def write_outside(
     store: EventStore, values: Values, puts: Sequence[Put], *, remaining: Remaining, clock: Clock, jitter: Jitter
 ) -> tuple[list[Put], Written]:
-    """Write the parts and objects that puts refer to.
+    """Write the chunks and objects that puts refer to.
 
-    Return the puts whose data is durable, and the outcome of the writes, whose ``unwritten`` are the other puts.
+    Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
+    puts.
     """
     parts = {part.place: part for put in puts for part in put.parts}
     written = retry_writes(store.write, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)

@@ -1,4 +1,4 @@
-"""Keys: where an event lives, calculated from the event and its period's layout alone."""
+"""Keys: the place of an event, calculated only from the event and the layout of its period."""
 
 from tidetable.keys.hierarchy import render_number
 from tidetable.keys.index import ATTRIBUTES, TIME, WHOLE, Index, find_number, find_text, find_value

@@ -1,9 +1,9 @@
 """Joined sort keys: the values of several fields in one text, which sorts by these values. Each value is one level.
 
 A level ends with ``END``, the second character of Unicode. Characters up to ``_MARK`` are written as two characters. So
-the end of a level sorts before every character of a longer level, and no level looks like the beginning of another
-level: "Cal" ends where "California" goes on. A visible separator such as ``#`` has neither property: a space and "!"
-sort before it. The first character (NUL) is not used, because not every engine keeps it.
+the end of a level sorts before every character of a longer level, and a level never looks like the beginning of another
+level: after "Cal" comes an end, where "California" goes on. A visible separator such as ``#`` has neither property: a
+space and "!" sort before it. The first character (NUL) is not used, because not every engine keeps it.
 
 A missing value is the empty level, and sorts first; the empty text, numbers and booleans have marks of their own, so
 that a key tells the number 5 from the text "5", as conditions do.
@@ -22,19 +22,22 @@ _WRITTEN = {ord("\x00"): f"{_MARK}\x04", ord(END): f"{_MARK}\x05", ord(_MARK): f
 
 
 def join_levels(levels: Sequence[str]) -> str:
-    """Levels as one text; each is closed by ``END``."""
+    """Join levels to one text; each level ends with ``END``."""
     return "".join([f"{level}{END}" for level in levels])
 
 
 def make_text_level(text: str) -> str:
-    """A text as a level. If a level begins with the level of a non-empty text, its text begins with that text."""
+    """Make the level of a text.
+
+    A level begins with the level of a non-empty text only if its own text begins with that text.
+    """
     if not text:
         return _EMPTY
     return text.translate(_WRITTEN) if min(text) <= _MARK else text
 
 
 def make_level(value: Any) -> str:
-    """The level of a field's value; empty if it is not a plain value."""
+    """Make the level of a field's value; empty if the value is not plain."""
     match value:
         case bool():
             return _OTHER + ("true" if value else "false")
@@ -46,11 +49,11 @@ def make_level(value: Any) -> str:
 
 
 def skip_levels(key: str, count: int) -> str:
-    """The rest of a key after its first ``count`` levels."""
+    """Return the rest of a key after its first ``count`` levels."""
     return key.split(END, count)[count]
 
 
 def render_number(number: int | Decimal) -> str:
-    """A number as text for keys: without an exponent and needless zeros."""
+    """Write a number as text for keys, without an exponent and needless zeros."""
     plain = format(Decimal(number), "f") if number else "0"
     return plain.rstrip("0").rstrip(".") if "." in plain else plain

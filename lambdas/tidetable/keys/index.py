@@ -1,4 +1,4 @@
-"""Indexes: the key of an event by its attributes. Like every key, it follows from the event alone."""
+"""Indexes: the keys of an event by its attributes. Like every key, they are calculated only from the event."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Index(msgspec.Struct, frozen=True):
         return item
 
     def _make_sort_value(self, event: Event) -> Any:
-        """The event's sort key in the index; None if it is not in the index."""
+        """Make the event's sort key in the index; None if the event is not in the index."""
         if self.ranks:
             return find_number(event.data, self.sort_by)
         order = f"{to_text(event.time)}#{escape(event.series)}#{escape(event.id)}"

@@ -1,4 +1,4 @@
-"""The layout of a period table: how an event's key follows from the event."""
+"""The layout of a period table: the rules that calculate an event's key from the event."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Key(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The packing of a period's events. One item's events span less than ``span`` seconds, in at most ``max_bytes``.
+    """The packing of a period's events.
 
-    ``max_bytes`` counts the stored bytes, which are compressed.
+    The events of an item span less than ``span`` seconds and take at most ``max_bytes``. ``max_bytes`` counts the
+    stored bytes, which are compressed.
     """
 
     span: int
@@ -59,7 +60,7 @@ class Layout(msgspec.Struct, frozen=True):
     pack: Packing | None = None
 
     def make_key(self, event: Event) -> Key:
-        """The key of the event in its period's table, whether the event is stored or not."""
+        """Make the key of an event in its period's table. The event need not be stored."""
         return Key(*self._make_keys(event, to_text(event.time)))
 
     def _make_keys(self, event: Event, stamp: str) -> tuple[str, str]:
@@ -93,14 +94,16 @@ class Layout(msgspec.Struct, frozen=True):
         return f"{self.edge(time)}#{escape(id)}"
 
     def across(self, series: str | None) -> Layout:
-        """The layout whose sort keys order the events of a series.
+        """Return the layout whose sort keys order the events of a series.
 
-        For None they order all series, and name the series.
+        If ``series`` is None, the sort keys order the events of all series, and contain the series.
         """
         return self if series is not None or self.partition_by == "time" else replace(self, partition_by="time")
 
     def edge(self, time: datetime) -> str:
-        """The text that sorts before the sort keys of all events of the time, and after the sort keys of earlier times."""
+        """Return the text that sorts before the sort keys of all events of a time, and after the sort keys of earlier
+        times.
+        """
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
@@ -118,16 +121,17 @@ class Layout(msgspec.Struct, frozen=True):
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
     def suffixes(self, series: str | None) -> range:
-        """The suffixes that can hold events of the series (of any series, if None)."""
+        """Return the suffixes that can hold events of the series; if it is None, of any series."""
         if series is not None and self.shard_by == "series":
             only = compute_suffix(series, self.shards)
             return range(only, only + 1)
         return range(self.shards)
 
     def make_item(self, event: Event, stamp: str | None = None, at: int = 0) -> Item:
-        """The event as an item: the key holds series, time and id, so the item stores only ``data`` and the keys of indexes.
+        """Make the item of an event.
 
-        ``stamp`` is the text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch milliseconds.
+        The key holds series, time and id, so the item stores only ``data`` and the keys of indexes. ``stamp`` is the
+        text of the event's time, if the caller has it; ``at`` is when it was accepted, in epoch milliseconds.
         """
         pk, sk = self._make_keys(event, to_text(event.time) if stamp is None else stamp)
         item = {"pk": pk, "sk": sk, "at": at, "data": event.data}
@@ -166,6 +170,9 @@ class Layout(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def _find_bucket(minute: str, bucket: int) -> str:
-    """The start of the bucket of whole minutes that holds a minute; cached, as many events share it."""
+    """Find the start of the bucket that holds a minute; buckets have whole minutes.
+
+    Cached, because many events share it.
+    """
     seconds = (int(minute[11:13]) * 3600 + int(minute[14:16]) * 60) // bucket * bucket
     return f"{minute[:10]}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:00.000000Z"

@@ -26,7 +26,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class PackName(NamedTuple):
-    """The part of a pack's key that follows from the pack itself."""
+    """The part of a pack's key that is calculated from the pack itself."""
 
     newest: str
     hash: str
@@ -42,28 +42,29 @@ def is_pack(item: Item) -> bool:
     return "pack" in item
 
 
-def hash_of(body: bytes) -> str:
-    """The hash of a pack's body: 128 bits over identities and content, as 22 characters of URL-safe Base64.
+def hash_body(body: bytes) -> str:
+    """Hash a pack's body: 128 bits over identities and content, as 22 characters of URL-safe Base64.
 
     These are the first 16 bytes of SHA-256 over the body before it is compressed.
     """
     return urlsafe_b64encode(sha256(body).digest()[:_HASH_BYTES])[:HASH_CHARACTERS].decode()
 
 
-def pack_key(logical: str, name: PackName, shards: int) -> Key:
+def make_pack_key(logical: str, name: PackName, shards: int) -> Key:
     """The key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
     return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
 
 def parse_sort_key(sk: str) -> PackName | None:
-    """The pack that a sort key names; None for the sort key of a plain item."""
+    """Return the pack that a sort key names; None for the sort key of a plain item."""
     if sk[_TIME : _TIME + len(_BETWEEN)] != _BETWEEN:
         return None
     return PackName(sk[:_TIME], sk[_TIME + len(_BETWEEN) :])
 
 
-def address(pk: str, name: PackName) -> str:
-    """The text that replaces the partition key in the ref of an event in a pack: the pack's partition key and its name.
+def make_address(pk: str, name: PackName) -> str:
+    """Make the text that replaces the partition key in the ref of an event in a pack: the pack's partition key and its
+    name.
 
     The ref's sort key is the event's place. So the ref names the pack, which one GetItem reads, and the event in it.
     """
@@ -76,7 +77,7 @@ def is_address(pk: str) -> bool:
 
 
 def parse_address(text: str) -> Key:
-    """The key of the pack that an address names; InvalidRef if it names none."""
+    """Return the key of the pack that an address names; InvalidRef if it does not name a pack."""
     parts = text.rsplit("#", 2)
     if not is_address(text) or len(parts[2]) != HASH_CHARACTERS or not parts[1].isalnum():
         raise InvalidRef("this ref names no pack: use one that the API answered, whole and unchanged")
@@ -88,7 +89,8 @@ def parse_address(text: str) -> Key:
 
 
 def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:
-    """The sort keys ``low <= sk < high`` of every pack and plain item that may hold an event of ``[start, end)``.
+    """Return a range of sort keys, ``low <= sk < high``, with every pack and plain item that may hold an event of
+    ``[start, end)``.
 
     If a pack holds an event of a time, the newest event of the pack is less than ``span`` seconds newer than this time.
     """
@@ -96,7 +98,7 @@ def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]
 
 
 def shift_time(time: str, seconds: int) -> str:
-    """The text of the time that is ``seconds`` later (earlier, if negative)."""
+    """Return the text of the time that is ``seconds`` later; earlier if ``seconds`` is negative."""
     moved = from_text(time).astimezone(UTC) + timedelta(seconds=seconds)
     return to_text(min(max(moved, EPOCH), LATEST))
 

@@ -1,4 +1,7 @@
-"""Refs: a ref is an opaque text that names one event for ever. Its table and key are calculated without a look-up."""
+"""Refs: a ref is an opaque text that names one event for ever.
+
+The event's table and key are calculated from it, without a read.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,18 @@ _LONGEST_KEY = 1024
 _PLAIN_ASCII = bytes(code for code in range(ord(" "), ord("~") + 1) if chr(code) not in '"\\')
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _BETWEEN, _ENCODED_BETWEEN = "\xff\xff\xff", "____"
-# By the length of a key: the text after the key, padded to a whole group of Base64, and the beginning of the next key.
-# Two quotes and a bracket are a whole group of three bytes, so the length of the key alone decides the padding.
+# For each length of a key: the text after the key, padded to a whole group of Base64, and the beginning of the next
+# key. Two quotes and a bracket are a whole group of three bytes, so the length of the key alone decides the padding.
 _BETWEEN_KEYS = [f'"]{_FILL[length % 3]}{_BETWEEN}"' for length in range(_LONGEST_KEY + 1)]
 
 
 def encode_ref(stream: str, label: str, pk: str, sk: str) -> str:
-    """A ref as URL-safe text without padding."""
+    """Encode a ref as URL-safe text without padding."""
     return encode_ref_head(stream, label, pk) + encode_ref_tail(sk)
 
 
 def encode_refs(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Sequence[str]) -> list[str]:
-    """The refs of several events as URL-safe text, from columns: labels of periods, partition keys, sort keys."""
+    """Encode the refs of several events as URL-safe text, from columns: labels of periods, partition keys, sort keys."""
     heads = {partition: encode_ref_head(stream, *partition) for partition in set(zip(labels, pks, strict=True))}
     whole = "".join(sks)
     tails = encode_ref_tails(sks, plain=whole.isascii() and is_plain(whole))
@@ -43,18 +46,18 @@ def encode_refs(stream: str, labels: Sequence[str], pks: Sequence[str], sks: Seq
 
 @lru_cache(maxsize=1024)
 def encode_ref_head(stream: str, label: str, pk: str) -> str:
-    """The common beginning of a partition's refs, padded with spaces to whole groups of Base64."""
+    """Encode the common beginning of a partition's refs, padded with spaces to whole groups of Base64."""
     raw = msgspec.json.encode((_VERSION, stream, label, pk))[:-1] + b","
     return b2a_base64(raw + b" " * (-len(raw) % 3), newline=False).translate(_URL_SAFE).decode()
 
 
 def encode_ref_tail(sk: str) -> str:
-    """The end of an event's ref, which differs between the events of a partition."""
+    """Encode the end of an event's ref, which differs between the events of a partition."""
     return b2a_base64(_make_tail(sk).encode(), newline=False).translate(_URL_SAFE).decode()
 
 
 def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
-    """The ends of several refs, encoded at once; ``plain`` keys are ASCII, and need no escape in JSON."""
+    """Encode the ends of several refs at once; ``plain`` keys are ASCII, and need no escape in JSON."""
     if not plain and not "".join(sks).isascii():
         return [encode_ref_tail(sk) for sk in sks]
     if not sks:
@@ -73,7 +76,7 @@ def encode_ref_tails(sks: Sequence[str], *, plain: bool) -> list[str]:
 
 
 def is_plain(text: str) -> bool:
-    """True if text certainly needs no escape in JSON; False for some texts that need none, too."""
+    """True if a text surely needs no escape in JSON. Some texts that need no escape give False, too."""
     if text.isascii():
         # This takes a fifth of the time of the check below.
         return not text.encode().translate(None, _PLAIN_ASCII)

@@ -9,11 +9,11 @@ _FIRST = Struct(">I").unpack_from
 
 
 def compute_suffix(value: str, shards: int) -> int:
-    """The suffix of a series or an id, ``0 <= suffix < shards``.
+    """Calculate the suffix of a series or an id, ``0 <= suffix < shards``.
 
     The first four bytes of SHA-256 over the UTF-8 text, as a big-endian unsigned number, modulo the shard count. Any
-    language computes it in a line; docs/inside/suffix.md publishes test vectors. A checksum such as CRC-32 would be cheaper,
-    but it is linear: ids that differ in a few patterned bits can then all land on a few suffixes.
+    language can compute it in one line; docs/inside/suffix.md has test vectors. A checksum such as CRC-32 would be
+    cheaper, but it is linear: ids that differ in a few patterned bits can then all land on a few suffixes.
     """
     first: int = _FIRST(sha256(value.encode()).digest())[0]
     return first % shards

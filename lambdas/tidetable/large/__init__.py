@@ -1,1 +1,4 @@
-"""Large values: an event whose data is too large or costly for an item is packed, and completed when it is read."""
+"""Large values. If an event's data is too large or too costly for an item, it is compressed or stored elsewhere.
+
+Reads complete it.
+"""

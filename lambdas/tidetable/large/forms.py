@@ -22,22 +22,25 @@ MAX_EVENT_BYTES = 2_500_000
 
 
 def derive_version(payload: bytes) -> str:
-    """The version of a payload: the same for the same bytes, so that writing it again is harmless."""
+    """Derive a payload's version from its bytes.
+
+    The same bytes have the same version, so writing them again is harmless.
+    """
     return sha256(payload).hexdigest()[:24]
 
 
 def make_chunk_key(key: Key, version: str, number: int) -> str:
-    """The key of a chunk: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
+    """Make the key of a chunk: ``<parent key>#<version>#<n>``. All versions of an event have one parent key."""
     return f"{key.pk}#{strip_version(key.sk)}#{version}#{number}"
 
 
 def strip_version(sk: str) -> str:
-    """A sort key without the prefix of its version."""
+    """Return a sort key without the prefix of its version."""
     return sk.partition("#")[2] if sk.startswith("v") else sk
 
 
 def list_earlier_keys(item: Item) -> list[Key]:
-    """The keys of an event's earlier versions, latest first, if every version is kept."""
+    """List the keys of an event's earlier versions, latest first, if the stream keeps every version."""
     count = int(item.get("version", 1))
     return [Key(item["pk"], f"v{number}#{strip_version(item['sk'])}") for number in range(count - 1, 0, -1)]
 
@@ -54,5 +57,5 @@ def split_payload(payload: bytes) -> Sequence[bytes]:
 
 
 def make_blob_prefix(stream: str, label: str = "") -> str:
-    """The prefix of the objects of a stream's period; without a label, of all of its periods."""
+    """Make the prefix of the objects of a stream's period; without a label, of all periods of the stream."""
     return f"large/stream={stream}/period={label}/" if label else f"large/stream={stream}/"

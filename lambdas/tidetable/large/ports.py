@@ -21,13 +21,13 @@ class Store(Protocol):
     """The bucket's large values."""
 
     def stored(self, prefix: str, after: str = "") -> Iterable[Stored]:
-        """Every object under a prefix whose key sorts after ``after``, in the order of keys."""
+        """List, in the order of keys, every object under a prefix whose key sorts after ``after``."""
 
     def folders(self, prefix: str) -> Iterable[str]:
-        """The folders directly under a prefix, each once, in order."""
+        """List the folders directly under a prefix, each once, in order."""
 
     def owner(self, key: str) -> Key | None:
-        """The key of an object's item; None if the object does not name it."""
+        """Return the key of an object's item; None if the object does not name it."""
 
     def delete(self, keys: Sequence[str]) -> None: ...
 

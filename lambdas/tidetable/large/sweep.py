@@ -1,7 +1,8 @@
 """The sweep: it removes the objects of deleted periods, and the objects to which no item refers.
 
-An object is written before its item. An object without an item may get its item in a moment; or the write failed, or a newer
-version of the event replaced it. Only time separates these cases, so the sweep never touches an object younger than the grace.
+An object is written before its item. So an object without an item may get its item in a moment. Or the write has
+failed, or a newer version of the event has replaced the item. Only time separates these cases, so the sweep never
+removes an object that is younger than the grace.
 
 The sweep begins with the checks that cost one request per period: objects of deleted periods, and archives that the bucket's
 rules deleted. Then it compares the objects of live periods with their items, from where the previous run ended.
@@ -22,13 +23,14 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import StaleEntry, TableMissing
+from tidetable.errors import StaleEntry, TableMissing, describe_error
 from tidetable.expired import find_archive_expiry
 from tidetable.large.forms import list_earlier_keys, make_blob_prefix
 from tidetable.large.ports import Notes, Store, Stored
 from tidetable.lifecycle.known import find_known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
+from tidetable.remaining import Remaining
 
 # An object's item follows within the time of a request. A day leaves room for clocks that are wrong.
 GRACE = timedelta(days=1)
@@ -38,7 +40,7 @@ _BATCH = 100
 CONCURRENCY = 16
 # The position is noted after every 10 batches: a run that is killed loses at most the work on these.
 _NOTE_EVERY = 10
-# The sweep ends with less time left than this; the next sweep goes on.
+# If less time than this is left, the sweep ends; the next sweep goes on.
 _RESERVE = 20.0
 
 
@@ -88,7 +90,7 @@ class Swept:
         return {name: getattr(self, name) for name in names} | first
 
 
-def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
+def sweep(sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False) -> Swept:
     """Remove the objects of every stream to which no item refers, as far as the time allows.
 
     It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run starts at the
@@ -106,7 +108,7 @@ class _Run:
 
     pool: Executor
 
-    def __init__(self, sweeper: Sweeper, remaining: Callable[[], float], swept: Swept) -> None:
+    def __init__(self, sweeper: Sweeper, remaining: Remaining, swept: Swept) -> None:
         self._sweeper = sweeper
         self._remaining = remaining
         self.swept = swept
@@ -174,7 +176,7 @@ class _Run:
         try:
             act()
         except Exception as error:  # whatever the error is, the other objects are swept
-            self.swept.failures.append(f"{what}: {type(error).__name__}: {error}")
+            self.swept.failures.append(f"{what}: {describe_error(error)}")
 
     def _read_position(self) -> Position:
         stored = self._sweeper.notes.find(POSITION_KEY)
@@ -202,9 +204,9 @@ class _Run:
         return next((entry for entry in entries if entry.period.label == label), None)
 
     def _is_live(self, stream: str, label: str) -> bool:
-        """True if the items show which objects are needed.
+        """True if the items of the period show which objects are needed.
 
-        While a table awaits deletion or is restored, they do not.
+        While the table waits for its deletion, or is being restored, its items do not show that.
         """
         entry = self._read_entry(stream, label)
         return entry is not None and entry.live
@@ -247,7 +249,7 @@ class _Run:
             self._sweeper.objects.delete(keys)
 
     def _find_orphans(self, entry: Entry, objects: Sequence[Stored]) -> Iterator[Stored]:
-        """The objects to which neither their item nor an earlier version of it refers."""
+        """Find the objects to which neither their item nor an earlier version of the item refers."""
         keys = [stored.key for stored in objects]
         owners = dict(zip(keys, self.pool.map(self._sweeper.objects.owner, keys), strict=True))
         store = self._sweeper.store

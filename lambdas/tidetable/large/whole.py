@@ -1,4 +1,4 @@
-"""Completing items: fetching their data from wherever it is kept."""
+"""Complete items: decompress their data, or fetch it from chunks or from S3."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _AT_ONCE_BYTES = 16_000_000
 
 
 class Wholes(NamedTuple):
-    """Items as they were sent. ``missing`` maps an item's number to the reason why its data could not be read.
+    """Items with their data. ``missing`` maps an item's number to the reason why its data could not be read.
 
-    ``chunks`` are the sizes of the chunks that were fetched, 0 for a chunk that was not there.
+    ``chunks`` are the sizes of the fetched chunks, 0 for a chunk that does not exist.
     """
 
     items: Sequence[Item]
@@ -38,7 +38,10 @@ class Unpacker(msgspec.Struct):
     compressor: Compressor
 
     def inflate_item(self, item: Item) -> Item:
-        """An item with its data decompressed; an item without compressed data unchanged. ValueMissing if it is damaged."""
+        """Return an item with decompressed data; an item without compressed data unchanged.
+
+        ValueMissing if the data is damaged.
+        """
         if "z" not in item:
             return item
         try:
@@ -55,7 +58,7 @@ class Unpacker(msgspec.Struct):
             return item
 
     def whole(self, items: Sequence[Item], table: str, *, cold: bool) -> Wholes:
-        """Items of one table with all of their data; with cold fields only if ``cold`` is true."""
+        """Return the items of one table with all of their data, but with cold fields only if ``cold`` is true."""
         result: list[Item] = []
         missing: dict[int, str] = {}
         chunks: list[int] = []
@@ -71,7 +74,10 @@ class Unpacker(msgspec.Struct):
         return Wholes(result, missing, chunks)
 
     def archived(self, items: Sequence[Item], table: str) -> list[Item]:
-        """Items with all of their data; ``packed`` says how it was stored. ValueMissing if any data is missing."""
+        """Return items with all of their data. ``packed`` says how the data was stored.
+
+        ValueMissing if any data is missing.
+        """
         result: list[Item] = []
         for group in group_items(items, cold=True):
             bodies = self._fetch_bodies(group, table, cold=True)
@@ -91,7 +97,8 @@ class Unpacker(msgspec.Struct):
         return {**whole, "packed": packed}
 
     def _fetch_bodies(self, items: Iterable[Item], table: str, *, cold: bool) -> Mapping[str, bytes | None]:
-        """The bodies of all chunks that these items refer to, by the chunks' keys; None for a chunk that is not there.
+        """Fetch the bodies of all chunks that these items refer to, by the chunks' keys; None for a chunk that does not
+        exist.
 
         A chunk's key is calculated from its content, so versions of an event with the same content share their chunks.
         """
@@ -138,7 +145,7 @@ def is_partial(item: Item, *, cold: bool) -> bool:
 
 
 def measure_outside(item: Item, *, cold: bool) -> int:
-    """The bytes of JSON of an item's data that are kept outside of the item."""
+    """Return the bytes of an item's JSON data that is kept outside of the item."""
     return sum(int(marker["b"]) for marker in _list_markers(item, cold=cold))
 
 

@@ -1,4 +1,4 @@
-"""The lifecycle makes, changes, archives and deletes the tables of periods, and reports what it did.
+"""The lifecycle makes, changes, archives and deletes the tables of periods, and reports its actions.
 
 ``premake`` decides which periods need a table, ``ladder`` which capacity a table gets at an age, ``expiry`` when a
 table closes and expires. ``plan`` turns these rules and an observation into actions; ``apply`` carries the actions out.

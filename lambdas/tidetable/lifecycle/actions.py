@@ -86,7 +86,7 @@ class SetClass(Action, name="class", rank=5):
 
 @dataclass(frozen=True)
 class Scale(Action, name="scale", rank=6):
-    """Let the table's units follow its traffic. Every run repeats this until the catalog records that it was done."""
+    """Let the table's units follow its traffic. Every run repeats this action until the catalog records its success."""
 
     policy: Autoscaling
 
@@ -124,7 +124,7 @@ class DeleteCopy(Action, name="delete-copy", rank=11):
 
 
 class Finding(Action, name="finding", rank=12):
-    """A report about a table; nothing is changed. ``outcome`` is what the run's report says for this kind."""
+    """A report about a table, which changes nothing. ``outcome`` is the word for this kind in the run's report."""
 
     outcome: ClassVar[str]
 
@@ -138,9 +138,9 @@ class Deferred(Finding, name="deferred", rank=12, outcome="deferred"):
 
 
 class Lost(Finding, name="lost", rank=13, outcome="lost"):
-    """The catalog says that a table exists, but it does not.
+    """The catalog says that a table exists, but the table does not exist.
 
-    It may have held events: it is reported, and never made anew.
+    The table may have held events, so it is reported, and never made anew.
     """
 
 
@@ -149,8 +149,11 @@ class Unseen(Finding, name="unseen", rank=14, outcome="failed"):
 
 
 class Stuck(Finding, name="stuck", rank=15, outcome="failed"):
-    """A table is in a state that does not end by itself. No action is begun that would only wait for the table."""
+    """A table is in a state that does not end without an operator.
+
+    Actions that would only wait for the table are not begun.
+    """
 
 
 class CopyTrouble(Finding, name="copy-trouble", rank=16, outcome="failed"):
-    """A copy in another Region is missing or unusable. Somebody must act; the work on other tables goes on."""
+    """A copy in another Region is missing or unusable. An operator must act; the work on other tables goes on."""

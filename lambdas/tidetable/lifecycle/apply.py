@@ -1,8 +1,7 @@
-"""Carry out one action. Every step may be repeated, so the next run finishes what an interrupted run has begun."""
+"""Carry out one action. Every step may be repeated, so the next run can finish an interrupted action."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,16 +14,16 @@ from tidetable.period_tables import (
     WAIT_SECONDS,
     PeriodTables,
     describe_changing_copies,
-    limit_time,
     list_names,
 )
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
+from tidetable.remaining import Remaining, limit_time
 
-# With fewer seconds left than this, an archive is left to a later run.
+# If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
 _CHANGE_POLLS = 30
 _USABLE_COPIES = frozenset({"ACTIVE", "UPDATING"})
-# Stands in the catalog in place of a policy's text while one policy replaces another. No policy has this text.
+# While one policy replaces another, the catalog has this word in place of a policy's text. No policy has this text.
 _CHANGING = "changing"
 
 
@@ -32,7 +31,8 @@ _CHANGING = "changing"
 class World:
     """The ports that actions use.
 
-    ``remaining`` returns the seconds that the run has left, ``patience`` the seconds that it may still wait for tables.
+    ``remaining`` returns the seconds that are left for the run, ``patience`` the seconds that the run may still wait
+    for tables.
     """
 
     stage: str
@@ -42,8 +42,8 @@ class World:
     archiver: Archiver
     clock: Clock
     pools: Pools
-    remaining: Callable[[], float]
-    patience: Callable[[], float] | None = None
+    remaining: Remaining
+    patience: Remaining | None = None
 
     def period_tables(self) -> PeriodTables:
         """The tables for one action.
@@ -90,8 +90,8 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
     tables = world.period_tables()
     table = tables.find_owned(entry)
     if table.seen is not None and not isinstance(action, actions.Scale):
-        # Recorded first. If the former level is chosen again before the next look at the table, the recorded units would
-        # suit this level, and the table would keep the other units until its turn.
+        # The change is recorded first. Otherwise, if the former level is chosen again before the next look at the
+        # table, the recorded units would suit this level, and the table would keep the other units until its turn.
         world.catalog.note(entry, table.seen._replace(changing=True))
     match action:
         case actions.SetCapacity():
@@ -105,8 +105,9 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
             if table.table_class is not action.table_class:
                 world.tables.set_class(entry.table, action.table_class)
         case actions.Scale():
-            # Noted before the registration: a noted registration is taken back later, even if it was never made. The
-            # mark of a change stays until the change is confirmed: a run that goes on must take the former policy back.
+            # The registration is recorded before it is made: a recorded registration is taken back later, even if it
+            # was never made. The mark of a change stays until the change is confirmed: a run that continues must take
+            # the former policy back.
             world.catalog.mark_scaled(entry, scaled=True, policy=_CHANGING if entry.scaling else "")
             indexes = [index.name for index in entry.layout.global_indexes]
             if entry.scaling not in ("", action.policy.text):
@@ -115,7 +116,8 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
                 # copies share.
                 world.scaling.deregister(entry.table, indexes, entry.replicas)
             world.scaling.register(entry.table, indexes, action.policy)
-            # Confirmed last: until then every run registers again, which changes nothing if that was done before.
+            # The confirmation comes last. Until then every run registers again; a repeated registration changes
+            # nothing.
             world.catalog.mark_scaled(entry, scaled=True, policy=action.policy.text)
 
 
@@ -171,7 +173,8 @@ def _begin_copy(action: actions.Copy, world: World) -> None:
             raise TableUnusable(name, f"{status} in {region}")
         if status is not None:
             continue
-        # Marked first: a copy that was begun is not listed for some seconds, and must not be begun again meanwhile.
+        # The mark comes first: a copy that was begun is not listed for some seconds, and must not be begun again
+        # meanwhile.
         world.catalog.mark_copying(entry, region, world.clock.now())
         world.tables.create_copy(name, region)
         return
@@ -202,7 +205,7 @@ def _unscale(entry: Entry, world: World) -> None:
 def _await_units(entry: Entry, world: World) -> None:
     """Wait for a table that this run has made faster for its export.
 
-    That takes seconds, and to wait here costs less than to wait in the archiver.
+    That takes seconds. The wait costs less here than in the archiver.
     """
     for _ in range(_CHANGE_POLLS):
         table = world.tables.describe(entry.table)
@@ -230,7 +233,7 @@ def _delete(action: actions.Delete, world: World, now: datetime) -> None:
 
 
 def _find_deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
-    """The entry as it is now; NotReady if its table must not be deleted."""
+    """Return the present entry; NotReady if its table must not be deleted."""
     entry = _read_recorded(planned, world)
     if entry.state is not State.ARCHIVED and not unarchived:
         raise NotReady(f"period {entry.period.label} is {entry.state}, not archived")

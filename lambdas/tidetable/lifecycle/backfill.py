@@ -1,16 +1,15 @@
-"""The use case of a backfill: past periods are opened for the import of history. They close again by themselves."""
+"""The use case of a backfill: past periods are opened for the import of history. They close again automatically."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from tidetable.catalog import Backfill
 from tidetable.config import Config, Stream
-from tidetable.config.check import MAX_OPEN_TABLES
-from tidetable.config.check_capacity import MAX_UNITS
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_UNITS
 from tidetable.config.demand import SHORTEST, list_demands
 from tidetable.errors import BadBackfill
 from tidetable.leases import hold_lease
@@ -19,6 +18,7 @@ from tidetable.lifecycle.reconcile import LEASE, Reconciler, reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 LONGEST_OPEN = timedelta(days=30)
@@ -28,16 +28,17 @@ def open_backfill(
     backfill: Backfill,
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     dry_run: bool = False,
     rebuilt: bool = False,
 ) -> Report:
     """Record the request and make the tables that it needs, in a run for its stream alone.
 
-    BadBackfill says why it is refused. A stream may have several backfills. The same span again, with a later
-    ``until``, prolongs its backfill. If one run cannot make all tables, the next runs go on. The stream's rollups are
-    opened, too; the next run makes their tables. A rollup is opened without its stream only to be ``rebuilt``.
+    BadBackfill says why the request is refused. A stream may have several backfills. A request with the same span and a
+    later ``until`` prolongs the backfill of this span. If one run cannot make all tables, the next runs go on. The
+    stream's rollups are opened, too; the next run makes their tables. A rollup is opened without its stream only for a
+    rebuild (``rebuilt``).
     """
     policy = reconciler.config.streams.get(backfill.stream)
     if policy is not None and policy.source and not rebuilt:
@@ -53,16 +54,19 @@ def open_backfill(
         raise BadBackfill("; ".join(problems))
     if dry_run:
         return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
-    # Not during a run of the lifecycle: it would not know the request, and might move the horizon beyond its periods.
+    # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon
+    # beyond the request's periods.
     with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
-        # The horizon comes first: runs make the tables of a recorded request, and must see them after its end, too.
+        # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
+        # end, too.
         for request in requests:
             horizon = reconciler.catalog.horizon(request.stream)
             if horizon is not None and horizon > request.start:
                 reconciler.catalog.set_horizon(request.stream, request.start)
-        # The rollups' requests come first: once the stream takes events, the marks of its rollups can be cleared.
+        # The rollups' requests come first: when the stream takes events, the refresher may clear the marks of its
+        # rollups.
         for request in reversed(requests):
             reconciler.catalog.put_backfill(request)
     return reconcile(reconciler, owner, remaining, only=backfill.stream)
@@ -72,7 +76,7 @@ def end_backfills(
     stream: str,
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,
@@ -88,7 +92,8 @@ def end_backfills(
     if dry_run:
         ending = _find_ending(stream, reconciler.catalog, span, now)
         return [backfill for backfill in ending if now < backfill.opened.until]
-    # Not during a run of the lifecycle: it may be making tables for the backfills that are taken back here.
+    # This must not happen during a run of the lifecycle: the run may be making tables for the backfills that are taken
+    # back here.
     with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
         if not free:
             raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
@@ -121,14 +126,14 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
 
 
 def _list_names(stream: str, config: Config) -> list[str]:
-    """The names of a stream and of its rollups."""
+    """List the names of a stream and of its rollups."""
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 
 def _find_ending(
     stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime
 ) -> list[Backfill]:
-    """The backfills to take back: all, ended backfills included, or the open backfill of exactly that span."""
+    """Find the backfills to take back: all backfills, even ended ones, or the open backfill with exactly that span."""
     if span is None:
         return list(catalog.backfills(stream))
     present = _open(stream, catalog, now)
@@ -178,7 +183,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
 
 
 def _find_quota_problems(requests: Sequence[Backfill], reconciler: Reconciler) -> Iterator[str]:
-    """Check that backfills leave room in the quota of tables: at the quota, the next period's table cannot be made."""
+    """Check that backfills leave enough of the quota of tables: at the quota, the next period's table cannot be made."""
     now, config = reconciler.clock.now(), reconciler.config
     spans = {(request.stream, request.start, request.end) for request in requests}
     for name in config.streams:

@@ -13,7 +13,7 @@ SPACING = timedelta(hours=1)
 
 
 def find_next_decrease(table: Table, now: datetime) -> datetime | None:
-    """The instant at which the table's capacity may be lowered next; None if it may be lowered now."""
+    """Find the instant at which the table's capacity may be lowered next; None if it may be lowered now."""
     if table.decreases_today < AT_ONCE or table.last_decrease is None or table.last_decrease.date() < now.date():
         return None
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)

@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.config import Config
-from tidetable.errors import NotReady, TableRefused, TidetableError
+from tidetable.errors import NotReady, TableRefused, judge_failure
 from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
-from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.observe import RUN_SECONDS
 from tidetable.period_tables import POLL_SECONDS, describe_changing_copies
 from tidetable.ports import Catalog, Table, Tables
@@ -42,8 +41,8 @@ def follow_catalog(
 ) -> list[CatalogCopy]:
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.
 
-    A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the stage
-    stands, that is, before a deployment was completed.
+    A run makes one change. No copy is removed: other streams or a reader may use it. Nothing happens before the first
+    complete deployment of the stage.
     """
     if not config.replicas or not catalog.stands():
         return []
@@ -79,20 +78,17 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
             tables.create_copy(catalog_table, step.region)
         else:
             return step._replace(outcome="deferred", detail="a copy was begun a moment ago, and may not be listed yet")
-    except TableRefused as error:
-        return step._replace(outcome="deferred" if error.transient else "failed", detail=str(error))
-    except TidetableError as error:
-        return step._replace(outcome="failed", detail=str(error))
     except Exception as error:  # the work on the tables of events must go on
-        return step._replace(outcome="failed", detail=describe_error(error))
+        outcome, detail = judge_failure(error)
+        return step._replace(outcome=outcome, detail=detail)
     return step._replace(outcome="done")
 
 
 def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
     """Delete the copies of a catalog that is to be deleted, one after another, and wait until they are gone.
 
-    Return their Regions; NotReady if the time is up before. May be repeated. DynamoDB would refuse to delete the
-    catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
+    Return their Regions; NotReady if the time is not enough. The call may be repeated. DynamoDB would refuse to delete
+    the catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.
     """
     removed = list[str]()
     for table in _wait_until_alone(world, catalog_table):
@@ -110,7 +106,7 @@ def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
 
 
 def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
-    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is up before."""
+    """Yield the catalog's table again and again, until it has no copies; NotReady if the time is not enough."""
     while True:
         table = world.tables.describe(catalog_table)
         if table is None or not table.copies:

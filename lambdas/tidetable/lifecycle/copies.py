@@ -18,16 +18,17 @@ from tidetable.times import to_text
 # about 35 s after it is no longer listed. After this time "not listed" means "not made". Runs are five minutes apart.
 LISTED = timedelta(minutes=4)
 # A copy of an empty table takes a minute, a copy of a table with items takes 11 minutes or more. If a copy was begun
-# and is not listed after this time, DynamoDB has given it up again and again.
+# and is not listed after this time, DynamoDB has given up every attempt.
 COPIED_MOST = timedelta(hours=2)
 ACTIVE = "ACTIVE"
-# DynamoDB's words for the good state and the states that end by themselves. Any other state stays until somebody acts.
+# DynamoDB's words for the good state and for the states that end without help. Any other state lasts until an operator
+# acts.
 _PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if copies of the entry's table are made: it has not expired, and its period was never archived."""
-    has_first_table = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
+    """True if the entry's table gets copies: it has not expired, and its period was never archived."""
+    has_first_table = entry.writable and entry.archive is None
     return has_first_table and not is_expired(entry, stream, now)
 
 
@@ -38,12 +39,12 @@ def lacks_copies(entry: Entry, stream: Stream) -> bool:
 
 
 def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if the entry's table is to be archived or deleted, or waits for its deletion."""
+    """True if the entry's table will now be archived or deleted, or waits for its deletion."""
     return entry.state is State.ARCHIVED or is_expired(entry, stream, now)
 
 
 def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
-    """The Regions with an ACTIVE copy, which the catalog should name.
+    """Find the Regions with an ACTIVE copy, which the catalog should name.
 
     For a table that is to be deleted, no Region is added.
     """
@@ -121,5 +122,5 @@ def _find_troubles(
 
 
 def _find_missing(entry: Entry, stream: Stream, table: Table) -> list[str]:
-    """The Regions where a copy is missing, without Regions that the configuration no longer names."""
+    """Find the Regions where a copy is missing, without Regions that the configuration no longer names."""
     return [region for region in entry.replicas if region in stream.replicas and region not in table.copies]

@@ -1,17 +1,17 @@
-"""Deploy: make the tables that the configuration needs now, and leave the rest to the schedule."""
+"""Deploy: make the tables that the configuration needs now. Scheduled runs make the other tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 
 from tidetable.catalog import State
 from tidetable.config import Stream
+from tidetable.errors import describe_error
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
-from tidetable.lifecycle.known import describe_error
 from tidetable.lifecycle.ladder import RAISED
 from tidetable.lifecycle.misuse import find_misuses
 from tidetable.lifecycle.outlook import measure_lead
@@ -20,19 +20,21 @@ from tidetable.lifecycle.reconcile import Reconciler, reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.names import name_table
 from tidetable.periods import Period
+from tidetable.remaining import Remaining
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
 PAUSE_SECONDS = 5.0
-# A refusal is final after this number of runs, not earlier: the rights of a new role take seconds to hold everywhere.
+# A refusal is final only after this number of runs: the rights of a new role are in force everywhere after some
+# seconds.
 REFUSED_MOST = 4
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Unmade:
-    """A table that does not exist yet. ``needed``: present events need it.
+    """A table that does not exist yet. If it is ``needed``, present events need it.
 
-    ``why`` says why it is missing, if that is known.
+    ``why`` says why the table is missing, if the reason is known.
     """
 
     stream: str
@@ -45,7 +47,9 @@ class Unmade:
 
 @dataclass(slots=True)
 class Deployed:
-    """The result of a deploy: its runs, the tables left to scheduled runs, and its failure (None: it did not fail)."""
+    """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure (None: it did not
+    fail).
+    """
 
     reports: list[Report] = field(default_factory=list)
     unmade: list[Unmade] = field(default_factory=list)
@@ -53,9 +57,7 @@ class Deployed:
     failure: str | None = None
 
 
-def deploy(
-    reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
-) -> Deployed:
+def deploy(reconciler: Reconciler, owner: str, remaining: Remaining, configuration: str, *, first: bool) -> Deployed:
     """Make the tables that the configuration needs, in one run after another, until all tables exist or the time is up.
 
     ``configuration`` is the digest of the deployed configuration. ``first`` says that the stack is being created. Only
@@ -90,7 +92,7 @@ def deploy(
 
 
 def _find_misuse(reconciler: Reconciler) -> str | None:
-    """The errors that the configuration would make with tables that exist, as one text; None if no error is known."""
+    """Find the errors that the configuration would make with existing tables, as one text; None if no error is known."""
     try:
         return "; ".join(islice(find_misuses(reconciler.config, reconciler.catalog), _NAMED)) or None
     except Exception:  # the first run reports a catalog that does not answer
@@ -103,7 +105,7 @@ def is_urgent(action: Action) -> bool:
     Scheduled runs do the other actions.
     """
     if isinstance(action, SetCapacity):
-        # The raise of a table's capacity for its export is left to the scheduled run that archives the table.
+        # The scheduled run that archives a table raises the table's capacity for the export.
         return not action.lowers and action.level.reason != RAISED
     return isinstance(action, Create | Open | Reopen | Finding)
 
@@ -115,7 +117,7 @@ def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
     for stream in reconciler.config.streams.values():
         try:
             deployed.unmade += _find_unmade(reconciler, stream, details)
-        except Exception as error:  # one stream that cannot be looked at must not hide the others
+        except Exception as error:  # one stream that cannot be read must not hide the others
             deployed.troubles.append(f"the catalog could not be read for {stream.name}: {describe_error(error)}")
 
 
@@ -137,7 +139,7 @@ def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
-    """Decide whether another run could make more, and whether AWS refused something."""
+    """Decide if another run could make more tables, and if AWS refused a request."""
     creates = [result for result in report.done if isinstance(result.action, Create | Open)]
     refused = any(result.outcome == "failed" for result in creates) or bool(deployed.troubles)
     failed = {result.action.entry.table for result in report.done if result.outcome == "failed"}
@@ -148,7 +150,7 @@ def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
 def _find_failure(
     reconciler: Reconciler, deployed: Deployed, configuration: str, *, first: bool, began: datetime
 ) -> str | None:
-    """The reason why the deploy has failed; None if it has not."""
+    """Return the reason why the deploy has failed; None if it has not failed."""
     if not first and _has_stood(reconciler, configuration):
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
@@ -167,7 +169,7 @@ def _find_failure(
 def _was_missing(table: Unmade, reconciler: Reconciler, began: datetime) -> bool:
     """True if the stage lacked this table before the deploy.
 
-    The deploy may be the remedy, such as a shorter retention.
+    The deploy may be the remedy, for example with a shorter retention.
     """
     stands = any(
         entry.state is not State.CREATING for entry in reconciler.catalog.entries(table.stream, consistent=True)
@@ -188,5 +190,5 @@ def _mark(configuration: str) -> str:
 
 
 def name_entries(unmade: list[Unmade]) -> list[str]:
-    """The names of the tables that are left to scheduled runs, in order."""
+    """List the names of the tables that scheduled runs will make, in order."""
     return sorted(table.table for table in unmade)

@@ -12,30 +12,35 @@ from tidetable.periods import Period
 SETTLE = timedelta(minutes=15)
 
 
-def closes_at(period: Period, stream: Stream) -> datetime:
-    """The instant at which the period's table closes, ``late`` after its end: later, no event is accepted."""
+def compute_closing(period: Period, stream: Stream) -> datetime:
+    """Return the instant at which the period's table closes: ``late`` after the period's end.
+
+    Later events are not accepted.
+    """
     return period.end + stream.late
 
 
 def is_closed(period: Period, stream: Stream, now: datetime) -> bool:
     """True if the period has left the writable window."""
-    return now > closes_at(period, stream)
+    return now > compute_closing(period, stream)
 
 
 def compute_expiry(period: Period, stream: Stream) -> datetime:
-    """The instant at which the period has been kept for ``retention`` whole periods, and every write has ended."""
-    return max(period.shift(stream.retention).end, closes_at(period, stream) + SETTLE)
+    """Compute the instant after which the period has been kept for ``retention`` whole periods, and every write has
+    ended.
+    """
+    return max(period.shift(stream.retention).end, compute_closing(period, stream) + SETTLE)
 
 
 def compute_settling(entry: Entry, late: timedelta) -> datetime:
-    """The instant from which no write into the entry's table can be under way: ``SETTLE`` after its last event."""
+    """Compute the instant from which no write into the entry's table can be under way: ``SETTLE`` after its last event."""
     closed = entry.period.end + late
     return (closed if entry.opened is None else max(closed, entry.opened.until)) + SETTLE
 
 
 def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
-    """The instant at which the entry's table expires: its period has expired, and neither ``keep_until`` nor a backfill
-    keeps the table any longer.
+    """Compute the instant at which the entry's table expires: its period has expired, and neither ``keep_until`` nor a
+    backfill keeps the table any longer.
     """
     ends = [compute_expiry(entry.period, stream), compute_settling(entry, stream.late)]
     if entry.keep_until is not None:
@@ -44,10 +49,10 @@ def compute_entry_expiry(entry: Entry, stream: Stream) -> datetime:
 
 
 def is_expired(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if the entry's table is to be archived or deleted, as its stream says."""
+    """True if the entry's table has expired, and its stream's policy is to archive or to delete such tables."""
     return stream.on_expiry != "keep" and now > compute_entry_expiry(entry, stream)
 
 
 def compute_deletion(facts: ArchiveFacts, policy: LifecyclePolicy) -> datetime:
-    """The instant from which an archived table may be deleted."""
+    """Compute the instant from which an archived table may be deleted."""
     return facts.at + policy.delete_grace

@@ -1,4 +1,4 @@
-"""The streams that a run looks at: the configured streams, and removed streams, which may still have tables.
+"""The streams of a run: the configured streams, and the removed streams, which may still have tables.
 
 A removed stream is recorded in the catalog and no longer configured. It takes no events and gets no new tables. Its tables
 age, are archived and are deleted as its last policy says, under the switches of the present ``[lifecycle]``.
@@ -16,7 +16,7 @@ import msgspec
 from tidetable.catalog import RecordedPolicy
 from tidetable.config import Capacity, Config, Stream
 from tidetable.config.record import parse_policy, render_policy
-from tidetable.errors import ConfigError
+from tidetable.errors import ConfigError, describe_error
 from tidetable.ports import Catalog, Rollups
 
 # The drain tries a message for about half a day: until then a removed stream's tables need their units.
@@ -27,9 +27,9 @@ DRAINED = timedelta(days=1)
 class Known:
     """The streams of a run. ``config`` is the configuration with the policies of removed streams.
 
-    ``removed`` holds the instant since which a stream is removed, ``news`` the policies that are to be recorded.
-    ``unrecorded`` are configured streams of which no policy was recorded yet. ``troubles`` says which policies could not
-    be read: the tables of these streams are left as they are. ``complete`` is False if no policy could be read.
+    ``removed`` has the time at which each removed stream was removed, ``news`` the policies that must be recorded.
+    ``unrecorded`` are configured streams without a recorded policy. ``troubles`` says which policies could not be read:
+    the tables of these streams are not changed. ``complete`` is False if no policy could be read.
     """
 
     config: Config
@@ -44,7 +44,7 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
     """Compare the configuration with the recorded policies; nothing is written."""
     try:
         recorded = {policy.stream: policy for policy in catalog.policies()}
-    except Exception as error:  # the configured streams' next tables must be made nevertheless
+    except Exception as error:  # even so, the next tables of the configured streams must be made
         trouble = f"the recorded policies could not be read: {describe_error(error)}"
         return Known(config, troubles=[trouble], complete=False)
     known = Known(config, unrecorded=config.streams.keys() - recorded.keys())
@@ -71,7 +71,7 @@ def find_known_streams(config: Config, catalog: Catalog, now: datetime) -> Known
 
 
 def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
-    """The policy that a stream had when it left the configuration; None if no readable policy is recorded."""
+    """Find the policy that a stream had when it left the configuration; None if no readable policy is recorded."""
     for record in catalog.policies():
         if record.stream == stream:
             with suppress(ConfigError):
@@ -82,10 +82,10 @@ def find_recorded_policy(stream: str, catalog: Catalog) -> Stream | None:
 def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[], Rollups] | None = None) -> None:
     """Record new policies.
 
-    Call it before tables are made: they need the record if their stream leaves the configuration. So make no table of a
-    stream that is still ``unrecorded`` afterwards. If a rollup has left the configuration, its state is forgotten before
-    its removal is recorded. Nobody marks its buckets any more, so its sealed buckets may become wrong, and must not be
-    read if the rollup comes back.
+    Call it before tables are made: they need the record if their stream leaves the configuration. So do not make a
+    table of a stream that is still ``unrecorded`` afterwards. If a rollup has left the configuration, its state is
+    forgotten before its removal is recorded. Nobody marks its buckets any more, so its sealed buckets may become wrong,
+    and must not be read if the rollup comes back.
     """
     for record in known.news:
         try:
@@ -97,11 +97,6 @@ def remember_policies(catalog: Catalog, known: Known, find_rollups: Callable[[],
             effect = ", so no table of it is made yet" if record.stream in known.unrecorded else ""
             trouble = f"the policy of {record.stream} could not be recorded{effect}: {describe_error(error)}"
             known.troubles.append(trouble)
-
-
-def describe_error(error: Exception) -> str:
-    """An unexpected error as a report names it: its type and its message."""
-    return f"{type(error).__name__}: {error}"
 
 
 def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rollups: Callable[[], Rollups]) -> None:
@@ -117,7 +112,9 @@ def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rol
 
 
 def lower_fully(stream: Stream) -> Stream:
-    """The stream's policy, with the lowest units of its ladder at every age: nobody writes or reads it any more."""
+    """Return the stream's policy with the lowest units of its ladder at every age: nobody writes or reads the stream
+    any more.
+    """
     capacity = stream.capacity
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
     if not provisioned:

@@ -1,4 +1,4 @@
-"""The rule for capacity and class by the age of a table."""
+"""The rule that decides a table's capacity and class by its age."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from hashlib import sha256
 from tidetable.catalog import Entry, Seen, State
 from tidetable.config import Autoscaling, Stream, TableClass
 from tidetable.late import is_lowered
-from tidetable.lifecycle.expiry import closes_at, is_closed, is_expired
+from tidetable.lifecycle.expiry import compute_closing, is_closed, is_expired
 from tidetable.periods import Period, find_containing
 from tidetable.ports import Table, find_index_units
 from tidetable.times import to_text
 
 # Units are raised 15 minutes before they are needed: a raise takes seconds to minutes, and runs are 5 minutes apart.
 RAISE_AHEAD = timedelta(minutes=15)
-# The units of a table that waits for its period: the fewest that DynamoDB provisions, for about $0.57 per month.
+# The units of a table that waits for its period: the smallest units that DynamoDB provisions, for about $0.57 per
+# month.
 STANDBY_UNITS = 1
 RAISED = "raised for its export"
 
@@ -27,7 +28,7 @@ class Level:
     """The target of a table: units per second (None for on-demand), class, and the reason.
 
     ``index_units`` are the units of indexes that have other units than the table. With ``scaling``, units within its
-    ranges are not changed. ``most``: the maximum write and read units of an on-demand table, and of each of its
+    ranges are not changed. ``most`` has the maximum write and read units of an on-demand table, and of each of its
     indexes.
     """
 
@@ -40,19 +41,19 @@ class Level:
     most: tuple[int, int] | None = None
 
     def units(self, current: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
-        """The units that a table with the ``current`` units should get: the same units, if it needs no change."""
+        """Return the units that a table with the ``current`` units should have: the same units, if it needs no change."""
         return self._fit_units((self.write, self.read), current)
 
     def choose_index_units(self, index: str, current: tuple[int, int]) -> tuple[int, int]:
-        """The units that an index with the ``current`` units should get. Only for a provisioned level."""
+        """Return the units that an index with the ``current`` units should have. Only for a provisioned level."""
         write, read = self._fit_units(find_index_units(index, self.index_units, (self.write, self.read)), current)
         return write or 0, read or 0
 
     def suits(self, seen: Seen) -> bool:
         """True if a table in this last known state needs no change.
 
-        A table in the class infrequent-access stays there, even if a longer window has made it young again: AWS allows
-        two changes of class in 30 days, and in this class a unit costs a quarter more, but the table itself does not.
+        A table in the class infrequent-access stays there, even if a longer window has made its age lower: AWS allows
+        two changes of class in 30 days. In this class a unit costs a quarter more, but storage does not.
         """
         current = seen.write, seen.read
         stays = seen.table_class is TableClass.INFREQUENT
@@ -84,8 +85,8 @@ class Level:
 
 
 def compute_age(period: Period, stream: Stream, now: datetime) -> int:
-    """The age for the ladder: 0 until the table closes, 1 from the closing on, 2 one period later."""
-    if now <= closes_at(period, stream):
+    """Compute the age for the ladder: 0 until the table closes, 1 after it closes, 2 one period later."""
+    if now <= compute_closing(period, stream):
         return 0
     # A period has closed if its end lies before this instant. The period that holds the instant has not closed.
     edge = now - stream.late
@@ -99,7 +100,7 @@ def is_past(period: Period, stream: Stream, now: datetime) -> bool:
 
 
 def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta = timedelta(0)) -> Level:
-    """The level that the entry's table should have: for its age, for a backfill, or for an export.
+    """Choose the level that the entry's table should have: for its age, for a backfill, or for an export.
 
     AWS: the write units of a table with copies must be on demand or scaled, whatever the configuration says now.
     """
@@ -111,7 +112,7 @@ def choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta
 
 
 def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelta) -> Level:
-    delay = stagger_of(entry.table, stagger)
+    delay = compute_stagger(entry.table, stagger)
     level = compute_level(entry.period, stream, now, delay=delay, copied=bool(entry.replicas))
     if entry.opened is not None and entry.is_open(now) and is_past(entry.period, stream, now):
         until, write, read = entry.opened
@@ -128,8 +129,8 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
     return replace(level, read=units, reason=RAISED)
 
 
-def stagger_of(table: str, stagger: timedelta) -> timedelta:
-    """The delay of a table's steps, from 0 to ``stagger``.
+def compute_stagger(table: str, stagger: timedelta) -> timedelta:
+    """Compute the delay of a table's steps, from 0 to ``stagger``.
 
     A hash of the table's name, so every run has the same delay.
     """
@@ -137,7 +138,7 @@ def stagger_of(table: str, stagger: timedelta) -> timedelta:
 
 
 def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
-    """True if the entry's table is to be archived, is being archived, or was archived and still exists."""
+    """True if the entry's table will now be archived, is being archived, or was archived and still exists."""
     if entry.state in (State.ARCHIVING, State.ARCHIVED):
         return True
     return stream.on_expiry == "archive" and entry.live and is_expired(entry, stream, now)
@@ -146,11 +147,11 @@ def is_exported(entry: Entry, stream: Stream, now: datetime) -> bool:
 def compute_level(
     period: Period, stream: Stream, now: datetime, delay: timedelta = timedelta(0), *, copied: bool | None = None
 ) -> Level:
-    """The level that a period table should have at an instant.
+    """Compute the level that a period table should have at an instant.
 
     The level falls ``delay`` later than the ladder says, and rises ``delay`` earlier. A table that is ``copied`` into
-    other Regions does not stand by: its copies are made while it is empty, and its writes must be scaled before that.
-    By default the configuration says whether it is copied.
+    other Regions does not wait with the smallest units: its copies are made while it is empty, and its writes must be
+    scaled before that. By default the configuration says whether it is copied.
     """
     capacity = stream.capacity
     age = compute_age(period, stream, now - delay)

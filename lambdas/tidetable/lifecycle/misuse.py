@@ -1,7 +1,7 @@
-"""The checks of a configuration against the tables that exist.
+"""Check a configuration against the existing tables.
 
-It must not use tables for something else, take away the rights to delete their copies, or forget the key with which
-they are encrypted.
+The configuration must not use tables for another purpose, take away the rights to delete their copies, or omit the key
+with which they are encrypted.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tidetable.ports import Catalog
 
 
 def find_misuses(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say what the configuration would do wrong, and what to write instead."""
+    """List the errors that the configuration would make, each with its fix."""
     yield from find_changed_natures(config, catalog)
     yield from find_lost_copies(config, catalog)
     yield from find_lost_keys(config, catalog)
 
 
 def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say for each configured name why its tables or archives cannot be used: they hold something else.
+    """List the configured names whose tables or archives cannot be used, because they hold another kind of items.
 
     Queries would read cells of a rollup as events, or events as cells, and the refresher would write cells beside events.
     """
@@ -44,7 +44,7 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 
 
 def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say in which Regions tables have copies that the functions could no longer delete.
+    """List the Regions in which tables have copies that the functions could no longer delete.
 
     AWS does not delete a table that has copies. So such tables would stay, and cost money, in all of their Regions.
     """
@@ -65,7 +65,7 @@ def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
 
 
 def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
-    """Say which KMS keys the functions would lose their rights on, while tables are encrypted with them.
+    """List the KMS keys that encrypt tables, but on which the functions would lose their rights.
 
     A table keeps its key until it is deleted. Without rights on the key, every read and write of the table is refused.
     Only keys of the last recorded policies are found. If a key leaves ``former_keys`` too early, requests are refused.

@@ -20,7 +20,7 @@ class Notice:
 
 
 def make_notices(report: Report, stage: str) -> list[Notice]:
-    """The notices of a run, in the order of its actions."""
+    """Make the notices of a run, in the order of its actions."""
     return [
         Notice(
             f"Period Table {_KINDS[result.action.name].capitalize()}",

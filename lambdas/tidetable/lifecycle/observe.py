@@ -1,5 +1,5 @@
-"""Observe the catalog's entries and their tables. An entry or a table that cannot be read is reported; all others are
-still observed.
+"""Observe the catalog's entries and their tables. An entry or a table that cannot be read is reported, and does not
+stop the observation of the others.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import takewhile
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.errors import NotReady
+from tidetable.errors import NotReady, describe_error
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
-from tidetable.lifecycle.known import Known, describe_error, find_known_streams
+from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Pools, Table, Tables
@@ -30,9 +30,9 @@ LOOK_EVERY = 12
 class Observed:
     """The observed state of a stream: the catalog's entries, oldest first, and the tables that exist, by name.
 
-    A table that needs no change is listed as it was last seen. ``unseen`` holds the tables that could not be described,
-    with the reason, ``backfills`` the backfills under way. ``removed`` is the time since which the stream is no longer
-    configured.
+    A table that needs no change is listed in its last known state. ``unseen`` has the tables that could not be
+    described, with the reasons, ``backfills`` has the backfills under way. ``removed`` is the time since which the
+    stream is no longer configured.
     """
 
     entries: Sequence[Entry]
@@ -77,7 +77,7 @@ def observe(
     planned: Sequence[Backfill] = (),
     only: str | None = None,
 ) -> Observation:
-    """Look at every stream, or at the stream ``only``, from the oldest period whose table is not deleted.
+    """Observe every stream, or only the stream ``only``, from the oldest period whose table is not deleted.
 
     ``planned`` are backfills that are not requested yet. They replace requested backfills of the same range.
     """
@@ -93,12 +93,12 @@ def observe(
             backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
             oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
-        except Exception as error:  # the next tables of the other streams must be made nevertheless
+        except Exception as error:  # even so, the next tables of the other streams must be made
             observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
     with pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
-            names = [entry.table for entry in existing if _is_due(entry, config, now)]
+            names = [entry.table for entry in existing if _needs_look(entry, config, now)]
             attempts = dict(zip(names, pool.map(_attempt(tables.describe), names), strict=True))
             believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
@@ -112,14 +112,14 @@ def observe(
 
 
 def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
-    """The backfills that are under way."""
+    """Find the backfills that are under way."""
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
     return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
 
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
-    """Record the units and the class of each table that was looked at, if the catalog's record differs from them."""
+    """Record the units and the class of each table that this run has described, if the catalog has other values."""
     for name, observed in observation.streams.items():
         for entry in observed.entries:
             table = observed.tables.get(entry.table)
@@ -133,7 +133,7 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
 
 
 def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
-    """Mark in the catalog which copies are ACTIVE, if that has changed. A new copy gets the tags of its table first.
+    """Record in the catalog which copies are ACTIVE, if that has changed. A new copy gets the tags of its table first.
 
     Call it before the actions: a copy that an action removes must not be marked again.
     """
@@ -182,7 +182,7 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
 
 
 def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
-    """The instant from which entries are read; None for all.
+    """Find the instant from which entries are read; None if all entries are read.
 
     Entries of deleted tables stay in the catalog for ever, and are read only as far back as the window and the
     backfills reach.
@@ -191,12 +191,12 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
 
 
-def _is_due(entry: Entry, config: Config, now: datetime) -> bool:
-    """True if the run looks at a table: it is open, it should change or was changed, or it is its turn.
+def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
+    """True if the run describes a table: the table is open, should change, was changed, or has its turn.
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
-    if entry.seen is None or entry.seen.changing or entry.state in (State.CREATING, State.OPEN):
+    if entry.seen is None or entry.seen.changing or entry.state in OPENING:
         return True
     stream = config.streams[entry.stream]
     if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):

@@ -28,16 +28,18 @@ class RemovedStream(NamedTuple):
     tables: int
 
     def document(self) -> dict[str, Any]:
-        """The stream as a report shows it."""
+        """The stream in the form of a report."""
         return {"stream": self.stream, "since": to_text(self.since), "tables": self.tables}
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Streams without their next table although its period is near, periods with an overdue archive, coming changes.
+    """The outlook: streams whose next table is missing although its period is near, periods with an overdue archive,
+    and coming changes.
 
-    ``changes`` are texts: from when a stream's configured layout or period will hold, if it does not yet. ``backfills``
-    are the backfills under way, ``removed`` the streams that left the configuration and still have tables.
+    ``changes`` are texts. Each says from which time a stream's configured layout or period will hold, if it does not
+    hold yet. ``backfills`` are the backfills under way, ``removed`` the streams that left the configuration and still
+    have tables.
     """
 
     without_next_table: tuple[str, ...] = ()
@@ -51,10 +53,10 @@ class Outlook:
 _ARCHIVED = (State.ARCHIVED, State.DELETED, State.RESTORING)
 
 
-def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
+def derive_outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> Outlook:
     """Derive the outlook from a run's observation.
 
-    Tables are made two periods ahead, so normally none is missing then.
+    Tables are made two periods ahead, so normally no next table is missing.
     """
     present = {name: view for name, view in observed.items() if view.removed is None}
     without_next_table = [name for name, view in present.items() if _lacks_next_table(config.streams[name], view, now)]
@@ -81,7 +83,7 @@ def outlook(config: Config, observed: Mapping[str, Observed], now: datetime) -> 
 
 
 def measure_lead(period: Period) -> timedelta:
-    """The least time between the creation of a period's table and its first event."""
+    """Compute the least time between the creation of a period's table and its first event."""
     return min(LEAD_SHARE * (period.end - period.start), LEAD_MOST)
 
 
@@ -99,7 +101,9 @@ def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
 
 
 def _describe_change(stream: Stream, view: Observed, now: datetime) -> str | None:
-    """Say from when the stream's configuration holds, if not yet: a period keeps the layout that its table has."""
+    """Describe from which time the stream's configuration will hold, if it does not hold yet: a period keeps the layout
+    of its table.
+    """
     entries = sorted(view.entries, key=lambda entry: entry.period.start)
     current = find_entry_at(entries, now)
     if current is None:

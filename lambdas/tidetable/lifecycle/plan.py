@@ -1,4 +1,4 @@
-"""The plan: a pure function from the configuration and the observed tables to actions."""
+"""The plan: a pure function makes actions from the configuration and the observed tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.lifecycle.copies import fit_copies
-from tidetable.lifecycle.expiry import closes_at, compute_deletion, compute_entry_expiry, is_closed, is_expired
+from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
 from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
@@ -61,7 +61,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
     for entry in observed.entries:
         for reopening in _reopen(entry, stream, observed.backfills, now):
             yield reopening
-            # From here on the period counts as open: it gets the backfill's units, and is not closed or archived.
+            # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
             if isinstance(reopening, actions.Reopen):
                 entry = replace(entry, state=reopening.state, opened=reopening.opened)
         table_now = observed.tables.get(entry.table)
@@ -81,7 +81,7 @@ def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: O
 
 def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
     level = choose_level(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made after its period gets late events at the most, so it need not be warm.
+    # A table that is made after its period gets only late events, so it need not be warm.
     young = not is_past(entry.period, stream, now)
     spec = make_table_spec(entry, stream, level, make_table_tags(stage, stream.name, entry.period.label), young=young)
     return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
@@ -108,9 +108,10 @@ def _tend(
     closed = is_closed(entry.period, stream, now)
     stuck = _find_stuck(entry, table, now)
     if stuck is not None:
-        # Actions that change only the catalog go on, and so does a deletion: DynamoDB deletes a table in such a state.
+        # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a table
+        # in such a state.
         yield stuck
-        if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+        if closed and entry.state in OPENING and not entry.is_open(now):
             yield _close(entry, stream)
         if is_expired(entry, stream, now):
             yield from (
@@ -118,7 +119,7 @@ def _tend(
             )
         return
     if table is not None and entry.state is State.CREATING and entry.layout.parts:
-        # Only another attempt to create the table beside it tells whether it exists, too.
+        # Only another attempt to create the table beside it shows if that table exists, too.
         yield _create(config, stage, stream, entry, now, "its creation was begun")
     elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
         yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
@@ -130,21 +131,23 @@ def _tend(
         yield from _plan_level(entry, table, level, now)
     if table is not None:
         yield from _plan_scaling(entry, level)
-    if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+    if closed and entry.state in OPENING and not entry.is_open(now):
         yield _close(entry, stream)
     yield from ending
 
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
     """Plan the closing of a period; the reason is the end of a backfill or of the window, whichever came later."""
-    end = closes_at(entry.period, stream)
+    end = compute_closing(entry.period, stream)
     if entry.opened is not None and entry.opened.until > end:
         return actions.Close(entry, f"it was open for a backfill until {to_text(entry.opened.until)}")
     return actions.Close(entry, f"its events could arrive until {to_text(end)}")
 
 
 def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
-    """Find out if every change of a table would wait in vain: its state stays, or its creation takes too long."""
+    """Find out if every change of a table would wait in vain, because its state does not end or its creation takes too
+    long.
+    """
     if table is None:
         return None
     if not passes(table.status):
@@ -197,7 +200,7 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
 
 
 def _explain_level(entry: Entry, level: Level) -> str:
-    """The level's reason.
+    """Return the reason of a level.
 
     If the table had the right settings when it was last seen, somebody has changed it by hand.
     """
@@ -222,7 +225,7 @@ def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iter
 
 
 def _is_given_up(config: Config, stream: Stream, entry: Entry, now: datetime) -> bool:
-    """True if the entry's table is to be deleted without an archive."""
+    """True if the policy says that the entry's table will be deleted without an archive."""
     return stream.on_expiry == "delete" and config.lifecycle.delete_expired and is_expired(entry, stream, now)
 
 

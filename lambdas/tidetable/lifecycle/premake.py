@@ -22,12 +22,12 @@ _FINER: dict[Kind, tuple[Kind, ...]] = {
 def find_missing_periods(
     stream: Stream, now: datetime, entries: Sequence[Entry], backfills: Sequence[Backfill] = ()
 ) -> list[tuple[Period, Opened | None]]:
-    """The periods that need a table and are not in the catalog, oldest first.
+    """Find the periods that need a table and are not in the catalog, oldest first.
 
-    With each period comes the opening by its backfills, or None. Every instant of the writable window and of an open
-    backfill needs a table, and so do ``premake`` whole periods after the window. A recorded period keeps its instants
-    for ever, whatever its length and state. So after a change of the period's length, shorter periods fill the time
-    until a period of the new length can begin: each instant belongs to exactly one table.
+    Each period is returned with its opening by backfills, or with None. Every instant of the writable window and of an
+    open backfill needs a table, and so do ``premake`` whole periods after the window. A recorded period keeps its time
+    for ever, whatever its length and state. After a change of the length of periods, shorter periods fill the time
+    until a period of the new length can begin. So each instant belongs to exactly one table.
     """
     newest = now + stream.ahead
     end = find_containing(newest, stream.period).shift(stream.premake).end
@@ -50,12 +50,12 @@ def find_missing_periods(
 
 
 def find_opening(period: Period, backfills: Sequence[Backfill]) -> Opened | None:
-    """The end and the units with which the backfills that meet a period hold it open; None if no backfill meets it."""
+    """Find the end and the units of a period's opening by the backfills that meet it; None if no backfill meets it."""
     opened = [backfill.opened for backfill in backfills if backfill.meets(period)]
     return reduce(Opened.joined, opened) if opened else None
 
 
 def _find_fitting(kind: Kind, at: datetime, claims: Sequence[Period]) -> Period:
-    """The longest period at an instant that overlaps no claim."""
+    """Find the longest period at an instant that does not overlap a claimed period."""
     candidates = (find_containing(at, finer) for finer in _FINER[kind])
     return next(period for period in candidates if not any(period.overlaps(claim) for claim in claims))

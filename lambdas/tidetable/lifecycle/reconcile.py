@@ -9,13 +9,13 @@ from itertools import groupby
 
 from tidetable.catalog import Backfill, Entry
 from tidetable.config import Config
-from tidetable.errors import ArchiveBusy, NotReady, StaleEntry, TableRefused, TidetableError
+from tidetable.errors import TableRefused, describe_error, judge_failure
 from tidetable.feed.mappings import FeedTables
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, Finding
 from tidetable.lifecycle.apply import World, apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
-from tidetable.lifecycle.known import describe_error, remember_policies
+from tidetable.lifecycle.known import remember_policies
 from tidetable.lifecycle.observe import (
     CONCURRENCY,
     Observation,
@@ -24,21 +24,22 @@ from tidetable.lifecycle.observe import (
     remember_horizons,
     remember_tables,
 )
-from tidetable.lifecycle.outlook import outlook
+from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
-from tidetable.period_tables import limit_time
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
+from tidetable.remaining import Remaining, limit_time
 
 LEASE = "lifecycle"
 # No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
 LEASE_MOST = timedelta(minutes=5)
-# The time that a run keeps for its records after the last action, which may be an archive that took all the other time.
+# The time that a run reserves for its records after the last action. That action may be an archive, which takes all
+# other time.
 _ENDING = timedelta(seconds=10)
 ARCHIVES_AT_ONCE = 4
-# The seconds that the actions of one rank wait for tables, in total. The rest are begun without a wait, and a later run
-# finishes them: 40 tables that do not settle must leave time for the archives of other tables.
+# The seconds that the actions of one rank wait for tables, in total. After that, actions are begun without a wait, and
+# a later run finishes them: 40 tables that do not become ACTIVE must leave time for the archives of other tables.
 RANK_SECONDS = 120.0
 SKIPPED = "another run is under way; if it died, its lease runs out within 5 minutes of its start"
 
@@ -57,19 +58,19 @@ class Reconciler:
     pools: Pools
     # Returns the state of the rollups, which few runs need.
     find_rollups: Callable[[], Rollups] | None = None
-    # None where no feed's function is known, such as in the command line.
+    # None if the function of the feeds is unknown, as in the command line.
     mappings: Mappings | None = None
     # Returns the name of the catalog's table, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
     def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
-        """The tables of streams with a feed, and their mappings."""
+        """Make the object that fits the mappings of feeds to the tables."""
         if self.mappings is None:
             return None
         return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
 
-    def world(self, remaining: Callable[[], float]) -> World:
-        """The ports of a run, which may take ``remaining`` seconds."""
+    def world(self, remaining: Remaining) -> World:
+        """Return the ports of a run. ``remaining`` returns the seconds that are left for it."""
         return World(
             self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
         )
@@ -78,7 +79,7 @@ class Reconciler:
 def reconcile(
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     at: datetime | None = None,
     dry_run: bool = False,
@@ -86,9 +87,9 @@ def reconcile(
     only: str | None = None,
     select: Callable[[Action], bool] | None = None,
 ) -> Report:
-    """Bring the tables to the state that the configuration asks for at an instant (by default now).
+    """Bring the tables to the state that the configuration wants at an instant, by default now.
 
-    A dry run may have backfills that are only ``planned``. With ``only`` it is a run for that stream alone. Actions
+    A dry run may have backfills that are only ``planned``. With ``only``, the run is for that stream alone. Actions
     that ``select`` denies are left to a later run.
 
     Only one run works at a time. Its lease ends when its time is up, so a killed run does not block later runs.
@@ -110,7 +111,7 @@ def reconcile(
 def _run(
     reconciler: Reconciler,
     report: Report,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:
@@ -118,7 +119,7 @@ def _run(
     observation = observe(reconciler.config, *ports, report.now, planned, report.only)
     config = observation.config
     report.troubles = observation.troubles
-    report.outlook = outlook(config, observation.streams, report.now)
+    report.outlook = derive_outlook(config, observation.streams, report.now)
     existing = {name for view in observation.streams.values() for name in view.table_names}
     report.tables = len(existing)
     actions = plan(config, reconciler.stage, report.now, observation.streams)
@@ -191,7 +192,7 @@ def _follow_catalog(reconciler: Reconciler, report: Report) -> None:
 
 
 def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
-    """The tables that exist once a run's creations and deletions are done."""
+    """Predict the tables that exist after a run's creations and deletions."""
     tables = set(there)
     for attempt in done:
         if attempt.outcome == "done" and isinstance(attempt.action, Create):
@@ -225,17 +226,11 @@ def _attempt(action: Action, world: World, now: datetime) -> Done:
         return outcome
     try:
         apply(action, world, now)
-    except (NotReady, StaleEntry, ArchiveBusy) as error:
-        return Done(action, "deferred", str(error))
-    except TableRefused as error:
-        return Done(action, "deferred" if error.transient else "failed", str(error), error.crowded)
-    except TidetableError as error:
-        return Done(action, "failed", str(error))
     except Exception as error:  # an error of one table must not stop the work on the others
-        return Done(action, "failed", describe_error(error))
+        return Done(action, *judge_failure(error), isinstance(error, TableRefused) and error.crowded)
     return Done(action, "done")
 
 
 def _report_finding(action: Action) -> Done | None:
-    """The outcome of an action that only reports."""
+    """Make the outcome of an action that only reports."""
     return Done(action, action.outcome, action.reason) if isinstance(action, Finding) else None

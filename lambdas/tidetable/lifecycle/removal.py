@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import NotOurs, NotReady, RemovalFailed, TidetableError
+from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.apply import World, remove_table
-from tidetable.lifecycle.known import describe_error, find_known_streams
+from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.period_tables import PeriodTables
 
@@ -24,7 +24,7 @@ _NAMED = 5
 
 @dataclass(slots=True)
 class Removed:
-    """The result of a removal: deleted tables, tables that stay as they are not ours, and failures, with reasons."""
+    """The result of a removal: deleted tables, tables that stay because they are not ours, and failures, with reasons."""
 
     tables: list[str] = field(default_factory=list)
     foreign: dict[str, str] = field(default_factory=dict)
@@ -34,8 +34,9 @@ class Removed:
 def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
     """Delete the tables of every stream whose ``removal`` is "delete", whatever their state; archives stay.
 
-    It waits for the end of a run of the lifecycle, which would make tables meanwhile. It attempts every table, then
-    raises RemovalFailed if any table is left. May be repeated: a table that is gone already is only marked as deleted.
+    It first waits for the end of a run of the lifecycle, which would make tables meanwhile. It attempts every table.
+    Then it raises RemovalFailed if any table is left. It may be repeated: a table that does not exist any more is only
+    marked as deleted.
     """
     with ExitStack() as leases:
         _wait_for_lease(world, LEASE, owner, leases)
@@ -50,9 +51,9 @@ def remove(config: Config, world: World, now: datetime, owner: str) -> Removed:
 
 
 def _find_entries(config: Config, world: World, now: datetime) -> Iterator[Entry]:
-    """The entries whose tables must go.
+    """Find the entries whose tables must be deleted.
 
-    Archived periods keep their table for a time, restored periods have it again.
+    Archived periods still have their tables for some time, and restored periods have tables again.
     """
     # For a removed stream, its last recorded policy decides.
     known = find_known_streams(config, world.catalog, now)
@@ -72,8 +73,7 @@ def _attempt(entry: Entry, world: World, now: datetime, owner: str, removed: Rem
     except NotOurs as error:
         removed.foreign[entry.table] = str(error)
     except Exception as error:
-        known = isinstance(error, TidetableError)
-        removed.failed[entry.table] = str(error) if known else describe_error(error)
+        _, removed.failed[entry.table] = judge_failure(error)
 
 
 def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
@@ -84,13 +84,14 @@ def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
             # A restore that is under way would make the table again. The lease of an abandoned restore is free.
             _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, leases)
         existed = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
-        # Any state is expected: an archive or a restore may have changed the state meanwhile, but the table is gone.
+        # Every state is accepted: an archive or a restore may have changed the state meanwhile, but the table does not
+        # exist any more.
         world.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
     return existed
 
 
 def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> None:
-    """Take a lease as soon as it is free; NotReady if the time is up before. A dead run's lease runs out by itself."""
+    """Take a lease as soon as it is free; NotReady if the time is not enough. The lease of a dead run expires."""
     while True:
         if leases.enter_context(
             hold_lease(world.catalog, lease, owner, world.clock.now(), _choose_lease_length(world))
@@ -102,5 +103,7 @@ def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> 
 
 
 def _choose_lease_length(world: World) -> timedelta:
-    """The length of a lease: no longer than this removal may take, so that a dead removal does not block the next."""
+    """Choose the length of a lease: at most the time of this removal, so that a dead removal does not block the next
+    removal.
+    """
     return min(timedelta(seconds=max(world.remaining(), 0)), LEASE_MOST)

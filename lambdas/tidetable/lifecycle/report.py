@@ -1,4 +1,4 @@
-"""What a run of the lifecycle observed and did, as its report."""
+"""The report of a run of the lifecycle: its observations and its actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Done:
     action: Action
     outcome: str
     detail: str = ""
-    # True if it was refused only because too many such changes were under way at once.
+    # True if AWS refused the action only because too many such changes were under way at once.
     crowded: bool = False
 
     def document(self) -> dict[str, str]:
@@ -39,9 +39,10 @@ class Done:
 
 @dataclass(slots=True)
 class Report:
-    """The observations and actions of a run. ``skipped`` says why it did nothing, ``troubles`` what was not observed.
+    """The observations and actions of a run.
 
-    ``tables`` counts the tables that exist after the run. ``only`` is the stream's name if the run was for one stream.
+    ``skipped`` is the reason why it did nothing; ``troubles`` says what it could not observe. ``tables`` counts the
+    tables that exist after the run. ``only`` is the stream's name if the run was for one stream.
     """
 
     now: datetime
@@ -61,7 +62,7 @@ class Report:
 
     @property
     def healthy(self) -> bool | None:
-        """True if the run did all that it planned; None if it was skipped, because then nothing is known."""
+        """True if the run did everything that it planned; None if it was skipped, because then nothing is known."""
         if self.skipped is not None:
             return None
         failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)

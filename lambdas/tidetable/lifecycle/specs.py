@@ -1,4 +1,4 @@
-"""The specification of a period table, for new and for restored tables alike."""
+"""The specification of a period table, both for new tables and for restored tables."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidetable.ports import TableSpec
 def make_table_spec(
     entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str], *, young: bool
 ) -> TableSpec:
-    """The specification of an entry's table at a level of its stream's ladder.
+    """Make the specification of an entry's table at a level of its stream's ladder.
 
-    ``own_tags`` prove that the table is ours; they override the stream's tags. Only a ``young`` table, whose events are
-    still to come, is made warm. All settings except the key and the capacity follow from the stream's configuration.
+    ``own_tags`` prove that the table is ours; they override the stream's tags. Only a ``young`` table, whose events
+    have not come yet, is made warm. All settings except the key and the capacity come from the stream's configuration.
     """
     table, capacity = stream.table, stream.capacity
     return TableSpec(
@@ -39,7 +39,7 @@ def make_table_spec(
 
 
 def make_filling_spec(entry: Entry, stream: Stream, level: Level, own_tags: Mapping[str, str]) -> TableSpec:
-    """The specification of a table that is filled from its archive: on demand, whatever the level.
+    """Make the specification of a table that is filled from its archive: on demand, whatever the level.
 
     The ladder sets the units of the table and its indexes afterwards. The maximum of an on-demand level holds during
     the filling, too. The table has a change stream only if ``table.stream`` asks for one, and none for a feed: events

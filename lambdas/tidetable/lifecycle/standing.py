@@ -1,6 +1,6 @@
-"""A stage stands once its stack was created completely.
+"""A stage stands after its stack was created completely for the first time.
 
-Until then its tables can be taken back, and nothing is protected.
+Until then its tables can be deleted again, and nothing is protected.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _YOUNG = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 
 
 def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
-    """Delete the tables of a stage that never stood, and return their names.
+    """Delete the tables of a stage that never stood. Return their names.
 
-    Without a catalog nobody would know whose they are. Nothing happens to a stage that stands or once stood, such as a
-    destroyed stage that is made again with its old catalog. A table that is older than the catalog was made by another
-    deployment and may hold events: it stays. May be repeated.
+    Without a catalog nobody would know which stage the tables belong to. Nothing happens to a stage that stands or once
+    stood, for example a destroyed stage that is made again with its old catalog. A table that is older than the catalog
+    was made by another deployment and may hold events, so it stays. The call may be repeated.
     """
     if world.catalog.stands():
         return []
@@ -39,15 +39,15 @@ def take_back(config: Config, world: World, catalog_table: str) -> list[str]:
     young = [entry for entry in entries if _is_young(entry, world, since)]
     with world.pools(_AT_ONCE) as pool:
         attempts = [pool.submit(_take_back, entry, world) for entry in young]
-    # By now every table was attempted. If several tables could not be deleted, the error of the first is raised.
+    # Every table has been attempted. If several tables could not be deleted, the error of the first table is raised.
     return [attempt.result() for attempt in attempts]
 
 
 def finish_stage(world: World, catalog_table: str, *, protected: bool) -> None:
     """Turn the catalog's deletion protection on or off, and then record that the stage stands. May be repeated.
 
-    If this fails the first time, the stage does not stand, and its catalog is left without protection: it can be taken
-    back.
+    If the first call fails, the stage does not stand, and its catalog has no protection: so its tables can be deleted
+    again.
     """
     first = not world.catalog.stands()
     try:
@@ -60,7 +60,7 @@ def finish_stage(world: World, catalog_table: str, *, protected: bool) -> None:
 
 
 def protect(world: World, catalog_table: str, *, protected: bool) -> None:
-    """Turn the catalog's deletion protection on or off, once no other change is under way."""
+    """Turn the catalog's deletion protection on or off, as soon as no other change is under way."""
     while True:
         table = world.tables.describe(catalog_table)
         if table is not None and table.status == "ACTIVE":

@@ -20,7 +20,7 @@ from tidetable.packs.numbers import encode_lines, encode_sent_lines
 FORMAT = 1
 # If events have more shapes (sets of field names) than this, they are kept as rows.
 _MOST_SHAPES = 8
-# At least one of the first 8 ids must follow from its event's content; otherwise the other ids are not checked.
+# At least one of the first 8 ids must be derived from its event's content; otherwise the other ids are not checked.
 _SAMPLE = 8
 _TIME = 27
 _ENDS = ("000000Z", "000Z", "Z")
@@ -36,9 +36,11 @@ class DamagedPack(TidetableError):
 
 
 class Columns(NamedTuple):
-    """Events as columns, in the order of their places: the text of the time, series, id, and canonical JSON of the data.
+    """Events as columns, in the order of their places: the time as text, the series, the id, and canonical JSON of the
+    data.
 
-    ``ats`` says when each event was accepted, in epoch milliseconds; None if all were accepted at the same time.
+    ``ats`` has the time when each event was accepted, in epoch milliseconds; it is None if all were accepted at the
+    same time.
     """
 
     times: Sequence[str]
@@ -49,7 +51,7 @@ class Columns(NamedTuple):
 
 
 class _Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The fields of a body. ``shapes`` are lists of the field names that events have, None for events kept as rows.
+    """The fields of a body. ``shapes`` are lists of the field names of events, None for events that are kept as rows.
 
     ``columns`` are in the order of the shapes and of their names.
     """
@@ -80,7 +82,7 @@ def encode_body(
     datas: Sequence[JsonObject],
     ats: Sequence[int] | None = None,
 ) -> bytes:
-    """Events as the body of a pack. The times are in order, as ``times.to_text`` writes them."""
+    """Encode events as the body of a pack. The times are in order, as ``times.to_text`` writes them."""
     count = len(times)
     names = sorted(set(series))
     numbers = {name: number for number, name in enumerate(names)}
@@ -111,7 +113,7 @@ def encode_body(
 
 
 def decode_body(body: bytes, format: int = FORMAT) -> Columns:
-    """The events of a body that ``encode_body`` wrote; DamagedPack for any other bytes."""
+    """Decode the events of a body that ``encode_body`` wrote; DamagedPack for any other bytes."""
     if format != FORMAT:
         raise DamagedPack(
             f"it is of the format {format}, this reads the format {FORMAT}; deploy the version that wrote it"
@@ -133,7 +135,7 @@ def decode_body(body: bytes, format: int = FORMAT) -> Columns:
 
 
 def derive_ids(times: Sequence[str | None], series: Sequence[str], datas: Sequence[JsonObject]) -> list[str]:
-    """The ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
+    """Derive the ids of events that were sent without an id; a time is None if the event was sent without a time, too."""
     shapes, shape_numbers = _find_shapes(datas)
     texts = _decode_texts(
         shapes, shape_numbers, _encode_columns(shapes, shape_numbers, datas, encode_sent_lines), len(datas)
@@ -148,7 +150,7 @@ def _encode_columns(
     datas: Sequence[JsonObject],
     encode: Callable[[Sequence[Any]], bytes],
 ) -> list[bytes]:
-    """The columns of each shape's fields, or its rows, as lines of JSON. The last line has no line break."""
+    """Encode the columns of each shape's fields, or its rows, as lines of JSON. The last line has no line break."""
     columns: list[bytes] = []
     for number, shape in enumerate(shapes):
         rows = (
@@ -166,7 +168,7 @@ def _encode_columns(
 
 
 def _find_common_start(first: str, last: str) -> str:
-    """The common beginning of two texts. In a sorted list, all texts between them have it, too."""
+    """Find the common beginning of two texts. In a sorted list, all texts between them begin in the same way."""
     length = next(
         (n for n, (character, other) in enumerate(zip(first, last, strict=False)) if character != other), len(first)
     )
@@ -174,9 +176,10 @@ def _find_common_start(first: str, last: str) -> str:
 
 
 def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], list[int]]:
-    """The shapes of events (field names, sorted; None: kept as rows), and the number of each event's shape.
+    """Find the shapes of events, and the number of each event's shape.
 
-    There are no numbers if all events have one shape.
+    A shape is a sorted list of field names, or None for rows. If all events have one shape, the list of numbers is
+    empty.
     """
     orders = {names: sorted(names) for names in set(map(tuple, datas))}
     shapes: list[list[str] | None] = []
@@ -194,7 +197,7 @@ def _find_shapes(datas: Sequence[JsonObject]) -> tuple[list[list[str] | None], l
 def _decode_texts(
     shapes: Sequence[Sequence[str] | None], shape_numbers: Sequence[int], columns: Sequence[bytes], count: int
 ) -> list[str]:
-    """The JSON of each event's data."""
+    """Decode the JSON of each event's data."""
     each_column = iter(columns)
     rows = [
         _decode_rows(shape, each_column, shape_numbers.count(number) if shape_numbers else count)
@@ -207,7 +210,7 @@ def _decode_texts(
 
 
 def _decode_rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: int) -> list[str]:
-    """The JSON of the events of one shape."""
+    """Decode the JSON of the events of one shape."""
     if shape is None:
         return next(columns).decode().split("\n")
     if not shape:
@@ -221,11 +224,11 @@ def _decode_rows(shape: Sequence[str] | None, columns: Iterator[bytes], count: i
 def _pack_ids(
     times: Sequence[str], series: Sequence[str], ids: Sequence[str], texts: Callable[[], Sequence[str]]
 ) -> tuple[int, bytes, list[str], list[int]]:
-    """The ids in the form that takes the least room: ids that follow from the content are not kept.
+    """Encode the ids in the form that takes the least space. Ids that can be derived from the content are not kept.
 
-    The last value lists the events to which the bytes belong, if they do not belong to all events. An id was derived
-    from the JSON that was sent. It does not follow from the pack's JSON if the event has a number such as ``19.0``,
-    which DynamoDB answers as 19.
+    The last value lists the events to which the bytes belong, if they do not belong to all events. An id is derived
+    from the sent JSON. If the event has a number such as ``19.0``, which DynamoDB answers as 19, the id cannot be
+    derived from the pack's JSON.
     """
     joined = "".join(ids)
     if len(joined) == _DIGITS * len(ids) and {*map(len, ids)} == {_DIGITS} and set(joined) <= _HEX:
@@ -265,12 +268,12 @@ def _format_uuid(digits: str) -> str:
 
 
 def _derive_id(series: str, time: str, text: str) -> str:
-    """The id that ingest derives from an event that was sent without one."""
+    """Derive the id that ingest gives to an event that was sent without an id."""
     return sha256(f'[{_QUOTE(series).decode()},"{time}",{text}]'.encode()).hexdigest()[:_DIGITS]
 
 
 def _derive_timeless_id(series: str, _: str, text: str) -> str:
-    """The id that ingest derives from an event that was sent without an id and without a time."""
+    """Derive the id that ingest gives to an event that was sent without an id and without a time."""
     return sha256(f"[{_QUOTE(series).decode()},null,{text}]".encode()).hexdigest()[:_DIGITS]
 
 

@@ -1,4 +1,4 @@
-"""A pack as an item, and the events of an item that may be a pack or one event.
+"""Write a pack as an item, and read the events of an item, which may be a pack or one event.
 
 ``pk``, ``sk``   its key (see ``keys/pack``)
 ``at``           when its events were accepted, in epoch milliseconds; the latest time, if its body has a time per event
@@ -15,18 +15,18 @@ from typing import NamedTuple
 
 from tidetable.events import Item
 from tidetable.keys import Key, Layout, escape
-from tidetable.keys.pack import address, is_pack, parse_sort_key
+from tidetable.keys.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
 
 
 class Opened(NamedTuple):
-    """The events of an item, by columns and in the order of their places.
+    """The events of an item, as columns and in the order of their places.
 
     ``address`` replaces the partition key in their refs. ``places`` are the sort keys that the events have, or would
-    have, as plain items. ``values`` are their data as JSON text; for a plain item whose data is compressed or kept
-    elsewhere, the item itself. ``newest`` and ``oldest`` are texts of times, ``hash`` is empty for a plain item.
+    have, as plain items. ``values`` are their data as JSON text. For a plain item whose data is compressed or kept
+    elsewhere, the value is the item. ``newest`` and ``oldest`` are texts of times, ``hash`` is empty for a plain item.
     ``problem`` says why a damaged pack has no events here.
     """
 
@@ -42,12 +42,15 @@ class Opened(NamedTuple):
 
 
 def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -> Item:
-    """A pack as an item; ``body`` is compressed."""
+    """Make the item of a pack; ``body`` is compressed."""
     return {"pk": key.pk, "sk": key.sk, "at": columns_at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
 
 
 def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
-    """The events of an item. A damaged pack has no events but a ``problem``: the other packs can still be read."""
+    """Open an item and return its events.
+
+    For a damaged pack, return no events but a ``problem``, so that other packs can be read.
+    """
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
@@ -64,11 +67,11 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     except (DamagedPack, ValueError) as error:
         return Opened(pk, name.newest, oldest, name.hash, at, [], [], problem=f"{where} is damaged: {error}")
     places = list_places(columns, layout)
-    return Opened(address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
+    return Opened(make_address(pk, name), name.newest, oldest, name.hash, at, places, columns.texts, columns.ats)
 
 
 def list_places(columns: Columns, layout: Layout) -> list[str]:
-    """The sort keys that events would have as plain items."""
+    """List the sort keys that events would have as plain items."""
     times, series, ids = columns.times, columns.series, columns.ids
     timely = layout.partition_by == "time"
     if _needs_escapes(ids):

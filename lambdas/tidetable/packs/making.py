@@ -1,6 +1,6 @@
 """Make packs: the events of a request, or of an archive, that belong to one logical partition become few items.
 
-The same events always make the same packs: the content of a pack and its borders follow from the events alone.
+The same events always make the same packs: only the events decide the content and the borders of a pack.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
 from tidetable.keys import Layout, unescape
-from tidetable.keys.pack import PackName, address, hash_of, pack_key, shift_time
+from tidetable.keys.pack import PackName, hash_body, make_address, make_pack_key, shift_time
 from tidetable.packs.body import encode_body
 from tidetable.packs.items import pack_item
 from tidetable.ports import Compressor
@@ -24,7 +24,7 @@ _TIME = 27
 
 
 class PackedItem(NamedTuple):
-    """A pack as an item, the address of its events, and the numbers of these events among all given events."""
+    """A pack as an item, the address of its events, and the numbers of these events among all events of the call."""
 
     item: Item
     address: str
@@ -33,9 +33,10 @@ class PackedItem(NamedTuple):
 
 @dataclass(slots=True)
 class PackSet:
-    """Packs, and in ``alone`` the numbers of the events that are too large for a pack: they stay items of their own.
+    """The packs, and in ``alone`` the numbers of the events that are too large for a pack: each of these stays an item
+    of its own.
 
-    If an event is given twice, only the last one is in the packs.
+    If an event comes twice, only the last copy is in the packs.
     """
 
     packs: list[PackedItem] = field(default_factory=list)
@@ -43,11 +44,12 @@ class PackSet:
 
 
 class Rows(NamedTuple):
-    """The events of one period, by columns: their sort keys as plain items, data, and when they were accepted.
+    """The events of one period, as columns: their sort keys as plain items, their data, and the times when they were
+    accepted.
 
     ``ats`` are epoch milliseconds: one per event, or one for all. ``owners`` are the events' logical partitions if the
-    layout is partitioned by series; a bucket follows from the sort key. Fields of data may be JSON that is not decoded
-    (``msgspec.Raw``).
+    layout is partitioned by series; a bucket is calculated from the sort key. Fields of data may be JSON that is not
+    decoded (``msgspec.Raw``).
     """
 
     places: Sequence[str]
@@ -57,7 +59,7 @@ class Rows(NamedTuple):
 
 
 def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) -> PackSet:
-    """Make packs of events that are given as the plain items of the layout, all of one period.
+    """Make packs of events of one period. The events come as plain items of the layout.
 
     ``at`` may differ from item to item, as it does in an archive. Of several items with the same key, the last counts.
     """
@@ -69,7 +71,7 @@ def make_packs(items: Sequence[Item], layout: Layout, compressor: Compressor) ->
 
 
 def pack_rows(rows: Rows, layout: Layout, compressor: Compressor) -> PackSet:
-    """Make packs of events that are given by columns; ValueError if DynamoDB would refuse a value that was not decoded."""
+    """Make packs of events that come as columns; ValueError if DynamoDB would refuse a value that was not decoded."""
     if layout.pack is None:
         raise ValueError("the layout has no packs")
     pack_set = PackSet()
@@ -109,7 +111,8 @@ def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
 def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
     """Divide events that have too many bytes for one pack. An event is large if its data has more than ``most`` bytes.
 
-    Each large event comes alone, and the rest together. If no event is large, the events are cut into ``parts`` lists.
+    Each large event gets a list of its own, and the other events get one list together. If no event is large, the
+    events are cut into ``parts`` lists.
     """
     large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
     if any(large):
@@ -150,10 +153,10 @@ class _Packer:
             for some in _divide_large(places, datas, -(-len(payload) // most), most):
                 self.pack(some)
             return
-        name = PackName(places[-1][:_TIME], hash_of(body))
-        key = pack_key(self.logical, name, self.layout.shards)
+        name = PackName(places[-1][:_TIME], hash_body(body))
+        key = make_pack_key(self.logical, name, self.layout.shards)
         item = pack_item(key, max(each), len(places), places[0][:_TIME], payload)
-        self.pack_set.packs.append(PackedItem(item, address(key.pk, name), members))
+        self.pack_set.packs.append(PackedItem(item, make_address(key.pk, name), members))
 
     def _encode_body(self, places: Sequence[str], datas: Sequence[JsonObject], ats: Sequence[int] | None) -> bytes:
         whole = "#".join(places)

@@ -1,4 +1,4 @@
-"""Numbers as DynamoDB answers them: a pack keeps JSON, and its events must be answered like those of plain items."""
+"""Write numbers as DynamoDB answers them: a pack keeps JSON, and its events must look like the events of plain items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidetable.values import count_item_bytes
 # An exponent, a zero at the end of a fraction, or a zero with a sign. A text may match, too: that costs only time.
 _UNUSUAL = re.compile(rb"[0-9][eE][+-]?[0-9]|\.[0-9]*0(?![0-9])|-0(?![0-9.])").search
 _ENCODE_LINES = msgspec.json.Encoder(decimal_format="number", order="sorted").encode_lines
-# The zeros at the end of a fraction, where a line is a number.
+# The zeros at the end of a fraction, in a line that is a number.
 _ZEROS = re.compile(rb"(\.[0-9]*?)0+$", re.MULTILINE).sub
 # A number of at most 30 characters, without an exponent, is within DynamoDB's limit of 38 digits.
 _SHORT = 30
@@ -27,7 +27,7 @@ _PLAIN = frozenset({int, bool, type(None), Decimal, Raw})
 
 
 def encode_lines(values: Sequence[Any]) -> bytes:
-    """JSON values as canonical text, one line per value, with numbers as DynamoDB answers them.
+    """Encode JSON values as canonical text, one line per value, with numbers as DynamoDB answers them.
 
     DynamoDB answers a number without exponent and without needless zeros: ``1.50`` as 1.5 and ``1E+3`` as 1000. Values
     may be ``Raw``, or objects with ``Raw`` fields; ValueError if DynamoDB would refuse such a value.
@@ -44,12 +44,15 @@ def encode_lines(values: Sequence[Any]) -> bytes:
 
 
 def encode_sent_lines(values: Sequence[Any]) -> bytes:
-    """JSON values as canonical text, one line per value, with numbers as they were sent."""
+    """Encode JSON values as canonical text, one line per value, with numbers as they were sent."""
     return _encode_sent_lines(values)[1]
 
 
 def _encode_sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
-    """The values and their canonical text. ``Raw`` values are decoded, unless their JSON is canonical already."""
+    """Return the values and their canonical text.
+
+    ``Raw`` values are decoded, unless their JSON is canonical already.
+    """
     text = _ENCODE_LINES(values)
     if type(values[0]) is Raw:
         if _is_canonical(text, len(values)):
@@ -66,12 +69,12 @@ def _encode_sent_lines(values: Sequence[Any]) -> tuple[Sequence[Any], bytes]:
 
 
 def _is_canonical(text: bytes, count: int) -> bool:
-    """True if lines of JSON are surely canonical, and hold nothing that DynamoDB refuses."""
+    """True if lines of JSON are surely canonical, and have no value that DynamoDB refuses."""
     if b"\\" in text or b"{" in text or b"[" in text:
         return False
     if _are_texts(text, count):
         return True
-    # Only short numbers without an exponent, and no number with so many zeros that Decimal writes it with an exponent.
+    # All numbers are short and have no exponent. No number has so many zeros that Decimal writes it with an exponent.
     rest = text.translate(None, b"0123456789.-\n")
     for word in (b"true", b"false", b"null"):
         rest = rest.replace(word, b"")
@@ -84,7 +87,7 @@ def _are_texts(text: bytes, count: int) -> bool:
 
 
 def settle_text(data: Any) -> str:
-    """One JSON value as ``encode_lines`` writes it, without the end of the line."""
+    """Write one JSON value in the form of ``encode_lines``, without the end of the line."""
     return canonical_json(_settle_value(data)).decode()
 
 

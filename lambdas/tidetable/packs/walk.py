@@ -1,6 +1,6 @@
 """The threshold walk: it takes packs in the order of their newest events, and gives the settled events in order.
 
-An event is settled once no copy of it can come any more. An event of time t lies only in packs whose newest event is in
+An event is settled when no copy of it can come any more. An event of time t lies only in packs whose newest event is in
 [t, t + span). In a walk from the newest pack on, every event newer than the next pack's newest event is settled. In a
 walk from the oldest pack on, every event that is at least ``span`` older than the next pack's newest event is settled.
 Like every generator, a walk reads no further than its caller asks for.
@@ -24,7 +24,9 @@ _TIME = 27
 
 
 class Settled(NamedTuple):
-    """The copy of an event that counts: when it was accepted, its pack's hash, its address, and its data (see Opened)."""
+    """The copy of an event that counts: the time when it was accepted, its pack's hash, its address, and its data (see
+    Opened).
+    """
 
     at: int
     hash: str
@@ -33,7 +35,7 @@ class Settled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Events in the order of the walk, by columns, and the problems of damaged packs that were found on the way."""
+    """Events in the order of the walk, as columns, and the problems of the damaged packs between them."""
 
     places: Sequence[str]
     copies: Sequence[Settled]
@@ -41,7 +43,7 @@ class Run(NamedTuple):
 
 
 class Walk:
-    """The events with ``low <= place < high`` of one logical partition, each once, while their items arrive.
+    """Collects the events with ``low <= place < high`` of one logical partition, each once, while their items arrive.
 
     The caller has the items of all suffixes, merged in the order of their newest times, in the walk's direction; items
     of the same time may come in any order. ``pass_to`` announces the next item's newest time, ``take`` adds an item,
@@ -63,19 +65,19 @@ class Walk:
 
     @property
     def count(self) -> int:
-        """The number of events that are settled and not yet given."""
+        """The number of settled events that ``give`` has not returned yet."""
         return len(self._places)
 
     @property
     def unsettled(self) -> int:
-        """The number of events that are held, because another copy of them may still come."""
+        """The number of events that wait, because another copy of them may still come."""
         return len(self._order)
 
     def pass_to(self, newest: str) -> str:
-        """Settle events: the newest time of every item that is still to come is ``newest``, or beyond it.
+        """Settle events.
 
-        Return the edge. In a descending walk every event after the edge is settled, in an ascending walk every event
-        before it.
+        Every later item has the newest time ``newest``, or a time after it in the direction of the walk. Return the
+        edge. In a descending walk every event after the edge is settled, in an ascending walk every event before it.
         """
         edge = self.find_edge(newest)
         cut = bisect_left(self._order, edge)
@@ -87,9 +89,9 @@ class Walk:
         return edge
 
     def find_edge(self, newest: str) -> str:
-        """The place between settled and unsettled events, once items have come to the time ``newest``.
+        """Find the place between settled and unsettled events, when the items have reached the time ``newest``.
 
-        It may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
+        The place may lie before 1970: then no event is settled, not even an event of the first instant of 1970.
         """
         if not self._ascending:
             return newest + _AFTER
@@ -102,12 +104,12 @@ class Walk:
         self._order = _take(item, self._held, self._order, self._low, self._high)
 
     def end(self) -> None:
-        """Settle all events: no item is still to come."""
+        """Settle all events, because no further item comes."""
         ready, self._order = self._order if self._ascending else self._order[::-1], []
         self._settle(ready)
 
     def give(self) -> Run:
-        """The events that were settled since the last call."""
+        """Return the events that were settled since the last call."""
         run = Run(self._places, self._copies, self._problems)
         self._places, self._copies, self._problems = [], [], []
         return run
@@ -119,7 +121,7 @@ class Walk:
 
 
 def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "", high: str = "~") -> Iterator[Run]:
-    """The runs of a ``Walk`` over all items of a ``find_key_range``. No item is read before it is needed."""
+    """Yield the runs of a ``Walk`` over all items of a ``find_key_range``. No item is read before it is needed."""
     walked = Walk(span=span, ascending=ascending, low=low, high=high)
     for item in opened:
         edge = walked.pass_to(item.newest)
@@ -136,7 +138,7 @@ def walk(opened: Iterable[Opened], *, span: int, ascending: bool, low: str = "",
 
 
 def _take(item: Opened, waiting: dict[str, Settled], order: list[str], low: str, high: str) -> list[str]:
-    """Add an item's events to the held events; return all held places, in order."""
+    """Add an item's events to the waiting events; return all waiting places, in order."""
     start, end = bisect_left(item.places, low), bisect_left(item.places, high)
     if start >= end:
         return order

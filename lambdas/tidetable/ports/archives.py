@@ -12,12 +12,13 @@ from tidetable.events import Event
 
 
 class Archiver(Protocol):
-    """Archives one period: writes, reads back, compares."""
+    """Archives one period: writes it to S3, reads it back and compares it."""
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
-        """Archive the period and mark the catalog, waiting at most ``within`` seconds. Safe to call again at any time.
+        """Archive the period and mark the catalog; wait at most ``within`` seconds.
 
-        ArchiveFailed says why it failed; ArchiveBusy that the archive is still being written.
+        The call may be repeated at any time. ArchiveFailed says why it failed. ArchiveBusy says that the archive is
+        still being written.
         """
 
 
@@ -32,14 +33,15 @@ class Rank(NamedTuple):
 
 
 class ArchiveRange(msgspec.Struct, frozen=True):
-    """The range to read from an archived period: sort keys as in KeyRange, of ``series`` or (None) of all series.
+    """The range to read from an archived period: sort keys as in KeyRange, of one ``series`` or, if it is None, of all
+    series.
 
     For all series, the sort keys are those of a table partitioned by time, however the period's table was partitioned.
 
     With ``versions`` each event is followed by its earlier versions, as many as a page holds. With ``version``,
-    versions of a greater number are left out. Only events that meet all ``conditions`` and ``names`` are answered. With
-    ``fields``, only these fields of their data are answered; they are given by their paths. With ``rank`` the page
-    holds the first events by a number, of those that were read; the next pages may hold events that rank before them.
+    versions with a greater number are left out. Only events that meet all ``conditions`` and ``names`` are answered.
+    With ``fields``, which are paths, only these fields of their data are answered. With ``rank``, a page ranks only the
+    events that it has read; the next pages may have events that rank before them.
     """
 
     manifest: str
@@ -56,7 +58,7 @@ class ArchiveRange(msgspec.Struct, frozen=True):
 
 
 class Version(NamedTuple):
-    """The number of an event's version, counted from 1, and when the version was accepted, in epoch milliseconds."""
+    """The number of an event's version, from 1, and the time when the version was accepted, in epoch milliseconds."""
 
     number: int
     at: int
@@ -64,12 +66,12 @@ class Version(NamedTuple):
 
 
 class ArchivePage(msgspec.Struct, frozen=True):
-    """A page of archived events in the order of their sort keys; ``more`` tells whether the range goes on after it.
+    """A page of archived events in the order of their sort keys. ``more`` is True if the range goes on after the page.
 
-    ``versions`` are the versions of the events, one per event, if they were asked for. ``reached`` is the sort key up
-    to which everything was read, if it lies beyond the last event: a page also ends after many events that the
-    conditions leave out. A ranked page is ``cut`` if an answer could not hold all the events that were asked for.
-    ``read`` is the number of events that were read for it.
+    ``versions`` are the versions of the events, one per event, if the range has ``versions``. ``reached`` is the sort
+    key up to which the reader has read, if it lies beyond the last event: a page also ends after many events that do
+    not meet the conditions. A ranked page is ``cut`` if an answer could not hold all requested events. ``read`` is the
+    number of events that were read for the page.
     """
 
     events: Sequence[Event]
@@ -84,7 +86,8 @@ class ArchiveReader(Protocol):
     """Reads archived periods."""
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
-        """The first events of a range; fewer than ``limit`` with ``more`` set if an answer could not hold them all.
+        """Read the first events of a range.
 
-        ArchiveFailed if the archive is missing or damaged.
+        If an answer cannot hold ``limit`` events, it has fewer, and ``more`` is set. ArchiveFailed if the archive is
+        missing or damaged.
         """

@@ -1,4 +1,4 @@
-"""The ports of DynamoDB's data plane, of the bucket for values that are too large for it, and of the overflow."""
+"""The ports of DynamoDB's data plane, of the bucket for values that are too large for DynamoDB, and of the overflow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GET_ITEMS, GET_CHUNKS = 100, 40
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
-    """An object on its way to the bucket. ``owner`` is the key of the item that it belongs to."""
+    """An object to write to the bucket. ``owner`` is the key of the item that it belongs to."""
 
     key: str
     body: bytes
@@ -30,9 +30,9 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item on its way to a table. It refers to ``parts`` and ``blob``, which are written before it.
+    """An item to write to a table. The item refers to ``parts`` (its chunks) and ``blob``, which are written before it.
 
-    A part's key is its partition key alone.
+    The key of a chunk is only a partition key.
     """
 
     table: str
@@ -46,12 +46,12 @@ class Put(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Table and key: two puts of one place are one item."""
+        """Table and key: two puts with the same place write the same item."""
         return self.table, self.item["pk"], self.item.get("sk", "")
 
 
-# The condition of a put: no item is there ("absent"), no item that was accepted later is there ("newer"), or the item
-# that is there has this version (a number).
+# The condition of a put: the table has no item of this key ("absent"), it has no item that was accepted later
+# ("newer"), or its item has this version (a number).
 Guard = Literal["absent", "newer"] | int
 
 
@@ -71,12 +71,12 @@ class Transacted(Enum):
 
 
 class Written(msgspec.Struct):
-    """The outcome of some puts: the unwritten puts, the reasons, and the write units that the others consumed.
+    """The outcome of some puts: the unwritten puts, the reasons, and the write units that the written puts consumed.
 
-    ``throttles`` counts the throttled puts of each table, ``reasons`` why requests were throttled, in DynamoDB's words.
-    ``conflicts`` are puts whose condition did not hold, and the items that are there instead; they count as written.
-    ``full`` are the item collections, by table and partition key, that are full: their puts are unwritten, and no later
-    try writes them.
+    ``throttles`` counts the throttled puts of each table, ``reasons`` counts the reasons for throttling, in DynamoDB's
+    words. ``conflicts`` are puts whose condition did not hold, with the items that the table has instead; they count as
+    written. ``full`` are the full item collections, by table and partition key: their puts are unwritten, and no retry
+    can write them.
     """
 
     unwritten: list[Put] = msgspec.field(default_factory=list)
@@ -107,12 +107,13 @@ class Written(msgspec.Struct):
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """A range of sort keys in one partition of one table or index: ``low <= sk <= high``, both inclusive, None if open.
+    """A range of sort keys in one partition of a table or an index: ``low <= sk <= high``.
 
-    ``after`` (within the range) is the sort key at which an earlier page ended: only items that follow it, in the
-    direction of the query, are read. If sort keys are not unique, as in a ranking, ``start`` is the whole key of that
-    item instead. An event is answered only if it meets all ``conditions``, as far as its data is in its item, and if
-    its sort key in the table lies within ``times``. With a ``prefix`` the range has only sort keys that begin with it.
+    An edge is None if the range is open there. ``after`` (within the range) is the sort key at which an earlier page
+    ended: only items after it, in the direction of the query, are read. If sort keys are not unique, as in a ranking,
+    ``start`` is the whole key of that item instead. An event is answered only if its sort key in the table lies within
+    ``times`` and it meets all ``conditions``. Conditions on data that is not in the item are not checked. With a
+    ``prefix`` the range has only sort keys that begin with it.
     """
 
     table: str
@@ -128,7 +129,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 class RangeRead(NamedTuple):
-    """A range, and how many of its items to read."""
+    """A range, and the number of its items to read."""
 
     keys: KeyRange
     limit: int
@@ -151,7 +152,7 @@ class Columns(NamedTuple):
 
     @property
     def are_text(self) -> bool:
-        """Whether all contents are the JSON text of plain events."""
+        """True if all contents are the JSON text of plain events."""
         return set(map(type, self.contents)) <= {str}
 
     def first(self, count: int) -> Columns:
@@ -170,7 +171,7 @@ class Columns(NamedTuple):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of a range; ``more`` tells whether the range goes on after it.
+    """A page of a range. ``more`` is True if the range goes on after the page.
 
     ``last`` is the key of the last item that was read, even if a filter left it out; ``read`` is the number of items
     read.
@@ -197,9 +198,10 @@ class EventStore(Protocol):
         """Try each put once, on its condition and in a request of its own; it never raises."""
 
     def transact(self, puts: Sequence[Guarded], entry: Entry | None = None) -> Transacted:
-        """Write all of these puts or none. If an entry is given, write only while the catalog says that it is writable.
+        """Write all of these puts or none of them.
 
-        It raises TableMissing, CollectionFull, or StoreUnavailable: then nobody knows whether the puts were written.
+        With an ``entry``, write only while the catalog says that it is writable. It raises TableMissing,
+        CollectionFull, or StoreUnavailable. After StoreUnavailable, nobody knows if the puts were written.
         """
 
     def query_many(
@@ -211,22 +213,23 @@ class EventStore(Protocol):
         texts: bool = False,
         fields: Sequence[str] = (),
     ) -> Sequence[Page | None]:
-        """The first items of several ranges, in one direction, a page per range; None if the range's table is missing.
+        """Read the first items of several ranges, in one direction: a page per range, or None if the range's table is
+        missing.
 
         The next page is the range ``after`` the last item: sort keys are unique within a partition.
 
-        With ``texts`` the data of plain events is JSON text, where the store can make the text directly. With
-        ``fields`` only these fields of the data are fetched; they are given by their paths.
+        With ``texts``, the data of plain events is JSON text, if the store can make the text directly. With ``fields``,
+        which are paths, only these fields of the data are fetched.
         """
 
     def get(self, table: str, key: Key) -> Item | None:
-        """One item, or None; TableMissing if there is no such table."""
+        """Read one item, or None; TableMissing if there is no such table."""
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
-        """The items of these keys that exist; a key may be repeated. TableMissing if there is no such table."""
+        """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
 
     def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """The bodies of these parts that exist, strongly consistent; a key may be repeated.
+        """Read the bodies of the existing chunks of these keys, strongly consistent; a key may be repeated.
 
         TableMissing if there is no such table.
         """
@@ -239,11 +242,11 @@ class Values(Protocol):
         """Store an object; False if it is not certain that the object was stored."""
 
     def get(self, key: str) -> bytes | None:
-        """An object's body; None if there is none."""
+        """Read an object's body; None if there is no object."""
 
 
 class Compressor(Protocol):
-    """Makes values smaller, and whole again."""
+    """Compresses values, and decompresses them."""
 
     def compress(self, value: bytes) -> bytes: ...
     def expand(self, value: bytes) -> bytes: ...
@@ -273,12 +276,12 @@ class Sketches(Protocol):
     def relative_error(self) -> float: ...
     def new(self) -> Sketch: ...
     def load(self, dumped: bytes) -> Sketch:
-        """The sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
+        """Load the sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
         ...
 
 
 class Overflow(Protocol):
-    """The durable queue for events that DynamoDB did not take in time."""
+    """The durable queue for events that DynamoDB did not accept in time."""
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
         """Queue events that were accepted at an instant, in epoch milliseconds; returns the events that could not be queued."""

@@ -32,11 +32,14 @@ class Mappings(Protocol):
     """The event source mappings of the feed's function. TableRefused says that a change must wait, or is refused."""
 
     def list(self) -> Sequence[StreamMapping]:
-        """All mappings. A mapping that was made a moment ago may be missing."""
+        """Return all mappings. A mapping that was made a moment ago may be missing."""
         ...
 
     def create(self, source: str, settings: FeedSettings) -> bool:
-        """Map a table's stream, from its oldest record on; False if it is mapped already. Does not wait."""
+        """Map a table's stream to the function, from its oldest record on; False if it is mapped already.
+
+        Does not wait.
+        """
         ...
 
     def update(self, mapping: StreamMapping, settings: FeedSettings) -> None:

@@ -21,21 +21,26 @@ class Clock(Protocol):
 
 
 class CatalogReader(Protocol):
-    """The catalog as writes and reads use it."""
+    """The part of the catalog that writes and reads of events use."""
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """The stream's entries whose periods meet ``[start, end]`` (all, if None), oldest first."""
+        """Read the stream's entries whose periods overlap ``[start, end]``, oldest first.
+
+        None means: without this limit.
+        """
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """At most ``limit`` of the stream's entries whose periods begin before ``end`` (all, if None), newest first."""
+        """Read at most ``limit`` of the stream's entries whose periods begin before ``end`` (None: of all entries),
+        newest first.
+        """
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
-        """Every backfill that was requested and not taken back, oldest first; some may be over."""
+        """Read every backfill that was requested and not taken back, oldest first. Some backfills may be over."""
 
     def secret(self) -> bytes:
-        """The secret that signs cursors; StoreUnavailable while there is none."""
+        """Read the secret that signs cursors; StoreUnavailable while there is no secret."""
 
 
 class Catalog(CatalogReader, Protocol):
@@ -71,13 +76,13 @@ class Catalog(CatalogReader, Protocol):
         """Record in which other Regions the entry's table has an ACTIVE copy; StaleEntry if there is no such entry."""
 
     def mark_copying(self, entry: Entry, region: str, at: datetime) -> None:
-        """Record that the making of a copy is begun; StaleEntry if there is no such entry."""
+        """Record that a copy was begun in a Region, and when; StaleEntry if there is no such entry."""
 
     def note(self, entry: Entry, seen: Seen) -> None:
         """Record the units and the class that the entry's table was seen with; StaleEntry if there is no such entry."""
 
     def ensure_secret(self) -> None:
-        """Make the secret that cursors are signed with, unless there is one."""
+        """Make the secret that signs cursors, unless there is a secret already."""
 
     def stands(self) -> bool:
         """True if a deployment of the stage was ever completed; strongly consistent."""
@@ -95,19 +100,22 @@ class Catalog(CatalogReader, Protocol):
         """Take a request back; nothing happens if there is none."""
 
     def policies(self) -> Sequence[RecordedPolicy]:
-        """The recorded policy of every stream that the configuration has or had, by the stream's name."""
+        """Read the recorded policy of every stream that the configuration has or had, by the stream's name."""
 
     def put_policy(self, recorded: RecordedPolicy) -> None:
         """Record a stream's policy in place of the policy that was recorded before."""
 
     def horizon(self, stream: str) -> datetime | None:
-        """An instant before which every recorded period is deleted; None while none is known. May lag behind."""
+        """Read the horizon: every recorded period before this instant is deleted. None if it is unknown.
+
+        It may lag behind.
+        """
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Record that every period that ended at or before this instant is deleted."""
 
     def acquire(self, lease: str, owner: str, now: datetime, length: timedelta) -> bool:
-        """Take a named lease until ``now + length``; False while another owner holds a lease that has not run out."""
+        """Take a named lease until ``now + length``; False while another owner holds the lease."""
 
     def release(self, lease: str, owner: str) -> None:
         """Give a lease back; nothing happens if the owner no longer holds it."""

@@ -14,7 +14,8 @@ Span = tuple[datetime, datetime]
 
 
 class Mark(NamedTuple):
-    """A bucket whose events changed or will change, and when (epoch milliseconds) its last writer put the mark.
+    """A bucket whose events changed or will change, and the time ``at`` when its last writer put the mark, in epoch
+    milliseconds.
 
     ``length`` is the length of the bucket: the shortest ``every`` of the stream's rollups in the writer's
     configuration. During a deploy, other functions may still have another configuration.
@@ -30,7 +31,7 @@ class Mark(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """The buckets of ``[start, sealed)`` of a rollup are sealed under a definition, which is its JSON text.
+    """An edge says that a rollup's buckets of ``[start, sealed)`` are sealed under a definition, which is JSON text.
 
     A rollup has an edge for each definition that it ever had. The ranges of its edges do not overlap.
     """
@@ -42,7 +43,7 @@ class Edge(NamedTuple):
 
 
 class Noting(NamedTuple):
-    """The instant since which series are noted: the series of every period that begins then or later.
+    """The instant ``since``: the series of every period that begins then or later are noted.
 
     ``swept`` is the instant up to which the notes of deleted periods were removed. ``stopped`` says that the stream had no rollup
     at ``since``, so nothing was noted from then on.
@@ -54,14 +55,14 @@ class Noting(NamedTuple):
 
 
 class NotedSeries(NamedTuple):
-    """The series that have events in a period, in order, and the read units that it took to read them."""
+    """The series that have events in a period, in order, and the read units that this read consumed."""
 
     series: Sequence[str]
     units: float
 
 
 class RollupState(NamedTuple):
-    """The state of a stream's rollups: all edges, and since when its series are noted.
+    """The state of a stream's rollups: all edges, and the instant since which its series are noted.
 
     ``over`` lists the buckets with too many groups to be sealed. ``marks`` and ``over`` are of all time, or of a span.
     """
@@ -84,9 +85,10 @@ class Rollups(Protocol):
     """
 
     def read_state(self, stream: str, span: Span | None = None) -> RollupState:
-        """The state of a stream, edges and marks in the order of time.
+        """Read the state of a stream, with edges and marks in the order of time.
 
-        With a span it has only the marks whose buckets meet the span, and only the overfull buckets that begin in it.
+        With a span, the state has only the marks whose buckets overlap the span, and only the overfull buckets that
+        begin in the span.
         """
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
@@ -102,27 +104,27 @@ class Rollups(Protocol):
         """
 
     def put_over(self, stream: str, rollup: str, bucket: datetime, groups: int) -> None:
-        """Note that a bucket of a rollup has too many groups to be sealed, and how many."""
+        """Record that a bucket of a rollup has too many groups to be sealed, and the number of groups."""
 
     def clear_over(self, stream: str, rollup: str, bucket: datetime) -> None:
-        """Remove the note that a bucket of a rollup has too many groups."""
+        """Remove the record that a bucket of a rollup has too many groups."""
 
     def forget(self, stream: str, rollup: str) -> None:
-        """Remove every edge of a rollup and every note about it, so that none of its buckets counts as sealed."""
+        """Remove every edge and every overfull bucket of a rollup, so that none of its buckets counts as sealed."""
 
     def put_noting(self, stream: str, noting: Noting, expected: Noting | None) -> bool:
-        """Record since when series are noted, if the record is ``expected`` (None: no record); return False if another
-        record is stored.
+        """Record the instant since which series are noted, if the stored record is ``expected`` (None: no record);
+        return False if another record is stored.
         """
 
     def stop_noting(self, stream: str, at: datetime) -> None:
-        """Record that series are no longer noted, whatever the record says."""
+        """Record that series are no longer noted, whatever the present record says."""
 
     def put_notes(self, stream: str, period: str, series: Sequence[str], at: int) -> None:
         """Note the series of events in a period, each series once. Raise if any note may not be written."""
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
-        """The series that are noted for a period."""
+        """Read the series that are noted for a period."""
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Remove at most ``most`` notes of a period that were put before an instant; return how many were removed."""

@@ -16,17 +16,17 @@ _Units = TypeVar("_Units", bound=tuple[int | None, int | None])
 
 
 def find_index_units(index: str, index_units: Mapping[str, tuple[int, int]], table: _Units) -> tuple[int, int] | _Units:
-    """The write and read units of an index: its own, or as many as its ``table`` has."""
+    """Find the write and read units of an index: its own units or, if it has none, the units of its ``table``."""
     return index_units.get(index, table)
 
 
 class TableSpec(msgspec.Struct, frozen=True):
-    """A table to create. Units are None for on-demand tables; ``find_index_units`` says what an index gets.
+    """A table to create. Units are None for on-demand tables; ``find_index_units`` returns the units of an index.
 
     ``warm`` and ``most`` are write and read units: the throughput for which the table must be ready, and the maxima of
-    an on-demand table. ``encryption`` is "aws-owned", "aws-managed" or a key's ARN, ``stream`` what its change stream
-    shows, or "none". A table that is not ``sorted`` has only a partition key. A table that is to be ``copied`` into
-    other Regions shows its changes for its copies.
+    an on-demand table. ``encryption`` is "aws-owned", "aws-managed" or a key's ARN. ``stream`` says which images the
+    change stream shows, or "none". A table that is not ``sorted`` has only a partition key. A table that will be
+    ``copied`` into other Regions has the change stream that copies need.
     """
 
     name: str
@@ -49,10 +49,10 @@ class Table(msgspec.Struct, frozen=True):
     """A table as DynamoDB describes it. ``status`` is DynamoDB's word; size and count are up to six hours old.
 
     ``index_units`` are the provisioned write and read units of each index by name; empty for an on-demand table.
-    ``index_sizes`` are the items and bytes of each index. ``decreases_today`` and ``last_decrease`` are those of the
-    table, or of the index that has the most decreases. ``most`` and ``index_most`` are an on-demand table's maxima of
-    write and read units, None if it has none. ``shows_maxima`` is false if the maxima are unknown: the table was not
-    looked at, or the engine knows no maxima. ``stream_arn`` names its change stream; ``has_images`` says that the
+    ``index_sizes`` are the items and bytes of each index. ``decreases_today`` and ``last_decrease`` belong to the
+    table, or to the index that has the most decreases. ``most`` and ``index_most`` are an on-demand table's maxima of
+    write and read units, None if it has none. ``shows_maxima`` is False if the maxima are unknown: the table was not
+    described, or the engine does not have maxima. ``stream_arn`` names its change stream; ``has_images`` says that the
     stream's records show new images. ``copies`` are its copies in other Regions, with DynamoDB's word for the state of
     each copy.
     """
@@ -93,10 +93,10 @@ class Tables(Protocol):
     """DynamoDB's control plane. Each call changes one setting of one table, because UpdateTable takes only one."""
 
     def describe(self, name: str) -> Table | None:
-        """The table as it is now; None if there is none."""
+        """Describe the table as it is now; None if there is no such table."""
 
     def tags(self, name: str) -> Mapping[str, str]:
-        """The table's tags; TableMissing if there is none."""
+        """Read the table's tags; TableMissing if there is no such table."""
 
     def create(self, spec: TableSpec) -> bool:
         """Ask for a table; False if a table of this name exists already. Does not wait."""
@@ -124,7 +124,7 @@ class Tables(Protocol):
         """Set the table class. Does not wait."""
 
     def set_stream(self, name: str, shows: str) -> None:
-        """Turn a table's change stream on; ``shows`` is what ``stream`` is in TableSpec. Does not wait."""
+        """Turn a table's change stream on; ``shows`` has the values of TableSpec's ``stream``. Does not wait."""
         ...
 
     def create_copy(self, name: str, region: str) -> None:
@@ -134,7 +134,7 @@ class Tables(Protocol):
         """Ask for the deletion of a copy; nothing happens if there is none. Does not wait."""
 
     def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
-        """Give the copy in a Region these tags beside its own; NotReady if the Region does not know the copy yet."""
+        """Add these tags to the copy in a Region; NotReady if the Region does not know the copy yet."""
 
     def set_protection(self, name: str, protected: bool) -> None:
         """Set deletion protection. Does not wait."""
@@ -153,4 +153,4 @@ class Scaling(Protocol):
         """Let the units of a table and its indexes follow the traffic."""
 
     def deregister(self, table: str, indexes: Sequence[str], regions: Sequence[str] = ()) -> None:
-        """Stop changing the units, in these other Regions too; nothing happens if the scaling has ended before."""
+        """Stop changing the units, also in these other Regions; nothing happens if the scaling has ended already."""

@@ -1,4 +1,4 @@
-"""Tables of typed columns, and the functions that write them as bytes."""
+"""Tables of typed columns, and the type of the functions that write them as bytes."""
 
 from __future__ import annotations
 

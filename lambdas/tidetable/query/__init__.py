@@ -1,4 +1,4 @@
-"""Queries: from a query string to ordered events, across suffixes, buckets, periods and archives.
+"""Queries: a query string becomes ordered events, across suffixes, buckets, periods and archives.
 
 The steps of a query are parse, plan, scan (with merge and hydrate), page, render; ``model.py`` has its types. Rankings,
 aggregates and listings are packages inside this package, and are imported when they are needed.

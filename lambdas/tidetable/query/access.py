@@ -1,4 +1,4 @@
-"""How a query reads a period: through its table, an index or a read replica."""
+"""Choose how a query reads a period: through its table, an index or a read replica."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tidetable.keys import WHOLE, Index, Layout
 from tidetable.keys.hierarchy import join_levels, make_level, make_text_level
 from tidetable.keys.index import MAX_VALUE_BYTES
 
-# The most ranges for the values that a query names. AWS bills at least half a unit per range, so more values are a
-# filter.
+# The values that a query names may have at most this many ranges. AWS bills at least half a unit per range, so more
+# values become a filter.
 MAX_PARTITIONS = 200
-# The most heads (beginnings of sort keys) in an index that is sorted by levels: each head is one range per partition.
+# At most this many heads (beginnings of sort keys) in an index that is sorted by levels: each head is one range per
+# partition.
 MAX_HEADS = 30
 
 
@@ -28,8 +29,8 @@ class Access(msgspec.Struct, frozen=True):
     """A way to read a period. ``index`` is None for the table; ``partitions`` are the logical partitions of an index.
 
     ``conditions`` must still be checked after reading. ``heads`` are the beginnings of sort keys in an index that is
-    sorted by levels. If the heads name all levels, the events of one head are in the order of time. If they do not, the
-    way ``gathers``: a query that needs the order of time must read a range to its end.
+    sorted by levels. If the heads name all levels, the events of one head are in the order of time. Otherwise the
+    access ``gathers``: a query that needs the order of time must read a range to its end.
     """
 
     index: Index | None
@@ -42,14 +43,14 @@ class Access(msgspec.Struct, frozen=True):
 def choose_access(
     layout: Layout, names: Names, conditions: tuple[Condition, ...], *, consistent: bool, low: bool, share: float = 1.0
 ) -> Access | None:
-    """Choose the cheapest way to read a period without a scan of it; None if there is none.
+    """Choose the cheapest way to read a period without a scan of its table; None if there is no such way.
 
     A table that is partitioned by series is read by the named series; without named series, by an index over the fields
     of the conditions. A table that is partitioned by time can always be read. DynamoDB reads global indexes eventually,
-    so a ``consistent`` query uses none. A query of ``low`` priority uses the read replica instead of the table. A local
-    index has the table's own partitions, in an order that answers a condition. ``share`` is the fraction of a bucket
-    (of a period, if there are no buckets) that the query reads: for a small share the table costs less than a range
-    that must be gathered.
+    so a ``consistent`` query does not use them. A query of ``low`` priority uses the read replica instead of the table.
+    A local index has the table's own partitions, in an order that answers a condition. ``share`` is the fraction of a
+    bucket (of a period, if there are no buckets) that the query reads: for a small share the table costs less than a
+    range that must be gathered.
     """
     by_series = layout.partition_by == "series"
     readable = not by_series or bool(names.series)
@@ -73,7 +74,7 @@ def choose_access(
 
 
 def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """The ways through indexes whose partition key the conditions name by equality; indexes with a kind come first."""
+    """Find the ways through indexes whose partition key has a condition of equality; indexes with a kind come first."""
     for index in sorted(indexes, key=lambda index: not index.kind):
         if index.timely and index.partition_by != WHOLE:
             way = _find_by_value(index, conditions)
@@ -82,7 +83,9 @@ def _find_indexed(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -
 
 
 def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | None:
-    """The way through a global index by an equality on its partition key; None if no condition is such an equality."""
+    """Find the way through a global index by an equality on its partition key; None if no condition is such an
+    equality.
+    """
     if index.partition_by == WHOLE:
         return Access(index, [index.logical(WHOLE)], conditions)
     used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
@@ -98,7 +101,7 @@ def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | 
 
 
 def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) -> Iterator[Access]:
-    """The ways through the indexes that are sorted by levels, if the conditions name at least the first level."""
+    """Find the ways through the indexes that are sorted by levels, if the conditions name at least the first level."""
     for index in indexes:
         if not index.levels:
             continue
@@ -120,7 +123,7 @@ def _find_sorted(indexes: Sequence[Index], conditions: tuple[Condition, ...]) ->
 def _find_heads(
     levels: Sequence[str], conditions: tuple[Condition, ...]
 ) -> tuple[list[str], set[Condition], bool] | None:
-    """The heads that the conditions give, the conditions that these heads imply, and whether all levels are named.
+    """Find the heads that the conditions give, the conditions that these heads imply, and True if all levels are named.
 
     None if the conditions do not name the first level: a sort key cannot be searched by a later level alone.
     """
@@ -142,7 +145,9 @@ def _find_heads(
 
 
 def make_levels(condition: Condition) -> list[str]:
-    """The levels of the values that meet an equality: each text, and the number or boolean that it may stand for."""
+    """Make the levels of the values that meet an equality: each text, and the number or boolean that the text may stand
+    for.
+    """
     levels: list[str] = []
     for text in condition.values:
         levels.append(make_text_level(text))
@@ -152,7 +157,9 @@ def make_levels(condition: Condition) -> list[str]:
 
 
 def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
-    """The conditions that an index answers, with the condition on the value last; empty if the index cannot be used."""
+    """Find the conditions that an index answers, with the condition on the value last; empty if the index cannot be
+    used.
+    """
     if not index.kind:
         return [equal[index.partition_by]] if index.partition_by in equal else []
     kind = equal.get(index.kind)
@@ -163,13 +170,18 @@ def _find_used(index: Index, equal: dict[str, Condition]) -> list[Condition]:
 
 
 def name_partitions(index: Index, values: Sequence[str], kind: str = "") -> list[str]:
-    """The logical partitions of some values. A value too long for a key has none, because no indexed event has it."""
+    """Name the logical partitions of some values.
+
+    A value that is too long for a key has no partition, because no indexed event has it.
+    """
     partitions = [index.logical(value, kind) for value in values]
     return [partition for partition in partitions if len(partition.encode()) <= MAX_VALUE_BYTES]
 
 
 def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) -> str:
-    """The setting, such as an index, that a stream partitioned by series needs to answer a query without series."""
+    """Suggest a setting, such as an index, with which a stream that is partitioned by series can answer a query without
+    series.
+    """
     if layout.pack is not None:
         return f"a stream that is partitioned by time: an index cannot hold the events in the packs of {stream}"
     table = f"[[streams.{stream}.index]]"
@@ -190,7 +202,7 @@ def suggest_index(stream: str, layout: Layout, conditions: Sequence[Condition]) 
 
 
 def _describe_served(index: Index) -> str:
-    """The conditions that an index needs; empty if it needs none, or does not list events."""
+    """Describe the conditions that an index needs; empty if it does not need conditions, or does not list events."""
     if index.local or not (index.timely or index.levels):
         return ""
     by = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
@@ -198,7 +210,9 @@ def _describe_served(index: Index) -> str:
 
 
 def _find_skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
-    """The missing conditions without which later levels of a global index cannot be searched; None if nothing is missing."""
+    """Find the missing conditions, without which later levels of a global index cannot be searched; None if no
+    condition is missing.
+    """
     fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
     by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)
     named = [field for field in index.levels if field in fields]

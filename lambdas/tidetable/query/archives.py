@@ -9,16 +9,17 @@ from msgspec.structs import replace
 
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
-from tidetable.query.model import RESERVE, Remaining
+from tidetable.query.model import RESERVE
+from tidetable.remaining import Remaining
 
-# The most archives that are read in parallel: each runs in its own function, which must load pyarrow.
+# At most this many archives are read in parallel: each needs a function of its own, which must load pyarrow.
 ARCHIVES = 2
 
 
 def read_archive_pages(
     keys: ArchiveRange, layout: Layout, read: Callable[[ArchiveRange], ArchivePage | None]
 ) -> Iterator[tuple[ArchivePage | None, str | None]]:
-    """The pages of a range, each with the sort key (of ``layout``) up to which the range was read.
+    """Yield the pages of a range, each with the sort key (of ``layout``) up to which the range was read.
 
     If ``read`` does not get a page in time, None stands for that page, and no page follows.
     """
@@ -37,7 +38,9 @@ def read_archive_pages(
 
 
 def wait_for_page(reading: Future[ArchivePage], remaining: Remaining) -> ArchivePage | None:
-    """Wait for a page that is being read. None if it does not come in time: its function may have a cold start."""
+    """Wait for a page that is being read; None if it does not come in time, for example because its function has a cold
+    start.
+    """
     try:
         return reading.result(timeout=max(remaining() - RESERVE, 0.1))
     except TimeoutError:

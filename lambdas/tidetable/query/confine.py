@@ -14,9 +14,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 def _confine_names(parameters: Parameters, access: Access) -> Parameters:
     """Check that ``series`` and ``series:prefix`` are within the key's prefix. Without both, add the prefix."""
-    for series in parameters.get("series", ()):
-        if not access.covers(series):
-            raise forbid_series(access, f"series={series[:64]}")
+    _confine_listed(parameters, access)
     if "series" in parameters and "series:prefix" not in parameters:
         return parameters
     return _confine_prefix("series:prefix", parameters, access)
@@ -49,9 +47,9 @@ def _keep(parameters: Parameters, _: Access) -> Parameters:
     return parameters
 
 
-# How each route confines a request to a series prefix. Keys with a prefix cannot use a route that is not listed here,
-# so a new route is refused until somebody has decided how to confine it. The route of one event checks the event's own
-# series.
+# For each route, the function that confines a request to a series prefix. Keys with a prefix cannot use a route that is
+# not listed here. So a new route is refused until somebody has decided how to confine it. The route of one event checks
+# the event's own series.
 _ROUTES: Mapping[str, Callable[[Parameters, Access], Parameters]] = {
     "/v1/streams": _keep,
     "/v1/streams/{stream}/events": _confine_names,

@@ -1,7 +1,7 @@
-"""Cursors: a query and the position where its page ended. A cursor is signed, so only a cursor of an answer is accepted.
+"""Cursors: a cursor is a query and the position where its page ended.
 
-A cursor is MessagePack, because JSON would write a control character in six bytes. MessagePack writes each byte of a
-name as one byte.
+It is signed, so only a cursor of an answer is accepted. A cursor is MessagePack, because JSON would write a control
+character in six bytes. MessagePack writes each byte of a name as one byte.
 
 The query's edges are instants, so ``-15m`` means the same on every page. A position is an event's own time, series and id (a
 ranking adds the number, an aggregate has the start of a step). Each period's layout turns it into keys, so a cursor stays valid
@@ -33,7 +33,7 @@ _OF_PAGES = frozenset({"cursor", "limit", "explain", "format", "flat", "escape"}
 
 
 class Cursor(Protocol):
-    """A query of any kind, from a position on."""
+    """A query of any kind that continues from a position."""
 
     @property
     def stream(self) -> str: ...
@@ -48,7 +48,7 @@ class Seal(msgspec.Struct, frozen=True):
     secret: Callable[[], bytes]
 
     def seal(self, cursor: Cursor) -> str:
-        """A cursor as URL-safe text."""
+        """Write a cursor as URL-safe text."""
         payload = msgspec.msgpack.encode(cursor)
         return urlsafe_b64encode(self._compute_mac(payload) + payload).decode().rstrip("=")
 
@@ -69,7 +69,10 @@ class Seal(msgspec.Struct, frozen=True):
 
 
 def refuse_long(cursor: Cursor) -> None:
-    """Raise ProblemError if a query's cursors would be too long for the gateway. ``cursor`` has a bare position."""
+    """Raise ProblemError if a query's cursors would be too long for the gateway.
+
+    ``cursor`` has a position without series and id.
+    """
     size = len(msgspec.msgpack.encode(cursor))
     if size > MAX_QUERY_BYTES:
         more = size - MAX_QUERY_BYTES
@@ -78,7 +81,9 @@ def refuse_long(cursor: Cursor) -> None:
 
 
 def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
-    """The query and the position of a cursor; ProblemError if the text is not a cursor of this kind and this stream."""
+    """Return the query and the position of a cursor; ProblemError if the text is not a cursor of this kind and this
+    stream.
+    """
     try:
         cursor = seal.open(text, kind)
     except InvalidCursor as error:
@@ -91,8 +96,8 @@ def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
 def refuse_changes(parameters: Iterable[str], repeats: Mapping[str, bool]) -> None:
     """Raise ProblemError if parameters beside a cursor differ from the cursor's query.
 
-    ``repeats`` says for each parameter whether it repeats the query. A cursor holds the query and a position, so only
-    the parameters of a single page, such as ``limit``, may differ.
+    ``repeats`` has True for each parameter that repeats the query. A cursor holds the query and a position, so only the
+    parameters of a single page, such as ``limit``, may differ.
     """
     changed = [name for name in parameters if name not in _OF_PAGES and not repeats.get(name, False)]
     if changed:

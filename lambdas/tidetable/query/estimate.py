@@ -1,7 +1,8 @@
-"""Estimate a query: about how many read units and requests it takes, without reading anything.
+"""Estimate the read units and the requests of a query, without reading anything.
 
 The estimate assumes that the events of a period are evenly spread over its time and its suffixes. DynamoDB counts the
-sizes of tables and indexes about every six hours. The estimate says how many of them DynamoDB has not counted yet.
+sizes of tables and indexes about every six hours. The estimate says how many tables and indexes DynamoDB has not
+counted yet.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from tidetable.keys import WHOLE
 from tidetable.ports import GET_ITEMS, Table
-from tidetable.query.merge import share
+from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
@@ -29,7 +30,7 @@ _USUAL_BYTES = 1024.0
 _PACKED_BYTES = 25.0
 # Nobody has counted the series in a table: this share of its events is assumed for one series.
 _SERIES_SHARE = 0.01
-# The most pages that are followed one by one. The other pages are assumed to cost as much as these.
+# At most this many pages are computed one by one. The other pages are assumed to cost as much as these.
 _FOLLOWED = 100
 
 
@@ -52,11 +53,11 @@ class Spent(msgspec.Struct):
 
 
 class Estimate(msgspec.Struct):
-    """Read units and requests of a page and of all pages, and how many pages there are.
+    """The read units and requests of a page and of all pages, and the number of pages.
 
     ``unknown`` counts the scans of tables and indexes that DynamoDB has not counted yet. ``guessed`` counts the scans
-    that rest on a guess: scans of a series or a value (nobody has counted its share), and of packs (nobody has counted
-    their events).
+    whose estimate is a guess: scans of a series or a value, because nobody has counted its share; and scans of packs,
+    because nobody has counted their events.
     """
 
     page: Spent = msgspec.field(default_factory=Spent)
@@ -68,7 +69,7 @@ class Estimate(msgspec.Struct):
     def add_scan(
         self, scan: Scan, table: Table | None, now: datetime, *, consistent: bool = False, count: int = 0
     ) -> _Segment:
-        """Estimate what a scan holds, and count guesses. A query reads ``count`` events at a time; 0 means all."""
+        """Estimate the events of a scan, and count guesses. A query reads ``count`` events at a time; 0 means all."""
         events, size = _estimate_density(scan, table, now)
         if not isinstance(scan, ArchiveScan):
             self.unknown += size is None
@@ -88,7 +89,10 @@ class Estimate(msgspec.Struct):
 
 
 class _Segment(msgspec.Struct):
-    """A scan with the number of events that it is assumed to hold, each of ``size`` bytes, evenly in all its ranges."""
+    """A scan with its assumed number of events.
+
+    Each event has ``size`` bytes, and all ranges have equally many events.
+    """
 
     scan: Scan
     table: Table | None
@@ -99,7 +103,7 @@ class _Segment(msgspec.Struct):
     first_packs: int = 0
 
     def cost(self, events: float, shown: float) -> tuple[float, float]:
-        """Read units and requests of reading ``events`` of its events; ``shown`` of them are shown."""
+        """Return the read units and requests for reading ``events`` of its events; ``shown`` of them are shown."""
         if isinstance(self.scan, ArchiveScan):
             # Reading an archive costs no read units.
             return 0.0, 1
@@ -115,7 +119,7 @@ class _Segment(msgspec.Struct):
         return self.ranges * units + more[0], self.ranges * requests + more[1]
 
     def _estimate_packs(self, events: float, pack: float) -> tuple[float, float]:
-        """Read units and requests of reading ``events`` of one range, with ``pack`` events per pack.
+        """Estimate read units and requests for reading ``events`` of one range, with ``pack`` events per pack.
 
         The first request reads few packs, and the second request the others.
         """
@@ -131,8 +135,8 @@ class _Segment(msgspec.Struct):
 def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: datetime, count: int) -> Estimate:
     """Estimate the cost of a query that reads ``count`` events at a time: of its first page, and of all pages.
 
-    Nobody knows how many events pass a filter. The estimate of the first page assumes that none pass, the estimate of
-    all pages that all pass.
+    Nobody knows how many events pass a filter. The estimate of the first page assumes that no event passes. The
+    estimate of all pages assumes that all events pass.
     """
     estimated = Estimate()
     segments = []
@@ -159,8 +163,11 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
 
 
 def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
-    """The costs of the pages of a walk over some scans. Each page begins one scan, then two at a time, then four."""
-    # The number of the current segment, and how many of its events earlier pages took.
+    """Compute the costs of the pages of a walk over some scans.
+
+    Each page begins one scan, then two at a time, then four.
+    """
+    # The number of the current segment, and the number of its events on earlier pages.
     current, done = 0, 0.0
     while current < len(segments):
         page, wanted = Spent(), float(query.limit)
@@ -169,7 +176,7 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
             for place, segment in enumerate(segments[number : number + ahead], number):
                 events = segment.events - (done if place == current else 0.0)
                 # A page reads one event more than it shows.
-                each = min(events / segment.ranges, share(max(ceil(wanted) + 1, 1), segment.ranges))
+                each = min(events / segment.ranges, compute_share(max(ceil(wanted) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
                     # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
@@ -196,9 +203,9 @@ def estimate_top(
         if not (isinstance(scan, ArchiveScan) or scan.count):
             continue
         times = not isinstance(scan, ArchiveScan) and scan.keys.times is not None
-        # Nobody knows how many events pass a filter: the estimate assumes that none pass.
+        # Nobody knows how many events pass a filter: the estimate assumes that no event passes.
         whole = bool(times or scan.conditions)
-        each = segment.events if whole else min(segment.events, segment.ranges * share(limit + 1, ranges))
+        each = segment.events if whole else min(segment.events, segment.ranges * compute_share(limit + 1, ranges))
         estimated.page.add(*segment.cost(each, min(segment.events, limit * segment.ranges / ranges)))
         estimated.all.add(*segment.cost(segment.events, segment.events))
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / limit), 1)
@@ -207,7 +214,7 @@ def estimate_top(
 
 
 def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[float, float | None]:
-    """How many evenly spread events a scan holds, and the bytes of one event; None if they are not counted yet."""
+    """Estimate the number of events of a scan and the bytes of one event; None if DynamoDB has not counted them yet."""
     period = scan.entry.period
     # The current period has events only in the time that has passed.
     passed = min(period.end, now) - period.start
@@ -232,11 +239,10 @@ def _estimate_density(scan: Scan, table: Table | None, now: datetime) -> tuple[f
 
 
 def _estimate_share(scan: LiveScan) -> float:
-    """The share of a table's or an index's events that a scan is assumed to hold, apart from its share of the time.
+    """Estimate the share of the events of a table or an index that a scan has, apart from its share of the time.
 
-    Nobody has counted the values of an index. One value may be all that the index holds, so that upper bound is
-    assumed: DynamoDB counts the index as a whole. For the series of a table, the only such bound would be the whole
-    table.
+    Nobody has counted the values of an index. DynamoDB counts only the whole index, and all of its events may have one
+    value, so this upper bound is assumed. For a series, the only such bound would be the whole table.
     """
     layout = scan.entry.layout
     if isinstance(scan, IndexScan) and not scan.index.local:
@@ -253,7 +259,7 @@ def _estimate_share(scan: LiveScan) -> float:
 
 
 def _is_guess(scan: Scan) -> bool:
-    """Whether the estimate of a scan is a guess: it reads some series, some values of an index, or packs."""
+    """True if the estimate of a scan is a guess: the scan reads some series, some values of an index, or packs."""
     if isinstance(scan, PackScan):
         return True
     if isinstance(scan, IndexScan):
@@ -262,12 +268,14 @@ def _is_guess(scan: Scan) -> bool:
 
 
 def _is_filtered(scan: Scan) -> bool:
-    """Whether a scan is of an archive, and its reader filters the events of the range."""
+    """True if a scan reads an archive whose reader filters the events of the range."""
     return isinstance(scan, ArchiveScan) and bool(scan.keys.conditions or any(scan.keys.names))
 
 
 def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
-    """Read units and requests of fetching events from the table, because the index does not hold all of their data."""
+    """Estimate read units and requests for fetching events from the table, because the index does not hold all of their
+    data.
+    """
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)
@@ -275,7 +283,7 @@ def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consist
 
 
 def _estimate_cost(events: float, size: float, *, consistent: bool) -> tuple[float, int]:
-    """Read units and requests of reading ``events`` events of one range, each of ``size`` bytes."""
+    """Estimate read units and requests for reading ``events`` events of one range, each of ``size`` bytes."""
     read = events * size
     units = max(1, ceil(read / _UNIT)) / (1 if consistent else 2)
     return units, max(1, ceil(read / _PAGE))

@@ -9,12 +9,13 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
+from tidetable.remaining import Remaining
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:
@@ -45,7 +46,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
 def _fill_page(
     page: EventsPage, scanner: Scanner, batches: Iterable[Batch], query: Query, reader: Reader, remaining: Remaining
 ) -> Position | None:
-    """Fill a page; returns the position where the next page begins, None at the end of the range."""
+    """Fill a page; return the position where the next page begins, None at the end of the range."""
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
@@ -66,12 +67,12 @@ def _fill_page(
 
 
 def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, reader: Reader, cost: Cost) -> Iterator[Rows]:
-    """The rows of a batch of items, with the earlier versions of its events if they are shown."""
+    """Make the rows of a batch of items, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
         yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
     elif projection.versions and entry.layout.versioned:
-        # Row by row, because a full page must not fetch more versions.
+        # The rows are made one by one, because a full page must not fetch more versions.
         items = batch.columns.items()
         for row in make_rows_with_versions(items, entry, projection, reader.store, reader.unpacker, cost):
             yield Rows.of_rows([row], entry, projection)

@@ -1,4 +1,4 @@
-"""Explain a query without reading: which tables and ranges it would read, and about how much."""
+"""Explain a query without reading: name the tables and ranges that it would read, and estimate the cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidetable.query.read import AHEAD
 from tidetable.query.scans import ArchiveScan, IndexScan, PackScan, Plan, Scan, list_filters
 from tidetable.times import to_text
 
-# The most scans that are shown: a year of small buckets has more scans than fit into an answer.
+# At most this many scans are shown: a year of small buckets has more scans than fit into an answer.
 MAX_SHOWN = 500
 # A number that is greater than any number of events.
 _EVERYTHING = 10**9
@@ -37,7 +37,7 @@ def explain_query(
     whole: bool = False,
     plan: Plan | None = None,
 ) -> dict[str, Any]:
-    """Describe what a query would read, and about how much. With ``whole`` the query reads its range to the end.
+    """Describe what a query would read, and estimate the cost. With ``whole``, the query reads its range to the end.
 
     ``plan`` is used instead of the plan that reads the query's events.
     """
@@ -62,7 +62,7 @@ def explain_query(
 
 
 def describe_tables(plan: Plan, tables: Tables, pools: Pools) -> dict[str, Table | None]:
-    """The tables of a plan as DynamoDB describes them."""
+    """Read DynamoDB's descriptions of the tables of a plan."""
     live = sorted({scan.entry.table for scan in plan.scans if not isinstance(scan, ArchiveScan)})
     with pools(AHEAD) as pool:
         return dict(zip(live, pool.map(tables.describe, live), strict=True))
@@ -84,7 +84,8 @@ def show_plan(shown: dict[str, Any], plan: Plan, query: Query | None, estimated:
 
 
 def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[str, Any]:
-    """For each index of the stream that a table in the range lacks: the instant from which on tables have it.
+    """Find the indexes of the stream that a table in the range lacks, each with the instant from which on tables have
+    it.
 
     ``entries`` are the periods from the start of the range on; the range ends at ``end``. Only tables that are made
     after an index was configured have it, so the instant is the start of a period; None if no table has it yet. Queries
@@ -101,7 +102,7 @@ def show_since(stream: Stream, entries: Sequence[Entry], end: datetime) -> dict[
 
 
 def show_names(names: Names) -> dict[str, Any]:
-    """Conditions on names as a plan shows them: a single series as a text, several series as a list."""
+    """Show the conditions on names in a plan: a single series as a text, several series as a list."""
     series = list(names.series)
     shown: dict[str, Any] = {"series": series if len(series) > 1 else series[0] if series else None}
     more = {"series:prefix": names.series_prefix, "id": list(names.ids), "id:prefix": names.id_prefix}

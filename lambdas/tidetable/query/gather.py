@@ -19,14 +19,14 @@ from tidetable.query.merge import Fetch, Merged, Placed
 from tidetable.query.scans import GatherScan
 from tidetable.values import count_item_bytes
 
-# The most bytes of items that are kept at once. As objects of Python, items take several times these bytes.
+# At most this many bytes of items are kept at once. As objects of Python, items take several times these bytes.
 KEPT_BYTES = 16 * 1024 * 1024
 # AWS: a page of a query ends at 1 MB, whatever its limit.
 PAGE_ITEMS = 10_000
 
 
 def make_first_gather_reads(scan: GatherScan) -> list[RangeRead]:
-    """The reads of the first page of each range."""
+    """Make the reads of the first page of each range."""
     return [RangeRead(keys, PAGE_ITEMS) for keys in scan.ranges]
 
 
@@ -40,7 +40,7 @@ def gather(
     ascending: bool,
     check_time: Callable[[], None],
 ) -> Iterator[Merged]:
-    """The events of a scan in the order of the answer. ``pages`` are the first pages of its ranges.
+    """Yield the events of a scan in the order of the answer. ``pages`` are the first pages of its ranges.
 
     ``check_time`` is called before each further round of pages, and raises if there is no time for it.
     """
@@ -71,7 +71,7 @@ def gather(
 
 
 def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]:
-    """The items of a page that meet the query's names, each with its place."""
+    """Yield the items of a page that meet the query's names, each with its place."""
     levels, attribute, names_of = len(scan.index.levels), scan.index.sk, scan.entry.layout.names
     for item in page.items:
         pk, sk = item["pk"], item["sk"]
@@ -82,8 +82,8 @@ def _place_items(page: Page, scan: GatherScan, names: Names) -> Iterator[Placed]
 class Nearest:
     """The first events in the order of an answer, up to ``KEPT_BYTES``, and always at least one.
 
-    ``cut`` says that there are more events. An event may come twice, under two values, until the index has removed the
-    old value.
+    ``cut`` says that there are more events. Until the index has removed an old value, an event may come twice, with
+    both values.
     """
 
     def __init__(self, *, ascending: bool) -> None:
@@ -118,7 +118,7 @@ class Nearest:
         return place < other if self._ascending else place > other
 
     def _cut(self) -> None:
-        """Drop the farthest events until the others fit. ``add`` waits for twice the limit, so that this is rare."""
+        """Drop the farthest events until the others fit. ``add`` calls this only at twice the limit, so it is rare."""
         ordered, size, count = self._order_events(), 0, 0
         for entry in ordered:
             size += self._entries[entry[1], entry[2]][1]

@@ -27,7 +27,7 @@ from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_
 from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
-# The most earlier versions that are read for one answer.
+# At most this many earlier versions are read for one answer.
 MAX_VERSIONS = 1_000
 MAX_NUMBER = 999_999_999
 
@@ -35,11 +35,11 @@ MAX_NUMBER = 999_999_999
 def get_event(
     stream: Stream, text: str, reader: Reader, parameters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, Any]:
-    """The document of a ref's event, from its table or its archive. With ``version`` it is the version of that number.
+    """Return the document of a ref's event, from its table or its archive.
 
-    With ``versions=all`` the document also has the earlier versions, the latest first, as many as an answer holds.
-    ``versions_left_out`` counts the others; it is also the number of the latest version that was left out. ProblemError
-    400 or 404 says what is wrong.
+    With ``version``, it is the version with this number. With ``versions=all`` the document also has the earlier
+    versions, the latest first, as many as an answer holds. ``versions_left_out`` counts the versions that the document
+    does not have. This is also the number of the latest of them. ProblemError 400 or 404 says what is wrong.
     """
     values = read_single(parameters or {}, KNOWN, where=False)
     projection, version = parse_projection(stream, values), _parse_version(stream, values)
@@ -91,7 +91,7 @@ def _refuse_missing(entry: Entry, reader: Reader, *, again: bool) -> Iterator[No
 
 
 def _parse_version(stream: Stream, values: Mapping[str, str]) -> int | None:
-    """The number of the version that is asked for; 1 is the oldest version."""
+    """Read the number of the requested version; 1 is the oldest version."""
     if "version" in values:
         refuse_versions(stream)
     return parse_count(values, "version", MAX_NUMBER)
@@ -127,7 +127,7 @@ def _read(
 def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection, *, consistent: bool) -> Row | None:
     """Read an event of a table with packs, by one GetItem if the pack that the ref names exists and holds the event.
 
-    Otherwise every pack that can hold a copy of the event is searched, because a restored table has other packs. A
+    Otherwise it searches every pack that can hold a copy of the event, because a restored table has other packs. A
     ``consistent`` read always does this, because it must find the copy that counts.
     """
     layout, store, compressor = entry.layout, reader.store, reader.unpacker.compressor
@@ -165,18 +165,18 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
 
 
 def _read_names(entry: Entry, ref: Ref) -> tuple[datetime, str, str] | None:
-    """The time, series and id in a ref; None if no event of the period can have such a key."""
+    """Read the time, series and id in a ref; None if no event of the period can have such a key."""
     try:
         stamp, series, id = entry.layout.names(ref.key.pk, ref.key.sk)
         time = from_text(stamp)
     except ValueError:
         return None
-    # A key has its time in one form. The comparison of the texts comes first, because another form may have no zone.
+    # A key writes its time in one form only. The texts are compared first, because another form may have no zone.
     return (time, series, id) if to_text(time) == stamp and time in entry.period else None
 
 
 def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projection) -> Row:
-    """The row of an item with all of its data."""
+    """Make the row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
     # The answer for one event does not report its cost.
     complete_rows([row], reader.unpacker, projection, Cost())
@@ -184,7 +184,9 @@ def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projec
 
 
 def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
-    """The earlier versions with these keys, each completed only when it is taken; None for a version that is gone."""
+    """Yield the earlier versions with these keys, each completed only when it is used; None for a version that does not
+    exist any more.
+    """
     items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
         yield _make_whole_row(items[key], row.entry, reader, projection) if key in items else None
@@ -214,5 +216,5 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
 
 
 def _read_number(row: Row) -> int:
-    """The number of an archived event's version; 1 if the period keeps no versions."""
+    """Read the number of an archived event's version; 1 if the period does not keep versions."""
     return 1 if row.version is None else row.version.number

@@ -1,4 +1,5 @@
-"""Hydrate items: add what an index lacks, data stored elsewhere and versions; check what DynamoDB could not filter.
+"""Hydrate items: add data that an index lacks, data that is stored elsewhere, and versions; check the conditions that
+DynamoDB could not check.
 
 Every use case of the read side passes its items through this module, so that each of these steps is written once.
 """
@@ -55,11 +56,12 @@ def match_conditions(
     fields: Sequence[str] = (),
     note_lost: Callable[[Item], None] = lambda _: None,
 ) -> Columns:
-    """The events that meet the scan's conditions, with only ``fields`` of their data, if any fields are named.
+    """Return the events that meet the scan's conditions.
 
-    ``note_lost`` is called with the item of each event whose data is needed and is missing or damaged.
+    If ``fields`` are named, they have only these fields of their data. ``note_lost`` is called with the item of each
+    event whose data is needed and is missing or damaged.
 
-    DynamoDB has already filtered plain events that have an item each: callers keep these as text. It cannot filter by
+    DynamoDB has already filtered plain events, which have an item each: callers keep these as text. It cannot filter by
     data that is compressed, stored elsewhere or in a pack. The contents of the returned columns are either all text or
     all items.
     """
@@ -88,9 +90,9 @@ def _match_packed(
     fields: Sequence[str],
     note_lost: Callable[[Item], None],
 ) -> Iterator[Item]:
-    """The items that meet the conditions, with ``fields`` of their data, if any are named.
+    """Return the items that meet the conditions. If ``fields`` are named, they have only these fields of their data.
 
-    Without ``fields``, an item with data outside of it is returned as it came.
+    Without ``fields``, an item whose data is stored elsewhere is returned unchanged.
     """
     wholes = unpacker.whole([unpacker.inflate_or_keep(item) for item in items], scan.entry.table, cold=False)
     cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
@@ -113,7 +115,7 @@ def _meets(scan: LiveScan, item: Item) -> bool:
 
 
 def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projection, cost: Cost) -> list[str]:
-    """Give rows and their earlier versions all of their data; returns which data is missing or damaged, and why.
+    """Give rows and their earlier versions all of their data; return the reasons why data is missing or damaged.
 
     A row that lost data is marked as incomplete. The read units of chunks are added to the cost.
     """
@@ -135,10 +137,11 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
 def make_rows_with_versions(
     items: Sequence[Item], entry: Entry, projection: Projection, store: EventStore, unpacker: Unpacker, cost: Cost
 ) -> Iterator[Row]:
-    """The row of each item, in order, with its earlier versions, the latest first. ``left_out`` counts the others.
+    """Yield the row of each item, in order, with earlier versions, the latest first.
 
-    An event may have any number of versions, each with up to 100 KB in its item. So versions are fetched in batches,
-    and only as many as an answer holds: when a page is full, no more versions are fetched.
+    ``left_out`` counts the versions that a row lacks. An event may have any number of versions, each with up to 100 KB
+    in its item. So versions are fetched in batches, and only as many as an answer holds: when a page is full, no more
+    versions are fetched.
     """
     for group in _group_items(items):
         if len(group) == 1 and _count_earlier(group[0]) > GET_ITEMS:
@@ -176,10 +179,10 @@ def _fetch_versions(
 
 
 def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], projection: Projection) -> None:
-    """Give a row the earlier versions that fit into an answer with it. In ``versions``, None is a version that is gone.
+    """Give a row the earlier versions that fit into an answer with it.
 
-    ``keys`` are the keys of all earlier versions. ``left_out`` counts the keys of versions that do not fit: reading
-    stops at the first of them.
+    In ``versions``, None is a version that does not exist any more. ``keys`` are the keys of all earlier versions.
+    ``left_out`` counts the keys of versions that do not fit: reading stops at the first of them.
     """
     room, earlier, number = Room(), list[Row](), -1
     room.take(row.measure_own_size(projection))
@@ -193,7 +196,10 @@ def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], 
 
 
 def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Group items so that the earlier versions of a group fit into one batch. An item with more versions is alone."""
+    """Group items so that the earlier versions of a group fit into one batch.
+
+    An item with more versions is a group of its own.
+    """
     group: list[Item] = []
     count = 0
     for item in items:

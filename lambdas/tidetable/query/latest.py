@@ -1,4 +1,6 @@
-"""Find the latest event of each named series, without a scan: from the newest table backwards, until all are found."""
+"""Find the latest event of each named series without a scan: search from the newest table backwards until all are
+found.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ from tidetable.periods import find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse, refuse_parameter
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Projection, Reader
 from tidetable.query.page import Room
 from tidetable.query.parse import parse_consistent, parse_projection, read_single
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import count_events, find_first, make_first_pack_reads
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")
@@ -44,7 +47,7 @@ class Latest(msgspec.Struct):
     losses: list[str] = msgspec.field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The answer's body, in the order of the series in the request."""
+        """The body of the answer, in the order of the series in the request."""
         return {
             "latest": [
                 {"series": name, "event": self.events.get(name)}
@@ -88,7 +91,10 @@ def find_latest(
 
 
 def _walk_backwards(stream: Stream, reader: Reader, now: datetime, *, consistent: bool) -> Iterator[Entry]:
-    """The stream's entries, newest first. Periods beyond the retention are listed only if the search gets that far."""
+    """Yield the stream's entries, newest first.
+
+    Periods beyond the retention are listed only if the search gets that far.
+    """
     newest = now + stream.ahead
     edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
     seen: set[str] = set()
@@ -112,7 +118,7 @@ def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
 def _search(
     entry: Entry, names: Sequence[str], latest: Latest, projection: Projection, reader: Reader, *, consistent: bool
 ) -> list[Row]:
-    """The latest event of each of some series in a period."""
+    """Find the latest event of each of some series in a period."""
     find = _find if entry.layout.pack is None else _find_packed
     items = find(entry, names, latest, reader, consistent=consistent)
     rows = [Row.of(reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
@@ -127,13 +133,16 @@ def _search(
 
 
 def _pass_gone(entry: Entry, reader: Reader) -> None:
-    """Accept that a table was just deleted with its events. In a reader, raise ProblemError: the origin may have it."""
+    """Accept that a table was just deleted with its events.
+
+    In a reader, raise ProblemError: the origin may have the table.
+    """
     if reader.copies is not None:
         raise reader.copies.missing(entry)
 
 
 def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool) -> list[Item]:
-    """The latest items of some series: one item per suffix is read, all in parallel."""
+    """Find the latest items of some series: one item per suffix is read, all in parallel."""
     layout, period = entry.layout, entry.period
     low, high = layout.edge(period.start), layout.edge(period.end)
     ranges = [
@@ -156,7 +165,7 @@ def _find(entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *,
 def _find_packed(
     entry: Entry, names: Sequence[str], latest: Latest, reader: Reader, *, consistent: bool
 ) -> Iterator[Item]:
-    """The latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
+    """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
     start, end = entry.period.start, entry.period.end
     scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
 

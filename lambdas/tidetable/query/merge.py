@@ -1,7 +1,8 @@
-"""Merge the ranges of a scan. They are read in parallel, and items are returned in order up to where all were read.
+"""Merge the ranges of a scan. The ranges are read in parallel.
 
-Each range is asked for an even share of the wanted events, and a little more. A page of a hundred events over sixteen
-suffixes reads eight events of each suffix, and then a few more of the suffixes that had more than their share.
+Items are returned in order, up to the position that all ranges have reached. Each range is asked for an even share of
+the wanted events, and a little more. A page of a hundred events over sixteen suffixes reads eight events of each
+suffix, and then a few more of the suffixes that had more than their share.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Placed = tuple[Any, str, str, str | Item]
 Fetch = Callable[[Sequence[RangeRead]], Sequence[Page]]
 
 
-def share(count: int, ranges: int) -> int:
-    """How many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
+def compute_share(count: int, ranges: int) -> int:
+    """Compute how many items to read of each range, if ``count`` wanted items are spread over the ranges at random."""
     mean = count / ranges
     return count if ranges == 1 else min(count, max(_LEAST, ceil(mean + 0.6 * sqrt(mean))))
 
@@ -71,13 +72,13 @@ class _Range(msgspec.Struct):
             self.keys = replace(self.keys, after=after)
 
     def _find_place(self, key: str) -> str:
-        """The place of a sort key of this range in the order of all ranges."""
+        """Find the place of a sort key of this range in the order of all ranges."""
         if self.levels:
             return skip_levels(key, self.levels)
         return self._order_across(key) if self.of_series else key
 
     def _order_across(self, sk: str) -> str:
-        """The place of a sort key in the order of all series, for a table that is partitioned by series."""
+        """Find the place of a sort key in the order of all series, for a table that is partitioned by series."""
         stamp, _, id = sk.rpartition("#")
         return f"{stamp}#{self.keys.pk.rpartition('#')[0]}#{id}"
 
@@ -93,22 +94,25 @@ class _Range(msgspec.Struct):
 
 
 class Merged(NamedTuple):
-    """Items in order, and the sort key up to which everything was read; None if everything was read to the end."""
+    """Items in order, and the sort key up to which all ranges were read; None if all ranges were read to the end."""
 
     entries: list[Placed]
     edge: str | None
 
 
 class Demand(msgspec.Struct):
-    """How many events are still wanted, and whether there is a filter, which an unknown share of the events passes."""
+    """The number of events that are still wanted.
+
+    If there is a filter, the share of the events that passes it is unknown.
+    """
 
     count: int
     filtered: bool
 
 
 def make_first_reads(ranges: Sequence[KeyRange], count: int) -> list[RangeRead]:
-    """The reads of the first page of each range."""
-    return [RangeRead(keys, share(count, len(ranges))) for keys in ranges]
+    """Make the reads of the first page of each range."""
+    return [RangeRead(keys, compute_share(count, len(ranges))) for keys in ranges]
 
 
 def merge_ranges(
@@ -121,10 +125,11 @@ def merge_ranges(
     of_series: bool = False,
     next_limit: Callable[[int, int, int], int] | None = None,
 ) -> Iterator[Merged]:
-    """The items of some ranges in order, some at a time. ``pages`` are the first pages; more are read when needed.
+    """Yield the items of some ranges in order, some at a time.
 
-    ``next_limit`` says how many items of a range to read next. Its arguments are the limit of the last read, the number
-    of waiting items, and the number of ranges to read. Without ``next_limit`` the number follows from ``demand``.
+    ``pages`` are the first pages; more pages are read when needed. ``next_limit`` returns the number of items of a
+    range to read next. Its arguments are the limit of the last read, the number of waiting items, and the number of
+    ranges to read. Without ``next_limit``, ``demand`` decides the number.
     """
     ranges = [
         _Range(
@@ -164,5 +169,8 @@ def merge_ranges(
 
 
 def _choose_next_limit(before: int, demand: Demand, waiting: int, ranges: int) -> int:
-    """How many items to read next. With a filter, twice as many each time, because few events may pass it."""
-    return 2 * before if demand.filtered else share(max(demand.count - waiting, _LEAST), ranges)
+    """Choose how many items to read next.
+
+    With a filter, the number doubles each time, because few events may pass the filter.
+    """
+    return 2 * before if demand.filtered else compute_share(max(demand.count - waiting, _LEAST), ranges)

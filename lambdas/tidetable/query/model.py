@@ -6,7 +6,7 @@ fill a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from tidetable.rollups.definition import Rolled
 
 ALL = "*"
-# Seconds of a request that are kept for merging and encoding.
+# Seconds of a request that are reserved for merging and encoding.
 RESERVE = 3.0
-# The number of events or cells that aggregates and listings read at a time.
+# The number of events or cells that aggregates, listings and rollups read at a time.
 AT_ONCE = 5_000
-Remaining = Callable[[], float]  # how many seconds are left for the request
 
 
 class Position(NamedTuple):
-    """A position in the order of events. Without series and id it is a bare instant, before all events of its time."""
+    """A position in the order of events.
+
+    Without series and id, it is only an instant, before all events of its time.
+    """
 
     time: datetime
     series: str = ""
@@ -57,17 +59,17 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def bare(self) -> Projection:
-        """The projection as a cursor holds it: without the cold fields, which the configuration says."""
+        """Make the projection for a cursor, without the cold fields: the configuration names these."""
         return msgspec.structs.replace(self, cold=frozenset())
 
     @property
     def as_stored(self) -> bool:
-        """Whether a plain event is shown exactly as it is stored: then its data need not become Python values."""
+        """True if a plain event is shown exactly as it is stored: then its data need not become Python values."""
         return not (self.fields or self.cold or self.versions)
 
     @property
     def wants_cold(self) -> bool:
-        """Whether the answer shows a cold field."""
+        """True if the answer shows a cold field."""
         return ALL in self.fields or not self.cold.isdisjoint(self.tops)
 
     @property
@@ -76,7 +78,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
         return {field.partition(".")[0] for field in self.fields}
 
     def show(self, data: JsonObject) -> JsonObject:
-        """The data of an event that is shown."""
+        """Return the part of an event's data that is shown."""
         if ALL in self.fields:
             return data
         if self.fields:
@@ -87,7 +89,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _pick(data: JsonObject, fields: Sequence[str]) -> JsonObject:
-    """Some fields of data at their own paths."""
+    """Return some fields of data, at their own paths."""
     shown: JsonObject = {}
     for path in fields:
         *outer, last = [path] if path in data else path.split(".")
@@ -131,8 +133,8 @@ class Query(msgspec.Struct, frozen=True, array_like=True, tag="events"):
         return self.names.series[0] if len(self.names.series) == 1 else None
 
     def cursor(self, position: Position) -> Query:
-        """The query as a cursor holds it, with the position where its page ended."""
-        # The limit is not kept: each request gives its own.
+        """Make the query for a cursor, with the position where its page ended."""
+        # The limit is not kept: each request has its own limit.
         return msgspec.structs.replace(self, limit=0, after=position, projection=self.projection.bare)
 
 
@@ -173,7 +175,7 @@ class OfQuery:
 
 
 class Cost(msgspec.Struct):
-    """The cost of reading: read units, requests, and the number of events that were read, whether shown or not."""
+    """The cost of reading: read units, requests, and the number of events that were read; they need not be shown."""
 
     units: float = 0.0
     requests: int = 0
@@ -181,7 +183,7 @@ class Cost(msgspec.Struct):
 
     @classmethod
     def sum_of(cls, costs: Iterable[Cost]) -> Cost:
-        """The sum of several costs."""
+        """Add up several costs."""
         total = cls()
         for cost in costs:
             total.add(cost)

@@ -1,4 +1,4 @@
-"""Read the events of all series of a period that is partitioned by series, through the series that are noted for it.
+"""Read the events of all series of a period that is partitioned by series, by means of the period's noted series.
 
 Such a table has no order over all events, so the events do not come in the order of time. Each series and suffix costs
 a request.
@@ -15,12 +15,13 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.plan import cover_range, find_access, plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Scan
+from tidetable.remaining import Remaining
 
-# The number of ranges that are read in parallel, and about how many events of all of them are read at a time.
+# The number of ranges that are read in parallel, and about how many events of all these ranges are read at a time.
 _RANGES, _EVENTS = 256, 50_000
 # A function that waits after the given number of read units was read from the table of an entry.
 Pace = Callable[[Entry, float], None]
@@ -35,7 +36,9 @@ class Stretch(NamedTuple):
 
 
 def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
-    """The stretches of a query in the order of time: the ranges of its periods that have no key for its events."""
+    """Find the stretches of a query, in the order of time: the ranges of the periods that have no key for the query's
+    events.
+    """
     return [
         Stretch(entry, start, end)
         for entry, start, end in cover_range(query.start, query.end, entries, [])
@@ -44,12 +47,12 @@ def find_stretches(query: Query, entries: Sequence[Entry]) -> list[Stretch]:
 
 
 def is_noted(entry: Entry, since: datetime | None) -> bool:
-    """Whether all series of a period are noted: whether it begins at ``since`` or later."""
+    """True if all series of a period are noted: if the period begins at ``since`` or later."""
     return since is not None and entry.period.start >= since
 
 
 def read_series(query: Query, stretch: Stretch, rollups: Rollups) -> NotedSeries:
-    """The noted series of a stretch that meet the query's names."""
+    """Read the noted series of a stretch that meet the query's names."""
     noted = rollups.read_notes(query.stream, stretch.entry.period.label, consistent=query.consistent)
     return noted._replace(series=[name for name in noted.series if name.startswith(query.names.series_prefix)])
 
@@ -79,7 +82,7 @@ class NotedScanner:
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps that were met while reading."""
+        """The gaps that this pass has met."""
         return list(self._gaps)
 
     def read(self, stretch: Stretch, noted: NotedSeries) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:

@@ -1,4 +1,4 @@
-"""The page of an answer: how much it holds, how it fills, and where the next page begins.
+"""The page of an answer: its size, its rows, and the beginning of the next page.
 
 Only this module knows how large an answer may be. If rows do not fit, they are not read again in a smaller request: the
 answer is cut, and its cursor continues after the last row.
@@ -29,14 +29,14 @@ MAX_BODY_BYTES = 6_000_000
 
 
 class Room(msgspec.Struct):
-    """The room of a page: the number of events in it (at most ``limit``), and their bytes."""
+    """The space in a page: the number of its events (at most ``limit``), and their bytes."""
 
     limit: int = 10**9
     count: int = 0
     size: int = 0
 
     def take(self, size: int, count: int = 1) -> bool:
-        """Take an event of ``size`` bytes if it fits; returns whether it was taken. The first event is always taken.
+        """Take an event of ``size`` bytes if it fits; return True if it was taken. The first event is always taken.
 
         ``count`` is the number of its versions.
         """
@@ -46,7 +46,7 @@ class Room(msgspec.Struct):
         return True
 
     def take_all(self, size: int, count: int) -> bool:
-        """Take several events if all of them fit, and otherwise none; returns whether they were taken."""
+        """Take several events if all of them fit, otherwise no event; return True if they were taken."""
         if self.size + size > MAX_PAGE_BYTES:
             return False
         self.count, self.size = self.count + count, self.size + size
@@ -54,17 +54,17 @@ class Room(msgspec.Struct):
 
     @property
     def exceeded(self) -> bool:
-        """Whether the first event alone is larger than a page may be."""
+        """True if the first event alone is larger than a page may be."""
         return self.size > MAX_PAGE_BYTES
 
 
 def count_body_bytes(body: str) -> int:
-    """The bytes of a body when it is sent: a quote and the end of a line take two bytes."""
+    """Count the bytes of a body in the sent answer: a quote and the end of a line take two bytes."""
     return count_escaped_bytes(body) + body.count("\n")
 
 
 def count_fitting_rows(body: str, rows: int) -> int:
-    """How many rows of a body fit into an answer: all of them, or an estimate that takes all rows as equally long."""
+    """Count the rows of a body that fit into an answer: all rows, or an estimate that assumes rows of equal length."""
     size = count_body_bytes(body)
     return rows if size <= MAX_BODY_BYTES else min(rows * MAX_BODY_BYTES // size, rows - 1)
 
@@ -73,8 +73,7 @@ def count_fitting_rows(body: str, rows: int) -> int:
 class Answer(ABC):
     """A page of rows. ``next`` is the next page's cursor, None at the end. ``sources`` are the scans that were read.
 
-    ``data_losses`` are the reasons why data of events is missing. ``declared`` maps the fields with a declared type to
-    it.
+    ``data_losses`` are the reasons why data of events is missing. ``declared`` maps fields to their declared types.
     """
 
     next: str | None
@@ -96,7 +95,7 @@ class Answer(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -104,15 +103,17 @@ class Answer(ABC):
 
     @abstractmethod
     def typed(self) -> TypedTable:
-        """The rows as typed columns, the same ones on every page."""
+        """The rows as typed columns. Every page has the same columns."""
 
     @abstractmethod
     def first(self, count: int) -> Self | None:
-        """The answer cut to ``count`` rows or fewer, with a cursor that continues after them; None if impossible."""
+        """Cut the answer to ``count`` rows or fewer, with a cursor that continues after them; None if that is
+        impossible.
+        """
 
     @property
     def losses(self) -> list[str]:
-        """Why the answer is incomplete, for the operator; empty if it is complete."""
+        """The reasons, for the operator, why the answer is incomplete; empty if it is complete."""
         return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
     def joined(self) -> str:
@@ -120,7 +121,7 @@ class Answer(ABC):
         return ",".join(self.texts())
 
     def describe_rest(self) -> dict[str, Any]:
-        """The answer without its rows: the cursor, the gaps and the sources."""
+        """Describe the answer without its rows: the cursor, the gaps and the sources."""
         sources: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         for scan in self.sources:
             source: dict[str, Any] = {"period": scan.entry.period.label, "from": scan.source}
@@ -133,7 +134,7 @@ class Answer(ABC):
         return {"next": self.next, **self.own(), "gaps": list_gaps(self.gaps), "sources": list(sources.values())}
 
     def find_rollup(self, scan: Scan) -> str | None:  # noqa: ARG002 - aggregates need it
-        """The rollup that a scan reads; None for the stream's own events."""
+        """Find the rollup that a scan reads; None for the stream's own events."""
         return None
 
     def own(self) -> dict[str, Any]:
@@ -141,7 +142,7 @@ class Answer(ABC):
         return {}
 
     def document(self) -> dict[str, Any]:
-        """The answer's body."""
+        """The body of the answer."""
         return {self.name: [decode_json(text) for text in self.texts()], **self.describe_rest()}
 
 
@@ -150,7 +151,7 @@ class Table(Answer):
     """An answer whose rows are not stored events, such as aggregates."""
 
     rows: list[dict[str, Any]]
-    # The kinds of its columns. A column that is not here holds numbers.
+    # The kinds of the columns. A column that is not listed here holds numbers.
     kinds: ClassVar[Mapping[str, Kind]] = {}
 
     @property
@@ -182,7 +183,7 @@ class Events(Answer):
 
     @property
     def count(self) -> int:
-        """How many events there are, each version counted."""
+        """The number of events; each version counts."""
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
@@ -197,7 +198,7 @@ class Events(Answer):
         return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
 
     def first(self, count: int) -> Events | None:
-        """The answer cut to its first events. An event and its earlier versions are never separated."""
+        """Cut the answer to its first events. An event and its earlier versions are never separated."""
         first_rows: list[Rows] = []
         for rows in self.rows:
             some = rows.take_first(count)
@@ -219,7 +220,7 @@ class EventsPage:
 
     @property
     def count(self) -> int:
-        """How many events there are, each version counted."""
+        """The number of events; each version counts."""
         return self._room.count
 
     @property
@@ -227,7 +228,7 @@ class EventsPage:
         return self.rows[-1].position(-1)
 
     def take(self, rows: Rows) -> bool:
-        """Take as many rows as fit, and always the first row of the page; returns whether all rows were taken."""
+        """Take as many rows as fit, but always the first row of the page; return True if all rows were taken."""
         room = self._room
         if room.count >= room.limit:
             return not len(rows)
@@ -255,5 +256,5 @@ def cut_to_page(row: Row, projection: Projection) -> None:
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:
-    """Gaps as the API shows them."""
+    """List gaps in the form of the API."""
     return [{"from": to_text(gap.start), "to": to_text(gap.end), "reason": gap.reason} for gap in gaps]

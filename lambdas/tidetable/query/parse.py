@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_lon
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
+
+if TYPE_CHECKING:
+    from tidetable.query.rankings.parse import Ranking
 
 KNOWN = (
     "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
@@ -30,6 +34,7 @@ MAX_FIELDS = 50
 # AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
+_Choice = TypeVar("_Choice", bound=str)
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
@@ -70,9 +75,13 @@ def parse_range_query(
 
 
 def list_repeats(
-    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], query: Query, now: datetime
+    stream: Stream,
+    parameters: Mapping[str, Sequence[str]],
+    values: Mapping[str, str],
+    query: Query | Ranking,
+    now: datetime,
 ) -> dict[str, bool]:
-    """For each parameter that stands beside a cursor, by name: whether it repeats what the cursor's query says."""
+    """List the parameters beside a cursor by name, with True for each parameter that repeats the cursor's query."""
     projection, names = parse_projection(stream, values), parse_names(parameters)
     conditions = {name: parse_conditions(stream, {name: value}) for name, value in values.items() if is_condition(name)}
     return {
@@ -109,7 +118,7 @@ def refuse_scan(stream: Stream, query: Query) -> None:
 def parse_range(
     stream: Stream, values: Mapping[str, str], now: datetime, oldest: datetime | None = None
 ) -> tuple[datetime, datetime]:
-    """The range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
+    """Parse the range ``[from, to)``. By default it begins an hour ago (or at ``oldest``) and ends with the window."""
     end = parse_instant_of(values, "to", now) or now + stream.ahead
     default = min(now, end) - _DEFAULT_SPAN if oldest is None else min(oldest, end - _DEFAULT_SPAN)
     start = parse_instant_of(values, "from", now) or max(default, EPOCH)
@@ -120,36 +129,29 @@ def parse_range(
 
 def parse_consistent(values: Mapping[str, str]) -> bool:
     """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
-    consistent = values.get("consistent", "false")
-    if consistent not in ("true", "false"):
-        raise refuse_parameter("consistent must be true or false")
-    return consistent == "true"
+    return read_choice(values, "consistent", ("false", "true"), "consistent must be true or false") == "true"
 
 
 def _parse_low_priority(values: Mapping[str, str]) -> bool:
-    priority = values.get("priority", "normal")
-    if priority not in ("normal", "low"):
-        raise refuse_parameter("priority must be normal, or low: then a read replica answers where there is one")
-    return priority == "low"
+    detail = "priority must be normal, or low: then a read replica answers where there is one"
+    return read_choice(values, "priority", ("normal", "low"), detail) == "low"
 
 
 def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
-    """The data and the versions of events that the answer shows."""
+    """Parse which data and which versions of events the answer shows."""
     fields = tuple(map(parse_path, values["fields"].split(","))) if "fields" in values else ()
     if "" in fields or len(fields) > MAX_FIELDS:
         raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
     if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-    versions = values.get("versions", "newest")
-    if versions not in ("newest", "all"):
-        raise refuse_parameter("versions must be newest or all")
-    if versions == "all":
+    versions = read_choice(values, "versions", ("newest", "all"), "versions must be newest or all") == "all"
+    if versions:
         refuse_versions(stream)
-    return Projection(fields, versions=versions == "all").of(stream)
+    return Projection(fields, versions=versions).of(stream)
 
 
 def refuse_versions(stream: Stream) -> None:
-    """Raise ProblemError, for a query of earlier versions, if the stream keeps none."""
+    """Raise ProblemError for a query of earlier versions if the stream does not keep them."""
     if stream.versions != "keep":
         detail = f'{stream.name} keeps no earlier versions: set versions = "keep" in its configuration'
         raise refuse_parameter(detail)
@@ -169,9 +171,9 @@ def refuse_unwritable(parameters: Mapping[str, Sequence[str]]) -> None:
 def read_single(
     parameters: Mapping[str, Sequence[str]], known: Collection[str], *, where: bool = True
 ) -> dict[str, str]:
-    """Read each parameter's value: the first, if the parameter may be given several times.
+    """Read each parameter's value. If the parameter may be repeated, read its first value.
 
-    Raises ProblemError if a parameter is not known, or is given more than once and may not be.
+    Raises ProblemError for an unknown parameter, and for a repeated parameter that must not be repeated.
     """
     for name, values in parameters.items():
         if name not in known and not (where and is_condition(name)):
@@ -184,8 +186,8 @@ def read_single(
 
 
 def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> ProblemError:
-    """The answer 400 for an unknown parameter, with the parameter that may have been meant."""
-    from difflib import get_close_matches  # only a refusal needs it
+    """Make the error 400 for an unknown parameter; it suggests a known parameter of a similar name."""
+    from difflib import get_close_matches  # only a refusal needs this import
 
     close = get_close_matches(name[:64].lower(), known, 1, 0.75)
     meant = f"; did you mean {close[0]}?" if close else ""
@@ -196,7 +198,7 @@ def _refuse_unknown(name: str, known: Collection[str], *, where: bool) -> Proble
 
 
 def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
-    """The value of a parameter that is a whole number from 1 to ``most``; None if it is not given."""
+    """Parse a parameter that must be a whole number from 1 to ``most``; None if the request does not have it."""
     text = values.get(name)
     if text is None:
         return None
@@ -206,15 +208,22 @@ def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
 
 
 def parse_order(values: Mapping[str, str]) -> bool:
-    """Whether the order is ascending."""
-    order = values.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise refuse_parameter("order must be asc (oldest first) or desc (newest first)")
-    return order == "asc"
+    """Parse the parameter ``order``: True if the order is ascending."""
+    detail = "order must be asc (oldest first) or desc (newest first)"
+    return read_choice(values, "order", ("desc", "asc"), detail) == "asc"
+
+
+def read_choice(values: Mapping[str, str], name: str, choices: Sequence[_Choice], detail: str) -> _Choice:
+    """The value of a parameter that is one of a few words; the first word if the parameter is missing."""
+    text = values.get(name, choices[0])
+    for choice in choices:
+        if choice == text:
+            return choice
+    raise refuse_parameter(detail)
 
 
 def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:
-    """The instant that a parameter gives; None if it is not given."""
+    """Parse a parameter that is an instant; None if the request does not have it."""
     if name not in values:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Describe the streams, and the periods of a stream in pages: the catalog's record and the table as it is now."""
+"""Describe the streams and, in pages, the periods of a stream: the catalog's record and the present table."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ from tidetable.times import to_text
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
-# A period takes about 700 bytes of an answer, which has at most 6 MB (Lambda), and a DescribeTable of about 20 ms.
+# A period takes about 700 bytes of an answer, which has at most 6 MB (AWS Lambda). It also takes a DescribeTable of
+# about 20 ms.
 MAX_LIMIT = 500
-# The most entries, of about 600 bytes, that one request reads from the catalog. A search for a rare state takes several
-# pages.
+# One request reads at most this many entries, of about 600 bytes, from the catalog. A search for a rare state takes
+# several pages.
 MAX_LOOKED = 2_000
 _CHUNK = 200
 _CONCURRENCY = 16
 
 
 def describe_streams(config: Config, now: datetime, shown: Callable[[str], bool] = lambda _: True) -> dict[str, Any]:
-    """Describe the streams with their configuration and their window. ``shown`` says by name which streams to show."""
+    """Describe the streams with their configuration and their window.
+
+    ``shown`` is True for the names of the streams to show.
+    """
     return {"streams": [_describe_stream(stream, now) for stream in config.streams.values() if shown(stream.name)]}
 
 
@@ -66,7 +70,7 @@ def _describe_index(index: IndexPolicy) -> dict[str, Any]:
 
 
 def describe_layout(layout: Layout) -> Mapping[str, Any]:
-    """A layout as the API shows it."""
+    """Describe a layout in the form of the API."""
     return {
         "partition_by": layout.partition_by,
         "bucket_seconds": layout.bucket or None,
@@ -123,10 +127,10 @@ def describe_periods(
     seal: Seal,
     pools: Pools,
 ) -> dict[str, Any]:
-    """A page of a stream's periods, newest first, with the cursor of the next page and the present backfills.
+    """Describe a page of a stream's periods, newest first, with the cursor of the next page and the present backfills.
 
-    A page may hold fewer periods than its limit, even none, and still have a next page: only ``"next": null`` is the
-    end.
+    A page may have fewer periods than its limit, or no periods, and still have a next page: only ``"next": null`` is
+    the end.
     """
     entries, reached = _read_page(query, stream, catalog)
     with pools(_CONCURRENCY) as pool:
@@ -142,7 +146,7 @@ def describe_periods(
 
 
 def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> tuple[list[Entry], datetime | None]:
-    """The entries of a page, and the instant where the next page begins; None at the end."""
+    """Read the entries of a page, and the instant where the next page begins; None at the end."""
     chunk = _CHUNK if query.states else min(query.limit + 1, _CHUNK)
     entries: list[Entry] = []
     before, looked = query.after or query.end, 0

@@ -1,4 +1,4 @@
-"""The planner: a pure function from a query and the catalog's entries to the scans, in the order of the answer."""
+"""The planner: a pure function makes scans, in the order of the answer, from a query and the catalog's entries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def plan_query(query: Query, entries: Sequence[Entry]) -> Plan:
 def cover_range(
     start: datetime, end: datetime, entries: Sequence[Entry], gaps: list[Gap]
 ) -> Iterator[tuple[Entry, datetime, datetime]]:
-    """The entries whose periods overlap a range, oldest first, with the overlaps. Times without entry become gaps."""
+    """Yield the entries whose periods overlap a range, oldest first, with the overlaps.
+
+    Times without an entry become gaps.
+    """
     at = start
     for entry in sorted(entries, key=lambda entry: entry.period.start):
         first, last = max(start, entry.period.start), min(end, entry.period.end)
@@ -63,7 +66,7 @@ def cover_range(
 
 
 def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> Access | None:
-    """The way in which a query reads ``[start, end)`` of a period; None if there is none."""
+    """Find the way in which a query reads ``[start, end)`` of a period; None if there is no way without a scan."""
     layout = entry.layout
     whole = timedelta(seconds=layout.bucket) if layout.bucket else entry.period.end - entry.period.start
     options = {"consistent": query.consistent, "low": query.low_priority}
@@ -71,7 +74,7 @@ def find_access(query: Query, entry: Entry, start: datetime, end: datetime) -> A
 
 
 def _plan_scans(query: Query, access: Access | None, entry: Entry, start: datetime, end: datetime) -> Iterator[Scan]:
-    """The scans of a period that may hold events after the query's position."""
+    """Plan the scans of a period that may hold events after the query's position."""
     index = None if access is None else access.index
     if entry.live and access is not None and (index is None or index.replica or index.local):
         for first, last in _slice_range(query, entry.layout, start, end):
@@ -94,7 +97,9 @@ def _plan_scans(query: Query, access: Access | None, entry: Entry, start: dateti
 
 
 def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The overlaps of a range with the buckets, in the answer's order; the whole range, if partitioned by series."""
+    """Slice a range by the buckets, in the answer's order; a layout that is partitioned by series gives the whole
+    range.
+    """
     if layout.partition_by == "series":
         yield start, end
         return
@@ -105,7 +110,7 @@ def _slice_range(query: Query, layout: Layout, start: datetime, end: datetime) -
 
 
 def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> TableScan:
-    """One range for each suffix of a bucket or a series. With several series, each range has its own start."""
+    """Plan one range for each suffix of a bucket or a series. With several series, each range has its own start."""
     layout = entry.layout
     low, high, after = _find_edges(query, layout, start, end)
     keys = KeyRange(entry.table, "", low, high, after, access.index, access.conditions)
@@ -117,14 +122,15 @@ def _plan_table_scan(query: Query, access: Access, entry: Entry, start: datetime
 
 
 def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime, end: datetime) -> PackScan:
-    """The scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
+    """Plan the scan of a table of packs, with bounds for the packs that may hold an event, and bounds for the events."""
     layout, after = entry.layout, query.after
     low, high = layout.edge(start), layout.edge(end)
     first, last = start, end
     if after is not None:
-        place = sort_key_of(after, layout.across(query.series))
+        place = make_sort_key(after, layout.across(query.series))
         if query.ascending and place >= low:
-            # Begin after the place itself. A bare instant is before all events of its time, so begin at it.
+            # Begin after the place itself. An instant without series and id is before all events of its time, so begin
+            # at it.
             low, first = f"{place}\0" if after.id else place, after.time
         elif not query.ascending and place < high:
             high, last = place, after.time + MOMENT
@@ -137,7 +143,10 @@ def _plan_pack_scan(query: Query, access: Access, entry: Entry, start: datetime,
 def _plan_index_scan(
     query: Query, access: Access, index: Index, entry: Entry, start: datetime, end: datetime
 ) -> IndexScan:
-    """One range for each suffix of each value. An index is sorted by time, series and id, also if its table is not."""
+    """Plan one range for each suffix of each value.
+
+    An index is sorted by time, series and id, also if its table is not.
+    """
     # An index holds only the newest version of an event, and its keys do not name a version.
     layout = entry.layout
     low, high, after = _find_edges(query, replace(layout, partition_by="time", versioned=False), start, end)
@@ -171,17 +180,20 @@ def _plan_index_scan(
 
 
 def _find_suffixes(names: Names, layout: Layout) -> Sequence[int]:
-    """The suffixes of a logical partition that can hold events with these names."""
+    """Find the suffixes of a logical partition that can hold events with these names."""
     return _hash_suffixes(names.ids if layout.shard_by == "id" else names.series, layout.shards)
 
 
 def _hash_suffixes(hashed: Sequence[str], shards: int) -> Sequence[int]:
-    """The suffixes of these series or ids among ``shards``; all suffixes if no series or id is named."""
+    """Calculate the suffixes of these series or ids among ``shards``; all suffixes if no series or id is named."""
     return sorted({compute_suffix(name, shards) for name in hashed}) if hashed else range(shards)
 
 
 def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[KeyRange]:
-    """The ranges of several series in a table that is partitioned by series, each from its own place on."""
+    """Make the ranges of several series in a table that is partitioned by series.
+
+    Each range begins at its own place.
+    """
     across = replace(whole, after=None)
     return [
         replace(keys, pk=f"{escape(series)}#{suffix}")
@@ -192,7 +204,7 @@ def _spread_over_series(query: Query, layout: Layout, whole: KeyRange) -> list[K
 
 
 def _find_series_range(query: Query, layout: Layout, keys: KeyRange, series: str) -> KeyRange | None:
-    """The range of one of several series, after the query's position; None if no event can be there.
+    """Find the range of one of several series, after the query's position; None if no event can be there.
 
     In the partition of a series, sort keys are time and id. At the time of the position, the order of the series
     decides. The series before the position's series are read to the end of that time. The series after it are not read
@@ -215,12 +227,14 @@ def _find_series_range(query: Query, layout: Layout, keys: KeyRange, series: str
 
 
 def push_down(index: Index, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """The conditions that DynamoDB can filter by in an index: all, or none if the index lacks a field of them."""
+    """Return the conditions that DynamoDB can filter by in an index: all of them, or none if the index lacks one of
+    their fields.
+    """
     return conditions if index.holds(condition.top for condition in conditions) else ()
 
 
 def fetches_from(index: Index, projection: Projection, conditions: Sequence[Condition]) -> bool:
-    """Whether a query shows or checks fields of an event that the index does not hold."""
+    """True if a query shows or checks fields of an event that the index does not hold."""
     if index.project is None:
         return False
     everything = not (projection.fields or projection.only_fields) or projection.versions
@@ -228,17 +242,17 @@ def fetches_from(index: Index, projection: Projection, conditions: Sequence[Cond
 
 
 def _find_edges(query: Query, layout: Layout, start: datetime, end: datetime) -> tuple[str, str, str | None]:
-    """The bounds of sort keys, and the position's sort key if it lies between them.
+    """Find the bounds of sort keys, and the position's sort key if it lies between them.
 
-    A sort key is a time and more after ``#``, so bounds that are bare times include the start and exclude the end.
+    A sort key is a time, ``#`` and more. So bounds that are only times include the start and exclude the end.
     """
     low, high = layout.edge(start), layout.edge(end)
-    after = None if query.after is None else sort_key_of(query.after, layout)
+    after = None if query.after is None else make_sort_key(query.after, layout)
     return low, high, after if after is not None and low <= after <= high else None
 
 
 def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
-    """Whether ``[start, end)`` may hold an event after the query's position."""
+    """True if ``[start, end)`` may hold an event after the query's position."""
     if query.after is None:
         return True
     if query.ascending:
@@ -247,6 +261,9 @@ def _is_ahead(start: datetime, end: datetime, query: Query) -> bool:
     return start < query.after.time or (not bare and start == query.after.time)
 
 
-def sort_key_of(position: Position, layout: Layout) -> str:
-    """The sort key of a position in a layout. A bare instant sorts before all events of its time."""
+def make_sort_key(position: Position, layout: Layout) -> str:
+    """Make the sort key of a position in a layout.
+
+    An instant without series and id sorts before all events of its time.
+    """
     return layout.sort_key(*position) if position.id else layout.edge(position.time)

@@ -1,4 +1,7 @@
-"""Read the scans of a plan, a few at a time. The ranges of a scan are read in parallel; events come in answer order."""
+"""Read the scans of a plan, a few at a time. The ranges of a scan are read in parallel.
+
+Events come in the order of the answer.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,17 @@ from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather, make_first_gather_reads
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
+from tidetable.remaining import Remaining
 
 _Answer = TypeVar("_Answer")
-# The most scans that are begun at once.
+# At most this many scans are begun at once.
 AHEAD = 8
-# The most ranges that are begun at once. A single scan of many series may have more.
+# At most this many ranges are begun at once. A single scan of many series may have more.
 _RANGES = 512
-# The events per page of an archive, if only some fields are needed: fields take less room than whole events, and each
+# The events per page of an archive, if only some fields are needed: fields take less space than whole events, and each
 # page of an archive costs a call of a function.
 _EVENTS_OF_FIELDS = 50_000
 
@@ -46,11 +50,11 @@ def read_planned(
     *,
     consistent: bool = False,
 ) -> _Answer:
-    """Call ``read`` with the catalog's entries; if a table disappears meanwhile, once more with newly read entries.
+    """Call ``read`` with the catalog's entries.
 
-    The table may just have been archived: a consistent read of the catalog shows this. The second call has the argument
-    True; then ``read`` leaves a gap for a table that is still missing. Raises TableMissing if a table disappears during
-    the second call.
+    If a table disappears meanwhile, read the entries anew and call ``read`` again. The table may just have been
+    archived: a consistent read of the catalog shows this. The second call has the argument True; then ``read`` leaves a
+    gap for a table that is still missing. Raises TableMissing if a table disappears during the second call.
     """
     try:
         return read(catalog.entries(stream, start, end, consistent=consistent), False)
@@ -70,10 +74,10 @@ class _Opening(NamedTuple):
 class Scanner:
     """One pass over the scans of a plan.
 
-    ``demand`` says how many events are still wanted; at first these are ``count``. ``fields`` are the fields of data
-    that are needed; none means all. If the scanner is ``forgiving``, a missing table is a gap in ``missing``; otherwise
-    TableMissing is raised. A damaged pack is always a gap, in ``damaged``. So is an event if its data is needed and is
-    missing or damaged.
+    ``demand`` says how many events are still wanted, at first ``count``. ``fields`` are the needed fields of data; an
+    empty list means all fields. If the scanner is ``forgiving``, a missing table is a gap in ``missing``; otherwise
+    TableMissing is raised. A damaged pack is always a gap, in ``damaged``. An event is a gap there, too, if its needed
+    data is missing or damaged.
     """
 
     def __init__(
@@ -100,14 +104,14 @@ class Scanner:
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps that were met while reading."""
+        """The gaps that this pass has met."""
         return [*self.missing.values(), *self.damaged.values()]
 
     def read(self, scans: Iterable[Scan]) -> Iterator[Batch]:
         """Read the events of the scans, in order.
 
-        Scans are begun one at a time, then two, then four. If the first scan fills the page, no other scan costs reads;
-        and a long empty range does not take one step per scan.
+        Scans are begun one at a time, then two, then four. So if the first scan fills the page, no other scan costs
+        reads, but a long empty range does not take one step per scan.
         """
         openings: deque[_Opening] = deque()
         coming, ahead, number = iter(scans), 1, 0
@@ -160,7 +164,7 @@ class Scanner:
             yield _Opening(scan, reads[number], some, archived.get(number))
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
-        """The pages of some ranges. If the scanner is forgiving, the page of a missing table is empty."""
+        """Fetch the pages of some ranges. If the scanner is forgiving, the page of a missing table is empty."""
         if not reads:
             return []
         query = self._query
@@ -238,7 +242,8 @@ class Scanner:
             if isinstance(scan, IndexScan) and scan.fetches:
                 # Data that an index does not hold is fetched only for as many events as are wanted.
                 while len(entries) > demand.count:
-                    # The table decides which of two entries of an event is its present one, so both are fetched at once.
+                    # The table decides which of an event's two entries in the index is the present entry, so both are
+                    # fetched at once.
                     cut = demand.count + (entries[demand.count][1:3] == entries[demand.count - 1][1:3])
                     some, entries = entries[:cut], entries[cut:]
                     yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
@@ -248,9 +253,7 @@ class Scanner:
             yield self._hydrate(scan, entries, None if edge is None else scan.position_of(edge, query.series))
 
     def _check_gathering(self, scan: GatherScan) -> None:
-        """Raise ProblemError if no time is left for more pages: a range that is only partly gathered cannot be
-        answered.
-        """
+        """Raise ProblemError if no time is left for more pages: an incomplete gathering has no answer."""
         if self._remaining() >= RESERVE:
             return
         levels = ", ".join(f"where.{field}" for field in scan.index.levels)
@@ -261,7 +264,7 @@ class Scanner:
         raise refuse(422, "too_much", detail)
 
     def _hydrate(self, scan: TableScan | IndexScan, entries: Sequence[Placed], reached: Position | None) -> LiveBatch:
-        """A batch of the events that meet all conditions, completed with the data that the index lacks."""
+        """Make a batch of the events that meet all conditions, completed with the data that the index lacks."""
         columns = Columns(*list(zip(*entries, strict=True))[1:]) if entries else Columns((), (), ())
         if isinstance(scan, IndexScan) and scan.fetches:
             store, consistent = self._reader.store, self._query.consistent
@@ -272,7 +275,7 @@ class Scanner:
         return LiveBatch(scan, columns, reached)
 
     def _note_lost(self, scan: LiveScan) -> Callable[[Item], None]:
-        """The function that notes an event whose data is needed and cannot be read, as a gap at the event's time."""
+        """Make a function that notes an event whose needed data cannot be read, as a gap at the event's time."""
 
         def note(item: Item) -> None:
             self.damaged[scan.entry.table, item["pk"], item["sk"]] = Gap.of_lost(scan.entry, item)
@@ -304,7 +307,7 @@ class Scanner:
 
 
 def _make_first_reads(scan: Scan, count: int) -> list[RangeRead]:
-    """The reads of the first page of each range of a scan; empty for an archive."""
+    """Make the reads of the first page of each range of a scan; empty for an archive."""
     if isinstance(scan, ArchiveScan):
         return []
     if isinstance(scan, GatherScan):

@@ -1,4 +1,4 @@
-"""The forms of an answer: JSON, NDJSON, CSV and Arrow, by ``format=`` or by Accept, with flat rows on request."""
+"""The forms of an answer: JSON, NDJSON, CSV and Arrow. ``format=`` or the header Accept chooses; rows can be flat."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ _ACCEPTED = {
 _FEW = 5_000
 # The last field of a row.
 _LAST = "ref"
-# The path of the members of an aggregate's group. No other row has it: the fields of an event are in its data.
+# The path of the members of an aggregate's group. Other rows never have this path: the fields of an event are in its
+# data.
 _GROUP = "group."
-# Spreadsheets take these characters for the beginning of a formula, after white space too. The wide forms count in some
-# languages.
-# https://owasp.org/www-community/attacks/CSV_Injection
+# For a spreadsheet, these characters begin a formula, also after white space. In some languages, their wide forms do,
+# too. https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 class Form(NamedTuple):
-    """The form of an answer. A ``flat`` row has no objects: the fields of an object are fields of the row, by paths.
+    """The form of an answer.
 
-    With ``escape`` no spreadsheet executes a cell of CSV as a formula.
+    A ``flat`` row does not have objects: the fields of an object are fields of the row, by their paths. With ``escape``
+    no spreadsheet executes a cell of CSV as a formula.
     """
 
     kind: str = "json"
@@ -54,7 +55,9 @@ class Form(NamedTuple):
 
 
 def choose_form(parameters: Mapping[str, str], accept: str) -> Form:
-    """The form that the parameters name, or that the Accept header names first; JSON if neither names a known form."""
+    """Choose the form that the parameters name, or the first form in the Accept header; JSON if neither names a known
+    form.
+    """
     for name in ("flat", "escape"):
         if parameters.get(name, "true") not in ("true", "false"):
             raise refuse_parameter(f"{name} must be true or false")
@@ -112,7 +115,10 @@ def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
 
 
 def _write_rows(answer: Answer, form: Form) -> tuple[str, str]:
-    """The content type and the body of CSV or NDJSON. The cursor and the gaps have no place in them, only in headers."""
+    """Write the content type and the body of CSV or NDJSON.
+
+    These cannot hold the cursor and the gaps: headers have them.
+    """
     if form.kind == "csv":
         return _TYPES["csv"], _render_csv(answer, escape=form.escape)
     texts = _flatten_texts(answer) if form.flat else answer.texts()
@@ -130,7 +136,7 @@ def _write_arrow(answer: Answer, encode_table: TableEncoder) -> Rendered:
 
 
 def flatten(row: JsonObject) -> JsonObject:
-    """A row without objects: the fields of an object become fields of the row, by their paths. The ref is last."""
+    """Make a row without objects: the fields of an object become fields of the row, by their paths. The ref is last."""
     flat = dict(_list_cells(row, ""))
     if _LAST in flat:
         flat[_LAST] = flat.pop(_LAST)
@@ -138,9 +144,9 @@ def flatten(row: JsonObject) -> JsonObject:
 
 
 def _list_cells(row: JsonObject, path: str) -> Iterator[tuple[str, Any]]:
-    """The fields of an object by their paths. A name with a dot in it is quoted, so that no two paths are the same.
+    """List the fields of an object by their paths.
 
-    The names of a group are paths already.
+    A name that contains a dot is quoted, so that all paths are different. The names of a group are paths already.
     """
     for name, value in row.items():
         if path != _GROUP and ("." in name or '"' in name):
@@ -169,7 +175,10 @@ def _render_csv(answer: Answer, *, escape: bool) -> str:
 
 
 def _escape_cell(value: Any) -> str:
-    """A cell that no spreadsheet executes: an apostrophe precedes a text that would be a formula. Numbers stay."""
+    """Make a cell that no spreadsheet executes: a text that would be a formula gets an apostrophe before it.
+
+    Numbers stay unchanged.
+    """
     text = _render_text(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
         return f"'{text}"

@@ -1,4 +1,4 @@
-"""Rows: events on their way to an answer, and their JSON.
+"""Rows: the events of an answer, before they become JSON text.
 
 Plain events come as columns, with their data as JSON text. Their JSON is put together for all of them at once, without
 a loop of Python over the events. Any other event is a ``Row``: its text is made when it is first needed. Both have the
@@ -27,8 +27,8 @@ from tidetable.times import from_micros, from_text, to_text
 
 # The bytes that an event takes in an answer in addition to its data and its names.
 _FRAME_BYTES = 400
-# The number of an event's pieces: the text before it, then its values and the texts between them, up to the end of its
-# ref.
+# The number of an event's pieces: the text before the event, then its values and the texts between them, up to the end
+# of its ref.
 _PIECES = 10
 _FIRST, _NEXT, _END = '{"series":"', '"},{"series":"', '"}'
 
@@ -37,8 +37,8 @@ class Row(msgspec.Struct, gc=False):
     """An event that is not plain, or that is shown with only some of its fields.
 
     A ``partial`` row has data that is stored elsewhere and not read yet. An ``incomplete`` row has lost data.
-    ``earlier`` are the event's earlier versions, the latest first. ``left_out`` counts the oldest versions, if no
-    answer can hold all of them. ``json`` is the text of the shown data, after it was first needed.
+    ``earlier`` are the event's earlier versions, the latest first. ``left_out`` counts the oldest versions that no
+    answer can hold. ``json`` is the text of the shown data; it is made at the first use.
     """
 
     entry: Entry
@@ -52,7 +52,7 @@ class Row(msgspec.Struct, gc=False):
 
     @classmethod
     def of(cls, item: Item, entry: Entry, projection: Projection) -> Row:
-        """The row of an item of a period table."""
+        """Make the row of an item of a period table."""
         version = read_version(item) if entry.layout.versioned and projection.versions else None
         return cls(entry, item, version, partial=is_partial(item, cold=projection.wants_cold))
 
@@ -68,7 +68,7 @@ class Row(msgspec.Struct, gc=False):
         return self.entry.layout.names_of(self.item)
 
     def text(self, projection: Projection) -> str:
-        """The data that is shown, as JSON."""
+        """Write the shown data as JSON."""
         if self.json is None:
             self.json = encode_json(projection.show(self.item.get("data", {}))).decode()
         return self.json
@@ -78,16 +78,19 @@ class Row(msgspec.Struct, gc=False):
         self.item, self.partial, self.incomplete, self.json = item, False, incomplete, None
 
     def size(self, projection: Projection) -> int:
-        """The most bytes that the event takes in an answer, with its earlier versions."""
+        """Estimate the greatest number of bytes that the event takes in an answer, with its earlier versions."""
         return self.measure_own_size(projection) + sum(row.measure_own_size(projection) for row in self.earlier)
 
     def measure_own_size(self, projection: Projection) -> int:
-        """The most bytes that the event takes without its earlier versions. Its names are counted again for the ref."""
+        """Estimate the greatest number of bytes that the event takes without its earlier versions.
+
+        Its names count twice, because the ref contains them.
+        """
         outside = measure_outside(self.item, cold=projection.wants_cold) if self.partial else 0
         _, series, id = self.names
         names = count_escaped_bytes(series) + count_escaped_bytes(id)
-        # Only the length is known of data that is stored elsewhere: each of its characters may be a quote, which takes
-        # two bytes.
+        # If data is stored elsewhere, only its length is known: each of its characters may be a quote, which takes two
+        # bytes.
         return count_escaped_bytes(self.text(projection)) + 2 * outside + 3 * names + _FRAME_BYTES
 
     def cut_earlier(self, projection: Projection, maximum: int) -> None:
@@ -113,7 +116,7 @@ class Row(msgspec.Struct, gc=False):
 
 
 def read_version(item: Item) -> Version:
-    """The version that an item is, in a table that keeps versions."""
+    """Read the version number of an item, in a table that keeps versions."""
     return Version(int(item.get("version", 1)), int(item.get("at", 0)), newest=item["sk"].startswith("v0#"))
 
 
@@ -150,18 +153,20 @@ class Rows(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """The number of events, each earlier version counted as an event."""
+        """The number of events; each earlier version counts as an event."""
         return len(self) if self.plain else sum(self.counts)
 
     def first(self, number: int) -> Rows:
-        """The first ``number`` events."""
+        """Return the first ``number`` events."""
         if number >= len(self):
             return self
         contents: Any = self.contents[:number]
         return Rows(self.entry, self.projection, self.pks[:number], self.sks[:number], contents)
 
     def take_first(self, count: int) -> Rows:
-        """The first events, at most ``count`` with their earlier versions; no event is separated from its versions."""
+        """Return the first events, at most ``count`` with their earlier versions; an event is never separated from its
+        versions.
+        """
         return self.first(count if self.plain else sum(total <= count for total in accumulate(self.counts)))
 
     def position(self, index: int) -> Position:
@@ -169,11 +174,11 @@ class Rows(msgspec.Struct):
         return Position(from_text(time), series, id)
 
     def size(self) -> int:
-        """The most bytes that all events together take in an answer."""
+        """The greatest number of bytes that all events together take in an answer."""
         return count_escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
-        """The most bytes that each event takes in an answer."""
+        """For each event, the greatest number of bytes that it takes in an answer."""
         if self.plain:
             return [count_escaped_bytes(text) + 1 for text in self.texts.split_pieces()]
         return [row.size(self.projection) for row in self.rows]
@@ -219,13 +224,13 @@ class EventTexts(msgspec.Struct):
 
 
 def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """The pieces of text that together are the JSON of events, without the end of the last event.
+    """Make the pieces of text that together are the JSON of events, without the end of the last event.
 
     There is no loop of Python over the events: whole columns are assigned at once.
     """
     layout, count = entry.layout, len(sks)
     heads = {pk: f',"ref":"{encode_ref_head(entry.stream, entry.period.label, pk)}' for pk in set(pks)}
-    # Most keys hold their names unescaped, and most names need no escaping in JSON: this is checked once for all
+    # Most keys hold their names without escapes, and most names need no escapes in JSON: this is checked once for all
     # events.
     whole = "#".join(sks)
     keys_plain = is_plain(whole)
@@ -252,13 +257,16 @@ def _make_pieces(entry: Entry, pks: Sequence[str], sks: Sequence[str], texts: Se
 
 
 def count_escaped_bytes(text: str) -> int:
-    """The bytes that a text takes in an answer: Lambda escapes the text once more when it sends it to the gateway."""
+    """Count the bytes that a text takes in an answer: Lambda escapes the text again when it sends it to the gateway."""
     size = (len(text) if text.isascii() else len(text.encode())) + text.count('"')
     return size + text.count("\\") if "\\" in text else size
 
 
 def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | None, entry: Entry) -> list[Row]:
-    """The rows of a page of an archive. In such a page, an event's newest version comes before its earlier versions."""
+    """Make the rows of a page of an archive.
+
+    In such a page, an event's newest version comes before its earlier versions.
+    """
     groups: list[list[Row]] = []
     for event, version in zip(events, versions or repeat(None), strict=False):
         pk, sk = entry.layout.make_key(event)
@@ -269,15 +277,15 @@ def make_archive_rows(events: Sequence[Event], versions: Sequence[Version] | Non
             groups[-1].append(row)
     for newest, *earlier in groups:
         newest.earlier = tuple(earlier)
-        # Versions are numbered from 1 without holes. If the page of the archive had no room for some, these are the
-        # oldest.
+        # Versions are numbered from 1 without holes. If the page of the archive could not hold all versions, it lacks
+        # the oldest.
         oldest = (earlier or [newest])[-1].version
         newest.left_out = 0 if oldest is None else oldest.number - 1
     return [group[0] for group in groups]
 
 
 def show_rows(rows: Sequence[Row], projection: Projection) -> list[dict[str, Any]]:
-    """Rows as the API shows them: each event's newest version, then its earlier versions."""
+    """Show rows in the form of the API: each event's newest version, then its earlier versions."""
     return [
         decode_json(text) for row in rows for text in Rows.of_rows([row], row.entry, projection).texts.split_pieces()
     ]

@@ -1,6 +1,6 @@
 """Scans: a scan describes what a query reads of one period or bucket. Each scan is merged separately from all others.
 
-A scan is of a table, an index, packs or an archive. The planner makes scans; nothing in this module reads.
+A scan is for a table, an index, packs or an archive. The planner makes scans. This module does not read anything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tidetable.ports import ArchiveRange, KeyRange
 from tidetable.query.model import Position, Query
 from tidetable.times import MOMENT, from_text
 
-# The reasons of gaps that are faults: somebody deleted a table or damaged an item. Other gaps follow from the
+# The reasons of gaps that are faults: somebody deleted a table or damaged an item. All other gaps are a result of the
 # configuration.
 MISSING, DAMAGED, LOST = "table missing", "damaged pack", "damaged data"
 Source = Literal["table", "index", "replica", "archive"]  # of an answer's events
@@ -37,17 +37,17 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def losses(self) -> list[str]:
-        """A message for the operator, if the gap is a fault; empty if the gap follows from the configuration."""
+        """A message for the operator if the gap is a fault; empty if the gap is a result of the configuration."""
         return [f"{self.reason} from {self.start} to {self.end}"] if self.reason in (MISSING, DAMAGED, LOST) else []
 
     @classmethod
     def of_missing(cls, entry: Entry, start: datetime, end: datetime) -> Gap:
-        """The gap of a period whose table is missing: the overlap of the period with ``[start, end)``."""
+        """Make the gap of a period whose table is missing: the overlap of the period with ``[start, end)``."""
         return cls(max(entry.period.start, start), min(entry.period.end, end), MISSING)
 
     @classmethod
     def of_lost(cls, entry: Entry, item: Item) -> Gap:
-        """The gap of an event whose data is needed and cannot be read: the event's own time."""
+        """Make the gap of an event whose needed data cannot be read: the event's own time."""
         time = from_text(entry.layout.names_of(item)[0])
         return cls(time, time + MOMENT, LOST)
 
@@ -55,8 +55,8 @@ class Gap(msgspec.Struct, frozen=True):
 class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one period between ``start`` and ``end``.
 
-    ``conditions`` are the conditions that the key ranges do not imply. DynamoDB's filter applies those on fields that
-    it can see. ``hydrate.py`` applies the others.
+    ``conditions`` are the conditions that the key ranges do not imply. If DynamoDB's filter can see a field, it applies
+    the conditions on that field. ``hydrate.py`` applies the other conditions.
     """
 
     entry: Entry
@@ -65,7 +65,10 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
     def position_of(self, sort_key: str, series: str | None) -> Position:
-        """The position of an event from its sort key in the table. ``series`` is the query's, if it names only one."""
+        """Compute an event's position from its sort key in the table.
+
+        ``series`` is the query's series, if it names only one.
+        """
         if "#" not in sort_key.removeprefix(NEWEST):
             return Position(from_text(sort_key.removeprefix(NEWEST)))
         time, series, id = self.entry.layout.across(series).names(f"{escape(series or '')}#0", sort_key)
@@ -89,7 +92,7 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many ranges there are."""
+        """The number of ranges."""
         return len(self.partitions) * len(self.suffixes)
 
     @property
@@ -98,12 +101,12 @@ class _KeyScan(_Scan, frozen=True, kw_only=True):
         return _make_ranges(self.keys, self.partitions, self.suffixes)
 
     def find_names_left(self, query: Query) -> Names:
-        """The conditions on names that the key ranges do not imply."""
+        """Find the conditions on names that the key ranges do not imply."""
         return query.names._replace(series=()) if self.entry.layout.partition_by == "series" else query.names
 
 
 class TableScan(_KeyScan, frozen=True, kw_only=True):
-    """A period's table, or its read replica.
+    """The scan of a period's table, or of its read replica.
 
     If the partitions are several series, each range begins at its own position: these ranges are ``series_ranges``.
     """
@@ -120,9 +123,10 @@ class TableScan(_KeyScan, frozen=True, kw_only=True):
 
 
 class IndexScan(_KeyScan, frozen=True, kw_only=True):
-    """An index of a period. ``fetches``: the query shows or checks fields of an event that the index does not hold.
+    """The scan of an index of a period.
 
-    In an index that is sorted by levels, each of the ``heads`` is a separate range in every partition.
+    It ``fetches`` if the query shows or checks fields that the index does not hold. In an index that is sorted by
+    levels, each of the ``heads`` is a separate range in every partition.
     """
 
     index: Index
@@ -141,12 +145,12 @@ class IndexScan(_KeyScan, frozen=True, kw_only=True):
         )
 
     def position_of(self, sort_key: str, series: str | None) -> Position:  # noqa: ARG002 - other scans need it
-        """The position of an event from its sort key in the index. This key always names the series."""
+        """Compute an event's position from its sort key in the index. This key always names the series."""
         time, name, id = sort_key.split("#")
         return Position(from_text(time), unescape(name), unescape(id))
 
     def find_names_left(self, query: Query) -> Names:
-        """All conditions on names: the key ranges of an index imply none of them."""
+        """Return all conditions on names: the key ranges of an index do not imply any of them."""
         return query.names
 
     def with_data(self, item: Item) -> Item:
@@ -169,7 +173,7 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scan: IndexScan, first: str, last: str, after: str | None) -> GatherScan:
-        """The gathering scan of the same index, partitions and heads."""
+        """Make the gathering scan of the same index, partitions and heads."""
         return cls(**asdict(scan), first=first, last=last, after=after)
 
     @property
@@ -185,10 +189,10 @@ class GatherScan(IndexScan, frozen=True, kw_only=True):
 
 
 class PackScan(_KeyScan, frozen=True, kw_only=True):
-    """A period's table of packs. ``keys`` are the bounds of packs.
+    """The scan of a period's table of packs. ``keys`` are the bounds of packs.
 
     The scan has the events in these packs with ``low <= place < high``. If the partitions are several series, places
-    name the series. All suffixes must be read, because the suffix of a pack follows from all of its events together.
+    name the series. All suffixes must be read, because all events of a pack together decide its suffix.
     """
 
     low: str
@@ -198,7 +202,7 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
     def of(
         cls, entry: Entry, start: datetime, end: datetime, partitions: Sequence[str], *, low: str = "", high: str = ""
     ) -> PackScan:
-        """The scan of the packs that may hold events of ``[start, end)``.
+        """Make the scan of the packs that may hold events of ``[start, end)``.
 
         Without ``low`` and ``high`` the scan has all of these events.
         """
@@ -211,7 +215,7 @@ class PackScan(_KeyScan, frozen=True, kw_only=True):
 
 
 class ArchiveScan(_Scan, frozen=True, kw_only=True):
-    """A period's archive. The archive's reader applies all conditions, including the conditions on names."""
+    """The scan of a period's archive. The archive's reader applies all conditions, also the conditions on names."""
 
     keys: ArchiveRange
     source: ClassVar[Source] = "archive"
@@ -228,26 +232,29 @@ def _make_ranges(keys: KeyRange, partitions: Sequence[str], suffixes: Sequence[i
 
 
 def _narrow_to_head(keys: KeyRange, head: str) -> KeyRange:
-    """A range of times within a head: its sort keys begin with the head and continue with the time."""
+    """Narrow a range of times to a head: its sort keys begin with the head and continue with the time."""
     after = None if keys.after is None else f"{head}{keys.after}"
     return replace(keys, low=f"{head}{keys.low}", high=f"{head}{keys.high}", after=after)
 
 
 def find_span(entry: Entry) -> int:
-    """The longest time between two events of a pack, in seconds. The period's layout must have packs."""
+    """Return the longest time between two events of a pack, in seconds. The period's layout must have packs."""
     assert entry.layout.pack is not None  # noqa: S101 - the planner makes scans of packs for no other layout
     return entry.layout.pack.span
 
 
 def list_filters(scan: Scan, query: Query | None) -> list[str]:
-    """The parameters that filter events after reading, so that some are read in vain. A ranking has no ``query``."""
+    """List the parameters that filter events after reading, so that some events are read in vain.
+
+    A ranking has no ``query``.
+    """
     times = [] if isinstance(scan, ArchiveScan) or scan.keys.times is None else ["time"]
     names = ANY if isinstance(scan, ArchiveScan) or query is None else scan.find_names_left(query)
     return [*times, *names.parameters, *(f"where.{condition.field}" for condition in scan.conditions)]
 
 
 def find_visible_gaps(gaps: Iterable[Gap], now: datetime) -> list[Gap]:
-    """The gaps of an answer, oldest first, without those of future periods."""
+    """Return the gaps of an answer, oldest first, without the gaps of future periods."""
     return sorted((gap for gap in gaps if gap.start <= now), key=lambda gap: gap.start)
 
 

@@ -1,8 +1,10 @@
-"""The sections of a range: which ones rollups answer, which ones events answer, and why a rollup is not used."""
+"""The sections of a range: choose the sections that rollups answer and the sections that events answer, with the
+reasons.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +15,13 @@ from tidetable.conditions import Names
 from tidetable.config import Stream
 from tidetable.ports import Rollups, RollupState
 from tidetable.problems import refuse
-from tidetable.query.model import Query, Reader
-from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series
+from tidetable.query.batches import Batch
+from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
+from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
+from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import (
     Segment,
@@ -38,10 +43,9 @@ FindMisfit = Callable[[Definition], str | None]
 
 
 class Section(NamedTuple):
-    """A section of a range, and how it is read: from the rollup ``definition``, or from the events if that is None.
+    """A section of a range. It is read from the rollup ``definition`` or, if that is None, from the events.
 
-    A section with a ``stretch`` is read by the series that are noted for its period, in no order of time. Its plan is
-    empty.
+    A section with a ``stretch`` is read by the noted series of its period, not in the order of time. Its plan is empty.
     """
 
     start: datetime
@@ -49,6 +53,30 @@ class Section(NamedTuple):
     plan: Plan
     definition: Definition | None
     stretch: Stretch | None = None
+
+
+def scan_section(
+    section: Section,
+    reader: Reader,
+    remaining: Remaining,
+    scanners: list[Scanner | NotedScanner],
+    *,
+    fields: Sequence[str],
+    forgiving: bool,
+) -> Iterator[Batch]:
+    """Read the batches of a section by a new scanner, which is added to ``scanners``.
+
+    ``fields`` are the fields of data that are needed of events. Cells are read completely.
+    """
+    fields = fields if section.definition is None else ()
+    if section.stretch is None:
+        scanner = Scanner(section.query, reader, remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
+        scanners.append(scanner)
+        return scanner.read(section.plan.scans)
+    assert reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
+    noted = NotedScanner(section.query, reader, remaining, fields=fields, forgiving=forgiving)
+    scanners.append(noted)
+    return noted.read(section.stretch, read_series(section.query, section.stretch, reader.rolled.rollups))
 
 
 class Choice(NamedTuple):
@@ -64,11 +92,13 @@ class Choice(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        """All sections as one plan, to be explained."""
+        """All sections as one plan, for an explanation."""
         return Plan([scan for section in self.sections for scan in section.plan.scans], self.gaps)
 
     def document(self, reader: Reader) -> dict[str, Any]:
-        """What an explained plan says of rollups: which are used, and the cost of sections read by noted series."""
+        """Describe the rollups for an explanation: the used rollups, and the cost of the sections that are read by
+        noted series.
+        """
         rollups = [{"rollup": name, "used": reason is None, "reason": reason} for name, reason in self.reasons.items()]
         document: dict[str, Any] = {"rollups": rollups} if rollups else {}
         noted = [
@@ -94,21 +124,21 @@ def _show_stretch(query: Query, stretch: Stretch, rollups: Rollups) -> dict[str,
 
 
 def list_definitions(stream: str, reader: Reader) -> Sequence[Definition]:
-    """The rollups of a stream."""
+    """List the rollups of a stream."""
     return () if reader.rolled is None else reader.rolled.definitions.get(stream, ())
 
 
 def read_events_alone(
     query: Query, entries: Sequence[Entry], reasons: Mapping[str, str | None], since: datetime | None = None
 ) -> Choice:
-    """The choice to use no rollup, for these reasons. Periods that begin at ``since`` or later are noted."""
+    """Choose not to use rollups, for these reasons. Periods that begin at ``since`` or later are noted."""
     begin = query.start if query.after is None else query.after.time
     sections = _split(query, begin, entries, since)
     return Choice(sections or [Section(begin, query, plan_query(query, entries), None)], reasons)
 
 
 def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datetime | None) -> list[Section]:
-    """The sections of a query of events from ``begin`` on; empty if no section must be read by noted series."""
+    """Split a query of events from ``begin`` on into sections; empty if no section must be read by noted series."""
     stretches = [
         stretch for stretch in find_stretches(query, entries) if is_noted(stretch.entry, since) and begin < stretch.end
     ]
@@ -136,7 +166,7 @@ def choose_by_state(
     *,
     consistent: bool,
 ) -> Choice:
-    """Choose the sources of a range: the coarsest rollups that fit, and the events elsewhere.
+    """Choose the sources of a range: the coarsest rollups that fit, and the events for the rest of the range.
 
     ``state`` must be read before anything else: an event with a later mark was also acknowledged later. ``entries`` are
     the entries of the stream itself. With ``consistent`` the entries of the rollups are read with strong consistency,
@@ -174,7 +204,7 @@ def choose_by_state(
 
 
 def _find_fitting(definition: Definition, query: Query, state: RollupState, find_misfit: FindMisfit) -> list[Version]:
-    """The versions of a rollup that fit the query and have sealed buckets in its range."""
+    """Find the versions of a rollup that fit the query and have sealed buckets in its range."""
     return [
         version
         for version in list_versions(definition, state)

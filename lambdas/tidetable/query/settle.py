@@ -1,6 +1,7 @@
-"""Read events out of packs. The ranges of a scan are read in parallel; events are answered up to where all were read.
+"""Read events out of packs. The ranges of a scan are read in parallel.
 
-Of the read side only this module opens packs. docs/decisions/0050 says when an event is settled, 0053 how much is read.
+Events are answered up to the position that all ranges have reached. Of all modules that read, only this module opens
+packs. docs/decisions/0050 says when an event is settled. 0053 says how much is read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidetable.events import Item
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
 from tidetable.ports import Columns, Compressor, Page, RangeRead
-from tidetable.query.merge import Demand, Fetch, merge_ranges, share
+from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
 from tidetable.times import MOMENT, from_text, to_text
@@ -23,8 +24,8 @@ from tidetable.times import MOMENT, from_text, to_text
 if TYPE_CHECKING:
     from tidetable.packs import Opened
 
-# Before the first page it is unknown how many events a pack holds. By default a request has at most 1,000 events, so a
-# pack has no more. Two packs are the fewest that settle the events of the first pack.
+# Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
+# pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
 _TIME = 27
 
@@ -37,23 +38,25 @@ class SettledPage(NamedTuple):
 
 
 def make_first_pack_reads(scan: PackScan, count: int) -> list[RangeRead]:
-    """The reads of the first page of each range: only a few packs, because one pack may hold all wanted events."""
+    """Make the reads of the first page of each range: only a few packs, because one pack may hold all wanted events."""
     limit = count_first_packs(scan, count)
     return [RangeRead(keys, limit) for keys in scan.ranges]
 
 
 def count_first_packs(scan: PackScan, count: int) -> int:
-    """How many packs of each range are read first, if ``count`` events of the scan are wanted."""
-    return max(_LEAST, share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
+    """Count the packs of each range to read first, if ``count`` events of the scan are wanted."""
+    return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
 
 
 def count_events(page: Page) -> int:
-    """How many events the items of a page hold."""
+    """Count the events in the items of a page."""
     return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
 
 
 def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
-    """The gap in a scan's range where a damaged pack may have held events; None if it cannot have held any there."""
+    """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
+    there.
+    """
     newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
@@ -99,9 +102,10 @@ class PackWalk:
         self._stuck = False
 
     def read(self, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch) -> Iterator[SettledPage]:
-        """The events in order, some at a time, each in its last accepted copy. ``pages`` answer the first ``reads``.
+        """Yield the events in order, some at a time, each in its last accepted copy.
 
-        An event is answered only when every suffix that may hold another copy of it has been read that far.
+        ``pages`` answer the first ``reads``. An event is answered only when every suffix that may hold another copy has
+        been read beyond the event.
         """
         walked = self._walk
         first, more = self._count_packed(pages), lambda due: self._count_packed(fetch(due))
@@ -130,16 +134,17 @@ class PackWalk:
         return pages
 
     def _choose_next_limit(self, before: int, waiting: int, ranges: int) -> int:
-        """How many packs to read for the missing events, estimated from earlier packs, and one more to settle the last.
+        """Choose how many packs to read: an estimate from earlier packs for the missing events, and one more pack to
+        settle the last event.
 
-        Twice as many as before, if there is a filter or if no event could be settled yet (the walk is still within
-        ``span`` of its beginning).
+        With a filter, the number doubles. It also doubles while no event can be settled, because the walk is still
+        within ``span`` of its beginning.
         """
         if self._demand.filtered or self._stuck:
             return 2 * before
         missing_events = max(self._demand.count - self._walk.count - self._walk.unsettled, 1)
         packs = ceil(missing_events * self._packs / max(self._events, 1)) + 1
-        return share(max(packs - waiting, _LEAST), ranges)
+        return compute_share(max(packs - waiting, _LEAST), ranges)
 
     def _open(self, item: Any) -> None:
         """Add the events of an item, if it may hold events of the scan."""
@@ -158,7 +163,7 @@ class PackWalk:
         self._walk.take(opened)
 
     def _is_further(self, border: str) -> bool:
-        """Whether the walk has come further since the last page."""
+        """True if the walk has advanced since the last page."""
         reached = _find_reached(border)
         return reached > self._reached if self._ascending else reached < self._reached
 
@@ -168,7 +173,10 @@ class PackWalk:
         return SettledPage(self._make_columns(), Position(from_text(self._reached)))
 
     def _make_columns(self) -> Columns:
-        """The settled events as columns of plain items. Instead of a partition key they have the pack's address."""
+        """Make columns of plain items from the settled events.
+
+        Instead of a partition key they have the pack's address.
+        """
         run = self._walk.give()
         places: Sequence[str] = run.places
         if self._of_series:
@@ -177,7 +185,10 @@ class PackWalk:
 
 
 class Lookup(NamedTuple):
-    """The first event of a scan, as an item, if there is one. ``damaged``: a damaged pack may have held another."""
+    """The newest event of a scan as an item, or None.
+
+    If ``damaged``, a damaged pack may have held a newer event.
+    """
 
     item: Item | None
     damaged: bool
@@ -186,7 +197,7 @@ class Lookup(NamedTuple):
 def find_first(
     scan: PackScan, reads: Sequence[RangeRead], pages: Sequence[Page], fetch: Fetch, compressor: Compressor
 ) -> Lookup:
-    """The newest event of a scan, settled. ``pages`` are the answers to ``reads`` of ``make_first_pack_reads``."""
+    """Find the newest event of a scan. ``pages`` are the answers to ``reads`` of ``make_first_pack_reads``."""
     damaged: list[Item] = []
     walk = PackWalk(scan, compressor, Demand(1, filtered=False), damaged.append, ascending=False)
     for columns, _ in walk.read(reads, pages, fetch):
@@ -196,7 +207,7 @@ def find_first(
 
 
 def find_in(item: Item, place: str, layout: Layout, compressor: Compressor) -> Lookup:
-    """An event in the pack that the event's ref names, as an item. ``place`` is the event's sort key."""
+    """Find an event in the pack that the event's ref names, as an item. ``place`` is the event's sort key."""
     from tidetable.packs import open_item
 
     opened = open_item(item, layout, compressor)
@@ -215,5 +226,5 @@ def _place_across(opened: Opened) -> Opened:
 
 
 def _find_reached(border: str) -> str:
-    """The bare instant between settled events and the others. A border lies after all events of its time."""
+    """Find the instant between the settled events and the others. A border lies after all events of its time."""
     return to_text(from_text(border[:_TIME]) + MOMENT)

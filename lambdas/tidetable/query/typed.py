@@ -1,4 +1,4 @@
-"""Answers as typed columns, for Arrow: the same columns on every page of a query, whatever its rows hold.
+"""Answers as typed columns, for Arrow. Every page of a query has the same columns, whatever its rows hold.
 
 The type of a column comes from the configuration (``archive.columns``) or from the API's description. A value that its
 column cannot hold exactly stays in a column of JSON, as in the archive's files. Its own column then has null or the
@@ -7,7 +7,6 @@ nearest double.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -15,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tidetable.exact import EXACT, decode_json, encode_json
+from tidetable.config.columns import parse_decimal
+from tidetable.exact import EXACT, decode_json, encode_json, show_text
 from tidetable.ports import TypedColumn
 from tidetable.query.model import ALL, Projection
 from tidetable.times import from_text, to_micros
@@ -29,7 +29,6 @@ _RANKS = {"rank": "integer", "value": "double"}
 _RESERVED = frozenset({*_NAMES, *_REST, *_VERSIONS})
 # The kinds of the columns of other answers. In a column of text, a value that is not text is shown as JSON.
 Kind = Literal["text", "time", "integer", "number"]
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # Up to this number a double stores every whole number exactly.
 _WHOLE = 2**53
 _LONG = 2**63
@@ -58,7 +57,7 @@ _decode = msgspec.json.Decoder(list[_Shown]).decode
 
 
 class TypedTable(NamedTuple):
-    """Columns, and how many values are in a column of JSON because their own column cannot hold them."""
+    """Columns, and the number of values that are in a column of JSON because their own column cannot hold them."""
 
     columns: Sequence[TypedColumn]
     untyped: int
@@ -67,7 +66,7 @@ class TypedTable(NamedTuple):
 def type_events(
     joined: str, declared: Mapping[str, str], projection: Projection, *, ranked: bool = False
 ) -> TypedTable:
-    """The columns of events. ``joined`` is the events as JSON objects, with commas between them.
+    """Make the columns of events. ``joined`` is the events as JSON objects, with commas between them.
 
     The columns are series, time and id, then each declared field that is shown, then ``data`` with all other fields as
     JSON, then ref and similar ones. A declared field that has the name of another column stays in ``data``.
@@ -90,10 +89,10 @@ def type_events(
 def type_rows(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], kinds: Mapping[str, Kind], declared: Mapping[str, str]
 ) -> TypedTable:
-    """The columns ``names`` of rows that are not events. A column without a kind holds numbers, as the nearest doubles.
+    """Make the columns ``names`` of rows that are not events.
 
-    Columns ``group.NAME`` are the members of a row's ``group``. Values that they cannot hold are in the column
-    ``group``, as JSON.
+    A column without a kind holds numbers, as the nearest doubles. Columns ``group.NAME`` are the members of a row's
+    ``group``. If such a column cannot hold a value, the value is in the column ``group``, as JSON.
     """
     groups = [name.partition(".")[2] for name in names if name.startswith("group.")]
     types = {group: "string" if group == "series" else declared.get(group, "string") for group in groups}
@@ -113,7 +112,7 @@ def type_rows(
 
 
 def _is_shown(name: str, projection: Projection) -> bool:
-    """Whether an answer may show a top-level field of data."""
+    """True if an answer may show a top-level field of data."""
     if ALL in projection.fields:
         return True
     return name in projection.fields if projection.fields else name not in projection.cold
@@ -127,7 +126,9 @@ def _type_column(events: Sequence[_Shown], name: str, kind: str) -> TypedColumn:
 
 
 def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) -> tuple[list[list[Any]], list[str], int]:
-    """The columns of ``fields``, the other fields of each object as JSON, and the count of values that did not fit."""
+    """Split objects into the columns of ``fields`` and the other fields as JSON; also count the values that did not
+    fit.
+    """
     if not fields:
         return [], [bytes(data).decode() for data in objects], 0
     columns: list[list[Any]] = [[] for _ in fields]
@@ -152,12 +153,13 @@ def _split(objects: Iterable[bytes | msgspec.Raw], fields: Mapping[str, str]) ->
 
 
 def _choose_converter(kind: str) -> Callable[[Any], Any]:
-    """The function that converts a value for a column of this type, or returns None if the column cannot hold it.
+    """Choose the function that converts a value for a column of this type; it returns None if the column cannot hold
+    the value.
 
     Only the function for doubles may round.
     """
-    if match := _DECIMAL.fullmatch(kind):
-        return _make_decimal_converter(int(match[1]), int(match[2]))
+    if (decimal := parse_decimal(kind)) is not None:
+        return _make_decimal_converter(*decimal)
     return {"string": _fit_text, "boolean": _fit_truth, "integer": _fit_whole, "double": _fit_double}[kind]
 
 
@@ -180,7 +182,7 @@ def _fit_double(value: Any) -> float | None:
 
 
 def _is_rounded(value: int | Decimal, double: float) -> bool:
-    """Whether a double differs from the value. The shortest text of a double is the number that a reader sees."""
+    """True if a double differs from the value. The shortest text of a double is the number that a reader sees."""
     if type(value) is int and -_WHOLE <= value <= _WHOLE:
         return False
     return Decimal(repr(double)) != value
@@ -199,13 +201,9 @@ def _make_decimal_converter(precision: int, scale: int) -> Callable[[Any], int |
     return fit
 
 
-def _show_text(value: Any) -> str:
-    return value if isinstance(value, str) else encode_json(value).decode()
-
-
 # For each kind of column: its type, and the function that makes its values.
 _CONVERTERS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
-    "text": ("string", _show_text),
+    "text": ("string", show_text),
     "time": ("time", lambda text: to_micros(from_text(text))),
     "integer": ("integer", int),
     "number": ("double", float),

@@ -1,4 +1,4 @@
-"""The fields and operators that queries compare, for the log; values are not logged."""
+"""Name the fields and operators of queries for the log. Values are not logged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tidetable.query.where import WHERE, is_condition
 
 
 def name_conditions(query: Selection) -> str:
-    """The fields that a query of any route compares, such as ``series:eq&status:in``, in their order; empty if there are none.
+    """Name the fields that a query of any route compares, in order, such as ``series:eq&status:in``; empty if it has no
+    conditions.
 
     Fields are escaped as in a URL.
     """
@@ -22,7 +23,10 @@ def name_conditions(query: Selection) -> str:
 
 
 def name_parameters(names: Iterable[str]) -> str:
-    """The fields and operators of the conditions in a query string, in the same form. The parameters may be wrong."""
+    """Name the fields and operators of the conditions in a query string, in the same form.
+
+    The parameters may be wrong.
+    """
     compared = []
     for name in names:
         if is_condition(name):

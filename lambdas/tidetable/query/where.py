@@ -23,22 +23,23 @@ _EXPRESSION = 4_000
 # In a table that is partitioned by series, each series is a separate range, and each range costs at least half a read
 # unit.
 MAX_NAMES = 100
-# The parameters that may be given several times.
+# The parameters that a request may repeat.
 REPEATED = frozenset({"series", "id"})
 _OPERATORS = ", ".join(OPERATORS)
 
 
 def is_condition(name: str) -> bool:
-    """Whether a parameter is a condition."""
+    """True if a parameter is a condition."""
     return name.startswith(WHERE) and all(name.removeprefix(WHERE).split("."))
 
 
 def parse_path(path: str) -> str:
-    """The path of a field of ``data``, as the API takes it. Raises ProblemError if no event can have such a field.
+    """Parse the path of a field of ``data`` in the form of the API.
 
-    In CSV and flat rows, the field ``mag`` is called ``data.mag``. As a path, ``data.mag`` would be the field ``mag``
-    of an object ``data`` inside the data. That is nearly always a mistake, and would find nothing, so it is refused. A
-    caller who means this field writes ``data.data.mag``.
+    Raises ProblemError if no event can have such a field. In CSV and flat rows, the field ``mag`` is called
+    ``data.mag``. As a path, ``data.mag`` would be the field ``mag`` of an object ``data`` inside the data. That is
+    nearly always a mistake, and would find nothing, so it is refused. A caller who means this field writes
+    ``data.data.mag``.
     """
     front, *names = path.split(".")
     if front == DATA and names[:1] == [DATA] and len(names) > 1:
@@ -54,7 +55,7 @@ def parse_path(path: str) -> str:
 
 
 def parse_conditions(stream: Stream, parameters: Mapping[str, str]) -> tuple[Condition, ...]:
-    """The conditions of a query, in the order of their fields; ProblemError says what to change."""
+    """Parse the conditions of a query, in the order of their fields; ProblemError says what to change."""
     conditions = sorted(_parse_condition(name, value) for name, value in parameters.items() if is_condition(name))
     if len(conditions) > MAX_CONDITIONS:
         raise refuse_parameter(f"at most {MAX_CONDITIONS} conditions; there are {len(conditions)}")
@@ -97,20 +98,20 @@ def _parse_condition(name: str, value: str) -> Condition:
 
 
 def _estimate_length(condition: Condition) -> int:
-    """About the greatest length of a condition as DynamoDB's expression, in which names and values are placeholders."""
+    """Estimate the greatest length of a condition in DynamoDB's expression, where names and values are placeholders."""
     path = 5 * (condition.field.count(".") + 2)
     paths = {"ne": 4, "lt": 2, "le": 2, "gt": 2, "ge": 2}.get(condition.operator, 1)
     return paths * path + 3 * 6 * len(condition.values) + 100
 
 
 def parse_names(parameters: Mapping[str, Sequence[str]]) -> Names:
-    """The conditions on names; ProblemError says what to change."""
+    """Parse the conditions on names; ProblemError says what to change."""
     series, ids = _list_values(parameters, "series"), _list_values(parameters, "id")
     return Names(series, ids, _parse_prefix(parameters, "series:prefix"), _parse_prefix(parameters, "id:prefix"))
 
 
 def _list_values(parameters: Mapping[str, Sequence[str]], name: str) -> tuple[str, ...]:
-    """The values of a parameter, sorted, so that a cursor can be used with the same values in any order."""
+    """List the values of a parameter, sorted, so that a cursor can be used with the same values in any order."""
     values = sorted(set(parameters.get(name, ())))
     if len(values) > MAX_NAMES:
         raise refuse_parameter(f"{name} is given {len(values)} times: at most {MAX_NAMES} in one request")

@@ -1,9 +1,9 @@
-"""The bounds in time that keep rollups exact: who marks a bucket, and when a bucket can be sealed.
+"""The bounds in time that keep rollups exact: when a writer marks a bucket, and when a bucket can be sealed.
 
 A writer reads the clock once. Before it writes an event that is older than ``MARKED_AFTER``, it marks the event's
 bucket. At the latest ``WRITER_LIFE`` after it read the clock, it has written everything. So an event without a mark is
-in its table at the latest ``MARKED_AFTER + WRITER_LIFE`` after the end of its bucket; an event with a mark,
-``WRITER_LIFE`` after the mark.
+in its table at the latest ``MARKED_AFTER + WRITER_LIFE`` after the end of its bucket. An event with a mark is there at
+the latest ``WRITER_LIFE`` after the mark.
 """
 
 from __future__ import annotations
@@ -45,25 +45,29 @@ def needs_mark(time: datetime, now: datetime) -> bool:
 
 
 def can_seal(end: datetime, now: datetime) -> bool:
-    """True if all events that come without a mark in a bucket that ends at ``end`` have been written."""
+    """True if all events without a mark in a bucket that ends at ``end`` have been written."""
     return end + MARKED_AFTER + WRITER_LIFE < now
 
 
 def can_reseal(marked_at: int, now: datetime) -> bool:
-    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) and all queries begun before have ended."""
-    return to_millis(now) - marked_at > to_millis_of(WRITER_LIFE + READER_LIFE)
+    """True if the writer of a mark of ``marked_at`` (epoch milliseconds) has ended, and all queries that began before
+    the mark, too.
+    """
+    return to_millis(now) - marked_at > convert_length(WRITER_LIFE + READER_LIFE)
 
 
 def choose_lease_length(timeout: timedelta) -> timedelta:
-    """How long a refresher with this time-out holds the lease: until the run and all its requests have surely ended."""
+    """Choose how long a refresher with this time-out holds the lease: until the run and all of its requests have surely
+    ended.
+    """
     return timeout + 2 * CLOCKS + UNDER_WAY
 
 
 def to_millis(instant: datetime) -> int:
-    """Whole milliseconds since 1970."""
+    """Convert an instant to whole milliseconds since 1970."""
     return to_micros(instant) // 1000
 
 
-def to_millis_of(length: timedelta) -> int:
-    """Whole milliseconds of a length of time."""
+def convert_length(length: timedelta) -> int:
+    """Convert a length of time to whole milliseconds."""
     return length // timedelta(milliseconds=1)

@@ -26,10 +26,10 @@ from tidetable.times import to_text
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: how many buckets it sealed and resealed, and why it did not do others.
+    """The report of a run: the numbers of sealed and resealed buckets, and the reasons why it did not handle others.
 
     ``over`` are the buckets that are not kept: they have too many groups, or too large a cell. ``marks`` counts the
-    marks that remain, ``gone`` the marks that were cleared because their events are gone for ever. ``lag`` is the
+    marks that remain, ``gone`` the marks that were cleared because their events are deleted for ever. ``lag`` is the
     longest time for which a bucket could have been sealed already. ``finished`` is False if the time was up too early.
     """
 
@@ -53,10 +53,11 @@ def compute_bucket(
     report: Report,
     collected: tuple[datetime, Bucket] | None = None,
 ) -> bool:
-    """Compute a bucket and write its cells. If it has too many groups, or a cell that is too large for an item, write a
-    note about that instead; returns False.
+    """Compute a bucket and write its cells.
 
-    ``collected`` is the instant of reading and the content, if the bucket was read before. Without it, read the bucket.
+    If it has too many groups, or a cell that is too large for an item, record that instead and return False. If the
+    bucket was read before, ``collected`` is the instant of that reading, and the content. Otherwise the bucket is read
+    here.
     """
     definition = version.definition
     end = bucket + definition.every
@@ -89,7 +90,7 @@ def choose_segments(
     state: RollupState,
     services: Services,
 ) -> list[Segment]:
-    """The segments from which a bucket is computed: cells of finer rollups where they fit, and events elsewhere."""
+    """Choose the segments from which a bucket is computed: cells of finer rollups if they fit, otherwise events."""
     usable = []
     state = state._replace(marks=[mark for mark in state.marks if mark.meets(start, end)])
     for other in definitions:

@@ -1,8 +1,8 @@
 """Cells: the state of each group of a bucket, as events of the rollup's own stream.
 
 A cell's time is the start of its bucket. Its series is the series of its events if the rollup groups by series, and
-else "*". Its id holds the definition's key and the other values of its group. States can be merged: statistics of
-merged states are exactly the statistics of their events.
+else "*". Its id holds the definition's key and the other values of its group. States can be merged: a merged state has
+exactly the statistics of all events together.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tidetable.ports import Sketch, Sketches
 from tidetable.rollups.definition import PERCENTILES, SERIES, Definition
 
 ALL_SERIES, FIELDS_ID = "*", "fields"
-# The most field names that are kept of one bucket.
+# At most this many field names are kept for one bucket.
 MAX_NAMES = 1_000
-# AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of it.
+# AWS: a sort key has at most 1,024 bytes. A cell's id is only one piece of a sort key.
 _MAX_ID_BYTES, _HASH_BYTES = 200, 16
 _KINDS: Mapping[type, str] = {
     str: "string", bool: "boolean", int: "number", Decimal: "number", dict: "object", list: "array",
@@ -37,8 +37,8 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def make_group_value(value: Any) -> tuple[str, Any]:
-    """The kind of a value, and the value to group by. A boolean is not a number; a list or an object is not a value to
-    group by.
+    """Return the kind of a value, and the value to group by. A boolean is not a number. Lists and objects are not
+    values to group by.
     """
     if isinstance(value, bool):
         return "truth", value
@@ -49,7 +49,10 @@ def make_group_value(value: Any) -> tuple[str, Any]:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of one field in one group. ``first`` and ``last`` are the place of the event, and its number."""
+    """The numbers of one field in one group.
+
+    ``first`` and ``last`` are pairs: the place of an event, and its number.
+    """
 
     count: int = 0
     sum: Decimal = Decimal(0)
@@ -88,7 +91,7 @@ class Numbers:
             self.last = last
 
     def document(self, statistics: frozenset[str]) -> JsonObject:
-        """The state as JSON, with the count and those ``statistics`` that a rollup keeps."""
+        """Write the state as JSON, with the count and the ``statistics`` that a rollup keeps."""
         document: JsonObject = {"count": self.count}
         if "sum" in statistics:
             document["sum"] = settle_text(self.sum)
@@ -103,7 +106,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class State:
-    """The state of one group: the count of its events, and the numbers of each field that at least one of them has."""
+    """The state of one group: the count of its events, and the numbers of each field that at least one event has."""
 
     count: int = 0
     fields: dict[str, Numbers] = field(default_factory=dict)
@@ -118,12 +121,12 @@ class Cell:
     state: State
 
     def group(self, names: Iterable[str]) -> Group:
-        """The cell's group with the values of ``names`` only."""
+        """Return the cell's group with only the values of ``names``."""
         return tuple([make_group_value(self.by.get(name)) for name in names])
 
     @property
     def data(self) -> JsonObject:
-        """The values of the cell's group at their paths, as the data of an event would have them."""
+        """The values of the cell's group at their paths, in the form of an event's data."""
         data: JsonObject = {}
         for path, value in self.by.items():
             if path == SERIES or value is None:
@@ -150,7 +153,7 @@ class Bucket:
 
     @property
     def is_over(self) -> bool:
-        """Whether there are more groups than the rollup may have."""
+        """True if there are more groups than the rollup may have."""
         return len(self.groups) > self._definition.max_groups
 
     def add(self, series: str, place: str, data: JsonObject) -> None:
@@ -202,7 +205,7 @@ class Bucket:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
     def events(self, start: datetime) -> list[Event]:
-        """The cells of the bucket as events, and one event with the names of its fields."""
+        """Make events of the bucket's cells, and one event with the names of its fields."""
         definition = self._definition
         events = []
         for group, state in self.groups.items():
@@ -220,7 +223,9 @@ class Bucket:
 
 
 def make_id(definition: Definition, values: Sequence[Any]) -> str:
-    """The id of a group's cell: the definition's key, then the group's values as JSON (their hash if they are long)."""
+    """Make the id of a group's cell: the definition's key, then the group's values as JSON, or their hash if they are
+    long.
+    """
     text = f"[{','.join(map(settle_text, values))}]"
     if len(text.encode()) > _MAX_ID_BYTES:
         text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
@@ -228,19 +233,21 @@ def make_id(definition: Definition, values: Sequence[Any]) -> str:
 
 
 def make_removed_cell(event: Event) -> Event:
-    """The empty event that replaces a cell whose group has no events any more, or a list of names that are all gone."""
+    """Make the empty event that replaces a cell whose group has no events any more, or a list of names of which no name
+    is left.
+    """
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})
     return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})
 
 
 def is_removed(event: Event) -> bool:
-    """Whether an event is an empty event from ``make_removed_cell``."""
+    """True if an event is an empty event from ``make_removed_cell``."""
     return not event.data.get("names", event.data.get("count"))
 
 
 def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields: Iterable[str]) -> Cell | None:
-    """The cell in an event of the rollup's stream, with the numbers of ``fields``.
+    """Read the cell in an event of the rollup's stream, with the numbers of ``fields``.
 
     None if the event is not a cell of this definition, or is an empty cell.
     """
@@ -256,10 +263,10 @@ def parse_cell(definition: Definition, event: Event, sketches: Sketches, fields:
 
 
 def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[str]]:
-    """The names and kinds of fields that an event of the rollup's stream holds for a bucket of the definition.
+    """Read the names and kinds of fields that an event of the rollup's stream holds for a bucket of the definition.
 
-    A list of names does not carry a definition's key. So an earlier definition with shorter buckets may have left lists
-    inside a bucket: only the list at the start of the bucket counts.
+    A list of names does not contain a definition's key. An earlier definition with shorter buckets may have left lists
+    inside a bucket, so only the list at the start of the bucket counts.
     """
     if event.id != FIELDS_ID or definition.floor(event.time) != event.time:
         return {}
@@ -268,7 +275,7 @@ def parse_names(definition: Definition, event: Event) -> Mapping[str, Sequence[s
 
 
 def name_kind(value: Any) -> str:
-    """The name of a value's type in JSON, such as ``string``."""
+    """Name the type of a value in JSON, such as ``string``."""
     return _KINDS.get(type(value), "null")
 
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from tidetable.catalog import Entry, State
 from tidetable.conditions import ANY, Names
 from tidetable.errors import TableMissing
-from tidetable.events import Event, JsonObject
+from tidetable.events import Event, Item
 from tidetable.keys import escape
 from tidetable.large.whole import is_partial
 from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.model import Query, Reader
+from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
+from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
@@ -26,57 +26,48 @@ from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import from_text, to_text
 
-# The number of events or cells that are read at a time.
-_AT_ONCE = 5_000
-# The reason of a gap that is a period without a table: it never had one, so it never had an event.
+# The reason of a gap for a period that never had a table, so it never had an event.
 _NEVER = "no table"
-# The reasons of gaps that never close, unless somebody restores the period.
+# The reasons of gaps that stay for ever, unless somebody restores the period.
 _GONE = ("deleted", "archive expired")
-# The reason of a gap that is a period that is partitioned by series.
+# The reason of a gap for a period that is partitioned by series.
 _BY_SERIES = "no index"
 # The share of a table's read units that the refresher uses. The rest is for queries.
 _SHARE = 0.5
 # The read units per second that are assumed for a table on demand, or for a table whose capacity is not known. AWS: a
 # new table on demand takes 12,000.
 _UNKNOWN = 4_000.0
-# The most buckets that are read together, and the most groups in memory, without and with sketches (9 KB each).
+# At most this many buckets are read together. At most this many groups are in memory, without and with sketches (9 KB
+# each).
 MOST_TOGETHER, MOST_GROUPS, MOST_SKETCHES = 10, 200_000, 20_000
-
-# An event: its time as text, its series, its id and its data.
-_Row = tuple[str, str, str, JsonObject]
 
 
 def make_query(stream: str, start: datetime, end: datetime, names: Names = ANY) -> Query:
-    """A strongly consistent query for all events of a stream in a range, in order."""
+    """Make a strongly consistent query for all events of a stream in a range, in order."""
     return Query(stream, start, end, names, ascending=True, limit=0, consistent=True)
 
 
 def read_batch_events(
     batch: LiveBatch | ArchiveBatch, reader: Reader, note_lost: Callable[[Gap], None] = lambda _: None
-) -> Iterator[_Row]:
+) -> Iterator[EventRow]:
     """Read the events of a batch, each with its time as text, its series, its id and its data.
 
     ``note_lost`` is called with the gap of each event whose data is missing or damaged.
     """
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
-        return
-    names_of, items = batch.scan.entry.layout.names, batch.columns.items()
+    items: Sequence[Item] = () if isinstance(batch, ArchiveBatch) else batch.columns.items()
     if any(is_partial(item, cold=False) for item in items):
         wholes = reader.unpacker.whole(items, batch.scan.entry.table, cold=False)
         for number in wholes.missing:
             note_lost(Gap.of_lost(batch.scan.entry, items[number]))
-        items = list(wholes.items)
-    for item in items:
-        time, series, id = names_of(item["pk"], item["sk"])
-        yield time, series, id, item.get("data", {})
+        items = wholes.items
+    return list_events(batch, items)
 
 
-def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[_Row]:
+def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: bool) -> Iterator[EventRow]:
     """Read all events of a query. Raises BucketBlocked if that is not possible.
 
     With ``never``, a period that never had a table counts as a period without events. Events of periods that are
-    partitioned by series come last, in no order.
+    partitioned by series come last, without an order.
     """
     plan = plan_query(query, entries)
     blocking = [gap for gap in plan.gaps if not (never and gap.reason == _NEVER) and gap.reason != _BY_SERIES]
@@ -86,14 +77,14 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
     _refuse_unnoted(query, stretches, since)
     reader = services.reader
-    scanner = Scanner(query, reader, services.remaining, count=_AT_ONCE)
+    scanner = Scanner(query, reader, services.remaining, count=AT_ONCE)
     yield from _read_rows(scanner.read(plan.scans), query, reader)
     _refuse_damaged(query, scanner.damaged.values())
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
 
-def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[_Row]:
+def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: Services) -> Iterator[EventRow]:
     """Read all events of a stretch, which lies in a period that is partitioned by series. Raises BucketBlocked."""
     reader = services.reader
 
@@ -107,7 +98,7 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
     _refuse_damaged(query, scanner.gaps)
 
 
-def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[_Row]:
+def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[EventRow]:
     try:
         for batch in batches:
             if isinstance(batch, TimeUp):
@@ -134,10 +125,10 @@ def _refuse_unnoted(query: Query, stretches: Iterable[Stretch], since: datetime 
 
 
 def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Services) -> datetime | None:
-    """If events of the bucket ``[start, end)`` cannot be read, find the instant from which on events can be read; else
-    None.
+    """Find the instant from which on events of the bucket ``[start, end)`` can be read; None if all of its events can
+    be read.
 
-    They cannot be read if they were deleted, or if their period is partitioned by series and began before its series
+    Events cannot be read if they were deleted, or if their period is partitioned by series and began before its series
     were noted.
     """
     now = max(services.clock.now(), end)
@@ -146,16 +137,16 @@ def find_end_of_gone(stream: str, start: datetime, end: datetime, services: Serv
     since = services.rollups.read_state(stream, (start, end)).noted_since
     spans = [(gap.start, gap.end) for gap in plan_query(query, entries).gaps if gap.reason in _GONE]
     if since is not None:
-        # No event of such a period can be read by series, not even an event that is still to come.
+        # No event of such a period can be read by series, not even a future event.
         unnoted = [stretch for stretch in find_stretches(query, entries) if not is_noted(stretch.entry, since)]
         spans += [(stretch.start, stretch.entry.period.end) for stretch in unnoted]
     return max(last for _, last in spans) if any(first < end for first, _ in spans) else None
 
 
 def list_gone(stream: str, start: datetime, end: datetime, services: Services) -> list[Span]:
-    """List the periods of a range whose events are gone for ever: they have no table and no archive any more.
+    """List the periods of a range whose events are deleted for ever: they have no table and no archive any more.
 
-    Periods that are being restored, and periods whose table is still to be deleted, are not in the list.
+    Periods that are being restored, and periods whose table is not deleted yet, are not in the list.
     """
     entries = services.catalog.entries(stream, start, end, consistent=True)
     return [
@@ -166,7 +157,7 @@ def list_gone(stream: str, start: datetime, end: datetime, services: Services) -
 
 
 def collect(definition: Definition, segments: Iterable[Segment], services: Services) -> Bucket:
-    """Compute the bucket that the segments form, from their events or cells. Stop as soon as there are too many groups.
+    """Compute a bucket from the events or cells of its segments. Stop as soon as there are too many groups.
 
     Raises BucketBlocked if the bucket cannot be read completely, Unfinished if the time is up.
     """
@@ -194,8 +185,8 @@ def collect(definition: Definition, segments: Iterable[Segment], services: Servi
 def collect_together(definition: Definition, start: datetime, due: int, services: Services) -> dict[datetime, Bucket]:
     """Compute several buckets from ``start`` on, at most ``due``, in one pass over the series of their period.
 
-    A request per series costs at least one read unit, whether it reads one bucket or ten. No events are read, and the
-    answer is empty, if the events can be read in the order of time, or if only one bucket could be computed.
+    A request per series costs at least one read unit, also if it reads ten buckets instead of one. If the events can be
+    read in the order of time, or if only one bucket could be computed, nothing is read, and the result is empty.
     """
     every = definition.every
     entries = services.catalog.entries(definition.source, start, start + every, consistent=True)
@@ -226,6 +217,6 @@ def collect_together(definition: Definition, start: datetime, due: int, services
     return buckets
 
 
-def _add(bucket: Bucket, row: _Row) -> None:
+def _add(bucket: Bucket, row: EventRow) -> None:
     time, series, id, data = row
     bucket.add(series, f"{time}#{escape(series)}#{escape(id)}", data)

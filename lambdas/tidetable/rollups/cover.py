@@ -1,4 +1,7 @@
-"""Divide a range into segments: the coarsest fitting rollup answers a segment, or the events if no rollup can."""
+"""Divide a range into segments: the coarsest fitting rollup answers a segment.
+
+If no rollup can, the events answer it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tidetable.rollups.definition import Definition
 
 
 class Version(NamedTuple):
-    """A definition that a rollup has or had, and the buckets ``[start, end)`` that are sealed under it.
+    """A present or former definition of a rollup, and the buckets ``[start, end)`` that are sealed under it.
 
     ``limit`` is the instant where the next version begins; None for the newest version.
     """
@@ -40,10 +43,10 @@ class Segment(NamedTuple):
 
 
 def list_versions(definition: Definition, state: RollupState) -> list[Version]:
-    """The versions of a rollup, the newest first. Where the ranges of two versions overlap, the newer version counts.
+    """List the versions of a rollup, the newest first.
 
-    A newer version is sealed farther. If two are sealed equally far, the newer version has sealed nothing yet, and
-    starts later.
+    Where the ranges of two versions overlap, the newer version counts. A newer version is sealed up to a later time. If
+    this time is the same for two versions, the newer version has not sealed a bucket yet, and starts later.
     """
     edges = [edge for edge in state.edges if edge.rollup == definition.name]
     versions: list[Version] = []
@@ -57,10 +60,10 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
 
 
 def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
-    """The buckets of a version that marks cover, sealed or not.
+    """Find the buckets of a version that marks cover; they need not be sealed.
 
-    A mark covers a bucket of the finest rollup that its writer knew. This bucket may hold several buckets of a version
-    that the writer did not know yet, or no longer knew.
+    A mark covers a bucket of the finest rollup in its writer's configuration. This bucket may contain several buckets
+    of a version that was not in that configuration.
     """
     every = version.definition.every
     buckets = set()
@@ -73,25 +76,27 @@ def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime
 
 
 def find_unusable_buckets(version: Version, state: RollupState) -> list[Span]:
-    """The buckets of a version that must be read from the events: they have a mark, or too many groups."""
+    """Find the buckets of a version that must be read from the events: they have a mark, or too many groups."""
     every, name = version.definition.every, version.definition.name
     buckets = find_marked_buckets(version, state.marks) | {bucket for rollup, bucket in state.over if rollup == name}
     return join([(bucket, bucket + every) for bucket in sorted(buckets)])
 
 
 def find_readable_spans(entries: Iterable[Entry]) -> list[Span]:
-    """The periods whose tables or archives can be read."""
+    """Find the periods whose tables or archives can be read."""
     return [(entry.period.start, entry.period.end) for entry in entries if entry.live or entry.archived is not None]
 
 
 def find_usable_spans(version: Version, state: RollupState, readable: Sequence[Span]) -> list[Span]:
-    """The spans in which a version's cells can be read instead of the events."""
+    """Find the spans in which a version's cells can be read instead of the events."""
     spans = intersect([(version.start, version.end)], join(readable))
     return subtract(spans, find_unusable_buckets(version, state))
 
 
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
-    """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events the rest."""
+    """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events answer the
+    rest.
+    """
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
@@ -103,7 +108,7 @@ def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segm
 
 
 def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
-    """The whole buckets within spans."""
+    """Find the whole buckets within spans."""
     for start, end in spans:
         first, last = definition.ceil(start), definition.floor(end)
         if first < last:
@@ -111,7 +116,7 @@ def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterat
 
 
 def join(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order. Spans that touch or overlap are joined."""
+    """Sort spans, and join spans that touch or overlap."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
@@ -122,13 +127,13 @@ def join(spans: Iterable[Span]) -> list[Span]:
 
 
 def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
-    """The spans of time that both lists cover."""
+    """Find the spans of time that both lists cover."""
     pairs = ((max(start, first), min(end, last)) for start, end in spans for first, last in others)
     return sorted((start, end) for start, end in pairs if start < end)
 
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
-    """The spans without the holes. The holes must be in order and must not overlap."""
+    """Cut the holes out of the spans. The holes must be in order and must not overlap."""
     remainder: list[Span] = []
     for start, end in spans:
         at = start

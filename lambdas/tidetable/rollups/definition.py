@@ -24,7 +24,7 @@ _KEY_DIGITS = 8
 
 
 class Policy(Protocol):
-    """A rollup as the configuration has it."""
+    """The configuration of a rollup."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,7 @@ class Policy(Protocol):
 
 
 class Source(Protocol):
-    """A stream as the configuration has it."""
+    """The configuration of a stream, as far as its rollups need it."""
 
     @property
     def name(self) -> str: ...
@@ -65,12 +65,12 @@ class _Text(msgspec.Struct, frozen=True):
 class Definition(msgspec.Struct, frozen=True, dict=True):
     """A rollup of the stream ``source``. The rollup's cells are the events of the stream ``stream``.
 
-    A bucket is ``every`` long. It has one cell per group: per combination of the values of ``by`` (``series`` and paths
-    of data). A cell has the ``stats`` of the numbers of ``fields``. A bucket with more than ``max_groups`` groups is
-    not kept: it is read from the events.
+    A bucket is ``every`` long. It has one cell per group. Each combination of the values of ``by`` (``series`` and
+    paths of data) is a group. A cell has the ``stats`` of the numbers of ``fields``. A bucket with more than
+    ``max_groups`` groups is not kept: it is read from the events.
 
-    ``period`` is the length of the source's periods if the source is partitioned by series, and else None. The times of
-    the source's events may be up to ``ahead`` after the present.
+    ``period`` is the length of the source's periods if the source is partitioned by series, otherwise None. The source
+    accepts events up to ``ahead`` after the present.
     """
 
     name: str
@@ -99,20 +99,26 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kept_statistics(self) -> frozenset[str]:
-        """The statistics that cells keep: always the count, and with percentiles also min and max, which limit them."""
+        """The statistics that cells keep: always the count.
+
+        For percentiles, cells also keep min and max, which limit the estimates.
+        """
         extremes = {"min", "max"} if PERCENTILES in self.stats else set()
         return frozenset({"count", *self.stats, *extremes})
 
     def floor(self, time: datetime) -> datetime:
-        """The start of the bucket that holds an instant."""
+        """Return the start of the bucket that holds an instant."""
         return EPOCH + (time - EPOCH) // self.every * self.every
 
     def ceil(self, time: datetime) -> datetime:
-        """The earliest start of a bucket at or after an instant."""
+        """Return the earliest start of a bucket at or after an instant."""
         return EPOCH - (EPOCH - time) // self.every * self.every
 
     def as_of(self, text: str) -> Definition:
-        """The definition that this rollup had when an edge was written. ``text`` is the edge's ``definition``."""
+        """Return the definition that this rollup had when an edge was written.
+
+        ``text`` is the edge's ``definition``.
+        """
         parts = msgspec.json.decode(text, type=_Text)
         every = timedelta(seconds=parts.every)
         return replace(self, every=every, by=parts.by, fields=parts.fields, stats=parts.stats)
@@ -129,7 +135,7 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
 
 def make_definition(source: Source, policy: Policy) -> Definition:
-    """The definition of a rollup of a stream."""
+    """Make the definition of a rollup of a stream."""
     by, fields, stats = tuple(policy.by), tuple(policy.fields), tuple(policy.stats)
     every = timedelta(0) + policy.every
     stream, ahead = f"{source.name}-{policy.name}", timedelta(0) + source.ahead

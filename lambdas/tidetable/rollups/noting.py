@@ -1,4 +1,4 @@
-"""Notes of a stream's series: from when on periods count as noted, and when notes are removed.
+"""Notes of a stream's series: the instant from which on periods count as noted, and the removal of notes.
 
 A writer notes a series in a period before it writes the series' first event there. Processes with an older
 configuration do not note. A period counts as noted if all of these processes had ended before its first event could
@@ -24,7 +24,8 @@ _SWEPT_EVERY = timedelta(hours=1)
 
 
 def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Services) -> RollupState:
-    """Record from when on the series of a stream are noted, unless that is recorded already; returns the state with it.
+    """Record the instant from which on the series of a stream are noted, unless it is recorded already; return the
+    state with it.
 
     Events may be ``ahead`` of the clock. After a stream's last rollup was removed, a new record waits for
     ``NOTING_PAUSE``. Each stream with rollups has a record, because it may be partitioned by series later.
@@ -39,7 +40,10 @@ def begin_noting(source: str, ahead: timedelta, state: RollupState, services: Se
 
 
 def find_noted_start(start: datetime, kind: Kind, since: datetime) -> datetime:
-    """The first instant from ``start`` on whose period is noted. Periods that begin at ``since`` or later are noted."""
+    """Find the first instant from ``start`` on whose period is noted.
+
+    Periods that begin at ``since`` or later are noted.
+    """
     period = find_containing(start, kind)
     while period.start < since:
         period = period.shift(1)

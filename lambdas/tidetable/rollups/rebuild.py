@@ -1,4 +1,6 @@
-"""Rebuild a rollup: extend its present definition to earlier buckets, and have sealed buckets computed anew."""
+"""Rebuild a rollup: extend its present definition to earlier buckets, and mark sealed buckets, so that they are
+computed anew.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ from tidetable.times import to_text
 
 # The number of marks that are written in one call.
 _MARKS = 100
-# The length of these marks. A mark of one second lies in one bucket of each rollup: the other, finer buckets within the
+# The length of these marks. A mark of one second lies in one bucket of each rollup, so other, finer buckets within the
 # rebuilt bucket can still be used.
 _POINT = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rebuild came: from ``reached`` on, nothing is left to do. This run computed ``buckets`` buckets.
+    """The progress of a rebuild: the buckets from ``reached`` on need no more work.
 
-    ``left`` buckets are still to compute or to mark. The refresher computes ``marked`` sealed buckets anew in its next
-    runs. ``problem`` says why the rebuild cannot go on. If there is no problem and buckets are left, call ``rebuild``
-    again, with ``reached`` as its end.
+    This run computed ``buckets`` buckets. ``left`` buckets must still be computed or marked. The refresher computes
+    ``marked`` sealed buckets anew in its next runs. ``problem`` says why the rebuild cannot go on. If there is no
+    problem and buckets are left, call ``rebuild`` again, with ``reached`` as its end.
     """
 
     reached: datetime
@@ -41,7 +43,7 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if all buckets are done."""
         return self.left == 0
 
 
@@ -58,9 +60,9 @@ def rebuild(
 
     Buckets before the rollup's beginning are computed here, the newest first. The beginning moves to a bucket after the
     bucket is computed, so a rebuild can stop anywhere and be called again. All buckets from ``start`` to the beginning
-    are computed, also if ``end`` is earlier, because a rollup has no holes. Buckets that are sealed already are marked,
-    the newest first: they are read from the events until the refresher has computed them anew. ``definitions`` are the
-    stream's rollups.
+    are computed, also if ``end`` is earlier, because a rollup must not have holes. Buckets that are sealed already are
+    marked, the newest first: they are read from the events until the refresher has computed them anew. ``definitions``
+    are the stream's rollups.
     """
     with hold_lease(services.catalog, LEASE, owner, services.clock.now(), length) as free:
         if not free:
@@ -95,7 +97,9 @@ def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datet
 
 
 def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
-    """Mark buckets until the time is up; returns how many are marked, and why the rebuild cannot go on, if it cannot."""
+    """Mark buckets until the time is up; return the number of marked buckets, and the reason if the rebuild cannot go
+    on.
+    """
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
         if services.remaining() <= RESERVE:

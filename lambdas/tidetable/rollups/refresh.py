@@ -1,4 +1,4 @@
-"""The refresher seals a bucket as soon as every new event in it must come with a mark. It reseals marked buckets.
+"""The refresher seals a bucket as soon as every further event in it must have a mark. It reseals marked buckets.
 
 A run may stop after any request. Each step can be repeated: the next run does an unfinished step again.
 """
@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from zlib import crc32
 
-from tidetable.errors import StoreUnavailable, TableThrottled
+from tidetable.errors import StoreUnavailable, TableThrottled, describe_error
 from tidetable.leases import hold_lease
 from tidetable.ports.rollups import Edge, RollupState
 from tidetable.query.model import RESERVE
@@ -50,15 +50,15 @@ def refresh(
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
                 report.failed.append(f"{source}: {error}")
-            except Exception as error:  # such as a damaged pack of this stream: each run finds it
-                report.failed.append(f"{source}: {type(error).__name__}: {error}")
+            except Exception as error:  # for example a damaged pack of this stream, which each run finds again
+                report.failed.append(f"{source}: {describe_error(error)}")
             with suppress(StoreUnavailable, TableThrottled):
                 _measure(services.rollups.read_state(source), some, services.clock.now(), report)
         return report
 
 
 def _measure(state: RollupState, definitions: Sequence[Definition], now: datetime, report: Report) -> None:
-    """Add the remaining marks and the lag of one stream to the report, also if the refresh of this stream failed."""
+    """Add the remaining marks and the lag of one stream to the report, even if the refresh of this stream failed."""
     report.marks += len(state.marks)
     report.lag = max([report.lag, *(measure_lag(definition, state, now) for definition in definitions)])
 
@@ -81,7 +81,7 @@ def refresh_stream(source: str, definitions: Sequence[Definition], services: Ser
 
 
 def measure_lag(definition: Definition, state: RollupState, now: datetime) -> timedelta:
-    """For how long the next bucket of a rollup could have been sealed already; zero if it cannot be sealed yet."""
+    """Measure for how long the next bucket of a rollup could have been sealed already; zero if it cannot be sealed yet."""
     versions = list_versions(definition, state)
     if not versions:
         return timedelta(0)
@@ -110,7 +110,7 @@ def _begin(definition: Definition, state: RollupState, services: Services) -> No
 def _seal(
     version: Version, definitions: Sequence[Definition], state: RollupState, services: Services, report: Report
 ) -> RollupState:
-    """Seal the due buckets of a version, the oldest first; returns the state with the moved edge."""
+    """Seal the due buckets of a version, the oldest first; return the state with the moved edge."""
     definition, edge = version.definition, version.edge
     together: dict[datetime, tuple[datetime, Bucket]] = {}
     while True:
@@ -144,7 +144,9 @@ def _seal(
 def _read_together(
     version: Version, bucket: datetime, definitions: Sequence[Definition], state: RollupState, services: Services
 ) -> dict[datetime, tuple[datetime, Bucket]]:
-    """Read several due buckets in one pass if that is cheaper (else none), each with the instant when reading began."""
+    """If that is cheaper, read several due buckets in one pass, each with the instant when reading began; otherwise
+    read nothing.
+    """
     definition, now = version.definition, services.clock.now()
     due = 1
     while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):

@@ -47,9 +47,9 @@ def reseal_buckets(source: str, definitions: Sequence[Definition], services: Ser
 
 
 def _drop_gone(source: str, marks: Sequence[Mark], services: Services, report: Report) -> list[Mark]:
-    """Clear the marks whose events are gone for ever, and return the other marks. The cells are not changed.
+    """Clear the marks whose events are deleted for ever, and return the other marks. The cells are not changed.
 
-    Such cells are the only trace of their events. A mark stays if some of its events may still exist: if it covers a
+    The cells are now the only trace of those events. A mark stays if some of its events may still exist: if it covers a
     period that has a table or an archive, or that has no table yet.
     """
     start, end = min(mark.bucket for mark in marks), max(mark.bucket + mark.length for mark in marks)
@@ -71,10 +71,11 @@ def _reseal_group(
     services: Services,
     report: Report,
 ) -> list[Mark]:
-    """Compute the buckets of the marks ``due`` anew, the finest rollup first; returns the marks that stay.
+    """Compute the buckets of the marks ``due`` anew, the finest rollup first; return the marks that stay.
 
-    These are the marks of blocked buckets and, if the finest buckets would take more than half of the time, the marks of
-    the rest of them. A mark is cleared only after its coarsest bucket, and a run may have too little time for all marks.
+    The marks of blocked buckets stay. If the finest buckets would take more than half of the time, the marks of the
+    finest buckets that were not computed stay, too. A mark is cleared only after its coarsest bucket, and a run may
+    have too little time for all marks.
     """
     staying: list[Mark] = []
     over, half = list(state.over), services.remaining() / 2
@@ -105,7 +106,7 @@ def _reseal_group(
 
 
 def _group_marks(version: Version, marks: Iterable[Mark]) -> dict[datetime, list[Mark]]:
-    """The marked buckets that are sealed under a version, each with its marks."""
+    """Group marks by bucket: the marked buckets that are sealed under a version, each with its marks."""
     marks_of: dict[datetime, list[Mark]] = {}
     for mark in marks:
         for bucket in sorted(find_marked_buckets(version, [mark])):

@@ -6,15 +6,22 @@ import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
-from tidetable.query.model import Reader, Remaining
+from tidetable.query.model import Reader
+from tidetable.remaining import Remaining
 
 
 class BucketBlocked(TidetableError):
-    """A bucket cannot be computed or written now. If it is marked, it stays marked and is read from the events."""
+    """A bucket cannot be computed or written now.
+
+    If the bucket is marked, it stays marked and is read from the events.
+    """
 
 
 class BucketOver(TidetableError):
-    """A bucket has too many groups, or a cell that is too large for an item. It is not kept: its events are read."""
+    """A bucket has too many groups, or a cell that is too large for an item.
+
+    The bucket is not kept: queries read its events.
+    """
 
 
 class Unfinished(TidetableError):
@@ -26,7 +33,7 @@ class Superseded(TidetableError):
 
 
 class Services(msgspec.Struct, frozen=True):
-    """The services that the refresher needs. ``remaining`` returns how many seconds this run still has."""
+    """The services that the refresher needs. ``remaining`` returns the seconds that are left for this run."""
 
     catalog: Catalog
     reader: Reader

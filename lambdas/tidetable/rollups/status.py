@@ -13,12 +13,14 @@ from tidetable.rollups.definition import Definition
 from tidetable.rollups.refresh import measure_lag
 from tidetable.times import to_text
 
-# The most buckets with too many groups that are named; the count has all of them.
+# At most this many buckets with too many groups are named; the count has all of them.
 _NAMED = 20
 
 
 def describe_rollups(definitions: Sequence[Definition], state: RollupState, now: datetime) -> list[dict[str, Any]]:
-    """Describe each rollup of a stream: how far it is sealed, and which of its buckets are read from the events."""
+    """Describe each rollup of a stream: the time up to which it is sealed, and the buckets that are read from the
+    events.
+    """
     return [_describe(definition, state, now) for definition in definitions]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State, find_entry_at
@@ -20,19 +20,20 @@ from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.cells import FIELDS_ID, is_removed, make_removed_cell
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded
-from tidetable.times import from_text, to_text
+from tidetable.times import MOMENT, from_text, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
-_MOMENT = timedelta(microseconds=1)
 _PAGE = 100
-# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell that is alone up to 400 KB.
+# AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell with an item of its own
+# up to 400 KB.
 _TRANSACTED, _TRANSACTED_BYTES = 25, 4_000_000
 
 
 class Present(NamedTuple):
-    """The cells of a bucket that its table holds: by the sort key of a cell, its event and its data as canonical text.
+    """The cells of a bucket that its table holds.
 
-    ``at`` is the instant (epoch milliseconds) at which the newest copy of these cells was made; 0 if there is none.
+    For the sort key of a cell: its event, and its data as canonical text. ``at`` is the instant (epoch milliseconds) at
+    which the newest copy of these cells was made; 0 if there are no cells.
     """
 
     events: dict[str, tuple[Event, str]]
@@ -40,7 +41,10 @@ class Present(NamedTuple):
 
 
 def find_table(definition: Definition, bucket: datetime, services: Services) -> Entry:
-    """The catalog's entry of the period for a bucket's cells. Raises BucketBlocked if nothing can be written to it."""
+    """Find the catalog's entry of the period for a bucket's cells.
+
+    Raises BucketBlocked if the period's table cannot be written.
+    """
     entries = services.catalog.entries(definition.stream, bucket, bucket, consistent=True)
     entry = find_entry_at(entries, bucket)
     if entry is None:
@@ -58,7 +62,7 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
 def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     """Read the cells of a bucket from its table, with strong consistency."""
     layout, reader = entry.layout, services.reader
-    low, high = layout.edge(bucket), layout.edge(bucket + _MOMENT)
+    low, high = layout.edge(bucket), layout.edge(bucket + MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
     items = list(_read_items(entry, bucket, span, reader.store))
     opened = sorted(
@@ -77,7 +81,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
 
 def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
     layout = entry.layout
-    low, high = find_key_range(bucket, bucket + _MOMENT, span)
+    low, high = find_key_range(bucket, bucket + MOMENT, span)
     logical = layout.logical(bucket, "")
     reads = [RangeRead(KeyRange(entry.table, f"{logical}#{n}", low, high), _PAGE) for n in range(layout.shards)]
     while reads:
@@ -104,8 +108,9 @@ def write_cells(
     """Replace the cells of a bucket by ``cells``, which were computed from the events that were read at ``read_at``.
 
     Only cells that changed are written. A cell whose group has no events any more is replaced by an empty cell. Raises
-    TableThrottled if some cells were perhaps not written, BucketBlocked if the table accepts no writes any more,
-    Superseded if another run wrote later cells, and BucketOver if DynamoDB would refuse a cell: then none is written.
+    TableThrottled if some cells were perhaps not written, BucketBlocked if the table does not accept writes any more,
+    and Superseded if another run wrote later cells. Raises BucketOver if DynamoDB would refuse a cell: then no cell is
+    written.
     """
     layout = entry.layout
     now = {layout.sort_key(cell.time, cell.series, cell.id): cell for cell in cells}
@@ -135,7 +140,7 @@ def write_cells(
 
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
-    """Write to a closed table in transactions. Its archiving may begin at any time, and then no more cells may be
+    """Write to a closed table in transactions: its archive may begin at any time, and after that no cell may be
     written.
     """
     for some in _cut_transactions(puts):
@@ -186,5 +191,5 @@ def _render_cell(cell: Event) -> str:
 
 
 def _is_of(definition: Definition, event: Event) -> bool:
-    """Whether a cell belongs to this definition; a list of field names belongs to every definition."""
+    """True if a cell belongs to this definition; a list of field names belongs to every definition."""
     return event.id == FIELDS_ID or event.id.startswith(definition.key)

@@ -138,11 +138,11 @@ class AsyncClient(AsyncReader):
             await self.flush(timeout)
         except NotFlushed:
             self._abandon(f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored")
-            failures = self._outbox.collect_failures()  # none if on_refused took them
+            failures = self._outbox.collect_failures()  # empty if on_refused took them
             if failures:
                 raise WriteFailed(failures) from None
         except BaseException as error:
-            if not isinstance(error, WriteFailed):  # such as a cancelled task
+            if not isinstance(error, WriteFailed):  # for example because the task was cancelled
                 self._abandon(f"the client was closed by {type(error).__name__}; it may be stored")
                 leaving.report_loss(self._outbox.collect_failures())
             raise
@@ -154,7 +154,7 @@ class AsyncClient(AsyncReader):
             await self._http.aclose()
 
     def leave(self) -> Sequence[Failure]:
-        """At the end of the process, send the events that no event loop will send any more; return the lost events."""
+        """Send, at the end of the process, the events that no event loop will send any more; return the lost events."""
         with httpx.Client(
             headers=dict(self._connection.headers), auth=self._connection.auth, timeout=self._timeout
         ) as http:
@@ -181,7 +181,7 @@ class AsyncClient(AsyncReader):
         return self._outbox.pending
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until anything changes. Then each task that waits checks its own condition, and may wait again."""
+        """Wait until the state changes. Then each waiting task checks its own condition, and may wait again."""
         self._changed.clear()
         await self._clock.wait_for(self._changed, seconds)
 

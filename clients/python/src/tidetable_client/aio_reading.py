@@ -38,37 +38,37 @@ class AsyncReader:
     _http: httpx.AsyncClient
 
     def events(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """The events of a range. See ``Client.events``."""
+        """Read the events of a range. See ``Client.events``."""
         return self._query(stream, ("events",), "events", parameters)
 
     def top(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """The first events of a ranking."""
+        """Read the first events of a ranking."""
         return self._query(stream, ("top",), "top", {"limit": 10, **parameters})
 
     def aggregate(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """Statistics per step and group."""
+        """Read statistics per step and group."""
         return self._query(stream, ("aggregate",), "aggregates", parameters)
 
     def series(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """The series of a stream."""
+        """Read the series of a stream."""
         return self._query(stream, ("series",), "series", parameters)
 
     def fields(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """The fields of a stream's data."""
+        """Read the fields of a stream's data."""
         return self._query(stream, ("fields",), "fields", parameters)
 
     def values(self, stream: str, field: str, **parameters: Any) -> AsyncQuery:
-        """The values of a field."""
+        """Read the values of a field."""
         return self._query(stream, ("fields", field, "values"), "values", parameters)
 
     def periods(self, stream: str, **parameters: Any) -> AsyncQuery:
-        """The periods of a stream."""
+        """Read the periods of a stream."""
         return self._query(stream, ("periods",), "periods", parameters)
 
     async def latest(
         self, stream: str, series: str | Sequence[str], **parameters: Any
     ) -> dict[str, dict[str, Any] | None]:
-        """The latest event of each series; None for a series without events in the tables."""
+        """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
@@ -77,12 +77,12 @@ class AsyncReader:
         return latest
 
     async def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
-        """One event by its ref."""
+        """Read one event by its ref."""
         event: dict[str, Any] = await self.get(self._connection.find_address(stream, "events", ref), parameters)
         return event
 
     async def streams(self) -> list[dict[str, Any]]:
-        """Every stream with its policy and its window."""
+        """Read every stream with its policy and its window."""
         streams: list[dict[str, Any]] = (await self.get(f"{self._connection.url}/v1/streams", {}))["streams"]
         return streams
 
@@ -144,7 +144,7 @@ class AsyncQuery:
 
     @property
     def is_done(self) -> bool:
-        """Whether every row was taken."""
+        """True if every row was taken."""
         return self._walk.is_done
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
@@ -153,7 +153,7 @@ class AsyncQuery:
                 yield row
 
     def pages(self) -> AsyncIterator[Page]:
-        """The pages, from the cursor on."""
+        """Yield the pages, from the cursor on."""
         return self._fetch_pages({}, {})
 
     async def _fetch_pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> AsyncIterator[Page]:
@@ -185,7 +185,7 @@ class AsyncQuery:
         return ArrowPages(streams) if streams else None
 
     async def to_arrow(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
+        """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
 
         If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
         JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
@@ -195,11 +195,11 @@ class AsyncQuery:
             return await self._fetch_arrow(every_field) or make_arrow(await self._fetch_rows())
 
     async def to_pandas(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
+        """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
             return make_pandas(await self._fetch_arrow(every_field) or await self._fetch_rows())
 
     async def to_polars(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as a polars DataFrame; see ``to_arrow``."""
+        """Return the rest of the query as a polars DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
             return make_polars(await self._fetch_arrow(every_field) or await self._fetch_rows())

@@ -1,4 +1,4 @@
-"""Decides from an answer of the API what happened to the events of its request. Pure: no clock, no network."""
+"""Decide from an answer of the API what happened to the events of its request. This needs no clock and no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 # With these statuses, and with every 5xx, the same request may succeed later: it came too early, took too long, or was
 # one of too many requests.
 _LATER = frozenset({408, 425, 429})
-# These statuses mean that the stage is in trouble, and not only this request.
+# These statuses mean that the whole stage is in trouble, not only this request.
 _WIDE = frozenset({408, 425, 429, 502, 503, 504})
 
 
@@ -28,7 +28,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The request is acknowledged, except the events ``refused``. ``queued`` events are durable, and stored soon."""
+    """The request is acknowledged, except the events ``refused``.
+
+    ``queued`` events are durable, and will be stored soon.
+    """
 
     accepted: int
     queued: int
@@ -63,7 +66,7 @@ class TooLarge:
 class Later:
     """The request is not acknowledged. The same body may be sent again ``after`` seconds later.
 
-    ``wide``: other requests would fail in the same way. ``status`` is 0 if there was no answer.
+    If ``wide``, other requests would fail in the same way. ``status`` is 0 if there was no answer.
     """
 
     reason: str
@@ -76,7 +79,7 @@ Verdict = Stored | Rejected | TooLarge | Later
 
 
 def is_later(status: int) -> bool:
-    """Whether the same request may succeed later."""
+    """True if the same request may succeed later."""
     return status in _LATER or status >= 500
 
 
@@ -103,13 +106,13 @@ def judge_write(status: int, headers: Mapping[str, str], body: bytes, count: int
 def judge_later(
     status: int, headers: Mapping[str, str], document: Mapping[str, Any], body: bytes, now: datetime
 ) -> Later:
-    """The verdict on an answer whose request may be repeated."""
+    """Judge an answer whose request may be repeated."""
     after = read_retry_after(headers.get("Retry-After"), now)
     return Later(f"{status} {describe_problem(document, body)}".strip(), after, status in _WIDE, status)
 
 
 def read_retry_after(text: str | None, now: datetime) -> float:
-    """The seconds to wait by a Retry-After header. RFC 9110 allows a number or a date; 0 if the header is neither."""
+    """Read the seconds to wait from a Retry-After header. RFC 9110 allows a number or a date; 0 for any other text."""
     if not text:
         return 0.0
     try:
@@ -124,7 +127,7 @@ def read_retry_after(text: str | None, now: datetime) -> float:
 
 
 def read_document(body: bytes) -> dict[str, Any]:
-    """The JSON object in a body; an empty object if the body is not a JSON object."""
+    """Read the JSON object in a body; an empty object if the body is not a JSON object."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -133,13 +136,16 @@ def read_document(body: bytes) -> dict[str, Any]:
 
 
 def describe_problem(document: Mapping[str, Any], body: bytes) -> str:
-    """The detail of a problem document, or the beginning of the body if there is no such document."""
+    """Return the detail of a problem document, or the beginning of the body if there is no such document."""
     detail = document.get("detail") or document.get("title") or document.get("message")
     return str(detail) if detail else body[:200].decode(errors="replace")
 
 
 def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count: int) -> Stored | None:
-    """None if this is not the API's answer to ``count`` events: then the fate of the events is unknown."""
+    """Judge an answer 200 or 202.
+
+    None if this is not the API's answer to ``count`` events: then the fate of the events is unknown.
+    """
     accepted, queued, rejected = (document.get(name) for name in ("accepted", "queued", "rejected"))
     if not (isinstance(accepted, int) and isinstance(queued, int) and isinstance(rejected, int)):
         return None
@@ -154,7 +160,7 @@ def _judge_stored(document: Mapping[str, Any], headers: Mapping[str, str], count
 
 
 def _judge_foreign_answer(status: int, body: bytes) -> Later:
-    """The verdict if a proxy or a login page answered, or the answer is cut: the events may be stored or not."""
+    """Judge an answer of a proxy or a login page, or an answer that is cut: the events may be stored or not."""
     text = body[:100].decode(errors="replace")
     return Later(f"{status}, but the answer is not that of the API to this request: {text}", 0.0, True, status)
 

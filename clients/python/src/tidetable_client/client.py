@@ -1,4 +1,4 @@
-"""The client: writes in the background, and reads pages."""
+"""The client: it writes in the background, and reads pages."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Client(Reader):
         if error is None:
             self.close()
             return
-        # The block's caller must see the error of the block. The lost events are added to that error as a note.
+        # The caller of the block must see the block's error. The lost events are added to that error as a note.
         try:
             self.close(self._policy.exit_timeout)
         except WriteFailed as failed:

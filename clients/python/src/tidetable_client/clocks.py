@@ -13,11 +13,11 @@ class Clock:
     """The machine's clock: ``read`` counts seconds and never jumps, ``read_date`` is the date."""
 
     def read(self) -> float:
-        """Seconds since a fixed, but unknown instant."""
+        """Return the seconds since a fixed, but unknown instant."""
         return time.monotonic()
 
     def read_date(self) -> datetime:
-        """The present instant, in UTC."""
+        """Return the present instant, in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
@@ -25,7 +25,7 @@ class Clock:
         time.sleep(seconds)
 
     def wait(self, condition: threading.Condition, seconds: float | None) -> None:
-        """Wait, with the condition's lock, until it is notified or the time is over."""
+        """Wait, with the condition's lock, until the condition is notified or the time is over."""
         condition.wait(seconds)
 
     async def wait_for(self, event: asyncio.Event, seconds: float | None) -> None:

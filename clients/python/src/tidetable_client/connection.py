@@ -1,4 +1,4 @@
-"""Requests and answers, for both clients: addresses, headers, credentials. This module opens no connection."""
+"""Requests and answers for both clients: addresses, headers, credentials. This module does not open connections."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Connection:
         return cls(url.rstrip("/"), headers, auth)
 
     def describe_batch(self, batch: Batch) -> dict[str, Any]:
-        """The request that sends a batch, for httpx. The same batch gives the same body, byte for byte."""
+        """Describe the request that sends a batch, for httpx. The same batch gives the same body, byte for byte."""
         return {
             "method": "POST",
             "url": self.find_address(batch.stream, "events"),
@@ -67,21 +67,21 @@ class Connection:
         }
 
     def find_address(self, stream: str, *route: str) -> str:
-        """The address of a stream's route."""
+        """Find the address of a stream's route."""
         path = "/".join(quote(part, safe="") for part in (stream, *route))
         return f"{self.url}/v1/streams/{path}"
 
 
 def judge_response(response: httpx.Response, batch: Batch, now: datetime) -> Verdict:
-    """The verdict on a complete answer to a batch."""
+    """Judge a complete answer to a batch."""
     return judge_write(response.status_code, response.headers, response.content, len(batch.lines), now)
 
 
 def judge_error(error: Exception) -> Verdict:
-    """The verdict on a request without an answer.
+    """Judge a request without an answer.
 
-    An error of the network may end, so the request is repeated. Any other error, such as missing AWS credentials, would
-    come again, so it is reported at once.
+    A network error may end, so the request is repeated. Any other error, such as missing AWS credentials, would come
+    again, so it is reported at once.
     """
     if isinstance(error, httpx.TransportError | httpx.DecodingError) and not isinstance(
         error, httpx.UnsupportedProtocol
@@ -91,7 +91,9 @@ def judge_error(error: Exception) -> Verdict:
 
 
 def flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Convert parameters to pairs for the query string: a list becomes pairs of the same name, None is left out."""
+    """Convert parameters to pairs for the query string: a list becomes several pairs with the same name, None is left
+    out.
+    """
     return [(name, text) for name, value in parameters.items() for text in _format_values(name, value)]
 
 

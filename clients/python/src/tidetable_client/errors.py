@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-# The code of an event that the API did not acknowledge. The event may be stored nevertheless: sending it again is
-# harmless.
+# The code of an event that the API did not acknowledge. The event may even be stored: sending it again is harmless.
 UNSENT = "unsent"
 
 
@@ -35,11 +34,11 @@ class ApiError(TidetableError):
 
 
 class Unreachable(TidetableError):
-    """The API did not answer within the time for which the client tries."""
+    """The API did not answer, although the client tried again for the whole allowed time."""
 
 
 class BufferFull(TidetableError):
-    """The buffer has no room: the API takes events slower than they are written, or does not answer.
+    """The buffer is full: the API accepts events more slowly than they are written, or does not answer.
 
     The first ``taken`` events of the call are in the buffer. So ``taken`` is the index of the first event that is not
     in the buffer.
@@ -56,12 +55,12 @@ class BufferFull(TidetableError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An event that is not acknowledged, and why.
+    """An event that is not acknowledged, and the reason.
 
     ``index`` is the number of the event among all events of this client, from 0. ``code`` is the API's code
     (``too_old``, ``invalid``, ``forbidden`` ...), or ``unsent``. ``status`` is the status of the answer, 0 if there was
-    none. ``window`` holds the times that the stream accepts, None if the answer did not say them. ``line`` is the event
-    as JSON, as it was sent: with the time and the id that the client added.
+    no answer. ``window`` has the times that the stream accepts, None if the answer did not have them. ``line`` is the
+    event as JSON, as it was sent: with the time and the id that the client added.
     """
 
     stream: str

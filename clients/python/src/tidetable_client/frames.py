@@ -1,4 +1,7 @@
-"""Pages as tables: Arrow, pandas, polars. Each library is imported when it is used, and none is required."""
+"""Pages as tables of Arrow, pandas or polars.
+
+A library is imported only when it is used, so none of them is required.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +49,10 @@ def make_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _split_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[Any]], list[str]]:
-    """The columns of rows, and the names of those that are instants.
+    """Split rows into columns. Also return the names of the columns that are instants.
 
-    A field of data may have the name of an instant, such as ``start``, and so may a statistic, such as ``first``, which
-    is a number. Both stay as they are.
+    A field of data may have the name of an instant, such as ``start``. A statistic may have such a name, too: ``first``
+    is a number. Both stay unchanged.
     """
     columns: dict[str, list[Any]] = {}
     of_data: set[str] = set()

@@ -1,4 +1,4 @@
-"""What happens to events when a process ends without closing its client."""
+"""Send or report the remaining events when a process ends without closing its client."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ class Leaver(Protocol):
         """Send the remaining events within ``exit_timeout``; return the events that are not acknowledged."""
 
 
-# Each with the process that took its events: a child process has its parent's writers, but not the duty to send their events.
+# Each writer with the process that took its events: a child process has its parent's writers, but must not send their
+# events.
 _writers: dict[Leaver, int] = {}
 
 
 def remember(writer: Leaver) -> None:
-    """Flush a writer when the process ends. It stays in memory until then, or until ``forget``."""
+    """Remember to flush a writer when the process ends. The writer stays in memory until then, or until ``forget``."""
     _writers[writer] = os.getpid()
 
 
 def forget(writer: Leaver) -> None:
-    """The writer is closed."""
+    """Forget a writer, because it is closed."""
     _writers.pop(writer, None)
 
 
 def report_loss(failures: Sequence[Failure]) -> None:
-    """Say in the log and on stderr how many events are lost: after this, nobody else knows."""
+    """Write to the log and to stderr how many events are lost: after this, nobody else knows."""
     if not failures:
         return
     text = f"tidetable_client: the process ends, and {describe_failures(failures)}"

@@ -1,4 +1,4 @@
-"""The state of writing: which events wait, which are on their way, and which are acknowledged or failed.
+"""The state of writing: it knows the events that wait, the events on their way, and the settled events.
 
 This is a state machine without input or output: it reads no clock, starts no thread and opens no connection. Its
 drivers are ``writing.py`` (threads, under a lock) and ``aio.py`` (asyncio). They call its methods, and send the
@@ -35,7 +35,7 @@ class Batch:
     failed_since: float | None = None
 
     def select(self, places: Iterable[int]) -> Batch:
-        """A batch of the events at these positions, with the age of this batch."""
+        """Make a batch of the events at these positions, with the age of this batch."""
         kept = list(places)
         lines = [self.lines[place] for place in kept]
         size = sum(map(len, lines)) + len(lines)
@@ -59,7 +59,7 @@ class Settled:
 
 
 class Outbox:
-    """Events between ``add`` and their acknowledgement.
+    """The events between their ``add`` and their acknowledgement.
 
     ``random`` returns a number from 0 to 1 for the random part of a wait. At any time, every event that was added is in
     exactly one place: in an open batch, in the queue, on its way, among the failures that nobody has collected, or
@@ -82,7 +82,7 @@ class Outbox:
     # Adding
 
     def has_room(self, line: bytes) -> bool:
-        """Whether an event fits. A single event that is larger than the buffer fits into an empty one."""
+        """True if an event fits. A single event that is larger than the buffer fits into an empty buffer."""
         return self.weight == 0 or self.weight + len(line) + 1 + _PER_EVENT <= self.policy.buffer_bytes
 
     def add(self, stream: str, line: bytes, now: float) -> bool:
@@ -116,13 +116,15 @@ class Outbox:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every event is settled or among the failures."""
+        """True if every event is settled or among the failures."""
         return not (self._open or self._queue or self._flying)
 
     # Sending
 
     def take(self, now: float) -> Batch | None:
-        """The next request to send; None while there is none, or while the client must wait before it sends again."""
+        """Return the next request to send; None if there is no request, or if the client must wait before it sends
+        again.
+        """
         if len(self._flying) >= self._most_flying or now < self._gate:
             return None
         if not self._queue:
@@ -138,7 +140,7 @@ class Outbox:
         return batch
 
     def find_wait(self, now: float) -> float | None:
-        """Seconds until ``take`` may return a request if nothing else happens; None if it will return none."""
+        """Return the seconds until ``take`` may return a request if nothing else happens; None if no request waits."""
         if len(self._flying) >= self._most_flying or not (self._queue or self._open):
             return None
         due = now if self._queue else min(batch.born + self.policy.linger for batch in self._open.values())
@@ -146,7 +148,10 @@ class Outbox:
 
     @property
     def _most_flying(self) -> int:
-        """The greatest number of requests at a time. While the API is in trouble it is one, which tests the API."""
+        """The greatest number of requests at the same time.
+
+        While the API is in trouble, it is 1: a single request tests the API.
+        """
         return 1 if self._troubles else self.policy.in_flight
 
     def settle(self, batch: Batch, verdict: Verdict, now: float) -> list[Settled]:
@@ -155,7 +160,7 @@ class Outbox:
         The caller reports the ``failures``, or keeps them with ``keep``.
         """
         if batch not in self._flying:
-            return []  # the batch was abandoned meanwhile, and its events are reported already
+            return []  # the batch was abandoned meanwhile: its events are reported already
         self._flying.remove(batch)
         if isinstance(verdict, Later):
             return self._postpone(batch, verdict, now)
@@ -183,7 +188,10 @@ class Outbox:
     # Reporting
 
     def keep(self, failures: Iterable[Failure]) -> None:
-        """Keep failures until somebody collects them. They take room in the buffer, so their number is limited, too."""
+        """Keep failures until somebody collects them.
+
+        They take space in the buffer, so their number is limited, too.
+        """
         for failure in failures:
             self.failures.append(failure)
             self.weight += len(failure.line) + 1 + _PER_EVENT
@@ -217,11 +225,11 @@ class Outbox:
         return []
 
     def _find_deadline(self, batch: Batch, verdict: Later) -> float:
-        """The instant from which a request is given up: when ``retry_for`` seconds have passed without success.
+        """Find the instant from which a request is given up: after ``retry_for`` seconds without success.
 
-        If the whole API fails, they count from its last final answer, or from the close of the batch if that is later:
-        so a request that waited long in a slow queue still has its time. If only this request fails, they count from
-        its first failure.
+        If the whole API fails, the seconds count from its last final answer, or from the close of the batch if that is
+        later. So a request that waited long in a slow queue still has its time. If only this request fails, the seconds
+        count from its first failure.
         """
         since = max(batch.born, self._progress)
         if not verdict.wide and batch.failed_since is not None:
@@ -229,7 +237,7 @@ class Outbox:
         return since + self.policy.retry_for
 
     def _give_up_late(self, batch: Batch, verdict: Later) -> list[Settled]:
-        """Give up a request that was repeated for long enough, and the requests that would fail in the same way.
+        """Give up a request whose time for retries is over, and the requests that would fail in the same way.
 
         Otherwise a client that is closed during an outage would try each request in its buffer, and wait for it.
         """

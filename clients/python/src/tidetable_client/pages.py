@@ -1,4 +1,4 @@
-"""The reading of pages, for both clients: makes the next request and decodes an answer. Pure: no network."""
+"""Read pages for both clients: make the next request and decode an answer. This needs no network."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tidetable_client.policy import Policy
 ARROW = "application/vnd.apache.arrow.stream"
 # A request with a cursor may have these parameters. All other parameters of the query are in the cursor.
 _FREE = ("format", "flat", "escape")
-# Each page reads some events of each shard that the page before also read. So few large pages cost less than many small
-# ones.
+# Each page reads some events of each shard that the previous page also read. So few large pages cost less than many
+# small pages.
 PAGE_SIZE = 1000
 _NAMES = {
     "start": "from", "end": "to", "series_prefix": "series:prefix", "id_prefix": "id:prefix",
@@ -53,7 +53,7 @@ def name_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other facts of the answer.
+    """A page: its ``rows``, the cursor of the ``next`` page (None at the end), and the other members of the answer.
 
     ``gaps`` are parts of the range that could not be read. ``body`` is the body of the answer, unchanged.
     """
@@ -91,12 +91,12 @@ class Walk:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the walk has a limit of rows, so that rows must be counted."""
+        """True if the walk has a limit of rows, so that rows must be counted."""
         return self._left is not None
 
     @property
     def position(self) -> tuple[str | None, int | None, bool]:
-        """Where the walk is: its cursor, the rows that are left, and whether it is done."""
+        """The position of the walk: its cursor, the number of rows that are left, and True if it is done."""
         return self.cursor, self._left, self.is_done
 
     @position.setter
@@ -104,7 +104,7 @@ class Walk:
         self.cursor, self._left, self.is_done = position
 
     def find_parameters(self) -> list[tuple[str, str]]:
-        """The parameters of the next request."""
+        """Find the parameters of the next request."""
         size = self._page_size if self._left is None else min(self._page_size, self._left)
         limit = ("limit", str(size))
         if self.cursor is None:
@@ -113,7 +113,7 @@ class Walk:
         return [*free, limit, ("cursor", self.cursor)]
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes, *, decimals: bool) -> Page:
-        """Decode the page of an answer; ApiError if the answer holds no page."""
+        """Decode the page of an answer; ApiError if the answer does not hold a page."""
         if status != 200:
             raise read_refusal(status, body)
         units = float(headers.get("Tidetable-Read-Units", "0") or 0)
@@ -128,7 +128,7 @@ class Walk:
         return Page(document[self._rows], cursor, gaps, sources, document, units, body)
 
     def pass_page(self, page: Page) -> None:
-        """Move behind a page, when all of its rows were taken."""
+        """Move to the end of a page when all of its rows were taken."""
         self.cursor = page.next
         self.is_done = page.next is None
         if self._left is not None:
@@ -138,7 +138,7 @@ class Walk:
 
 @contextmanager
 def begin_frame(walk: Walk, gaps: list[Mapping[str, Any]]) -> Iterator[None]:
-    """Read all rows of a frame, or none: after an error, the walk and the gaps are as they were before the block."""
+    """Read all rows of a frame or no rows: after an error, the walk and the gaps are the same as before the block."""
     position, count = walk.position, len(gaps)
     try:
         yield
@@ -149,7 +149,10 @@ def begin_frame(walk: Walk, gaps: list[Mapping[str, Any]]) -> Iterator[None]:
 
 
 class Tries:
-    """The tries of one request that reads. A method returns the seconds until the next try, or raises the error."""
+    """The attempts of one request that reads.
+
+    A method returns the seconds until the next attempt, or raises the error.
+    """
 
     def __init__(self, policy: Policy, clock: Clock, random: Callable[[], float]) -> None:
         self._policy, self._clock, self._random = policy, clock, random
@@ -157,14 +160,18 @@ class Tries:
         self._count = 0
 
     def judge(self, status: int, headers: Mapping[str, str], body: bytes) -> float | None:
-        """Seconds to wait before the next try; None if the answer is final; ApiError if no time is left for a try."""
+        """Return the seconds before the next attempt; None if the answer is final; ApiError if no time is left for an
+        attempt.
+        """
         if not is_later(status):
             return None
         later = judge_later(status, headers, read_document(body), body, self._clock.read_date())
         return self._wait(later.after, lambda: read_refusal(status, body))
 
     def judge_silence(self, error: Exception) -> float:
-        """Seconds to wait before a request without an answer is repeated; Unreachable if no time is left for a try."""
+        """Return the seconds before a request without an answer is repeated; Unreachable if no time is left for an
+        attempt.
+        """
         reason = f"no answer within {self._policy.retry_for:g} s: {type(error).__name__}: {error}"
         return self._wait(0.0, lambda: Unreachable(reason))
 
@@ -178,7 +185,7 @@ class Tries:
 
 
 def read_refusal(status: int, body: bytes) -> ApiError:
-    """The error for an answer that is not 200."""
+    """Make the error for an answer that is not 200."""
     document = read_document(body)
     return ApiError(status, str(document.get("code") or f"http_{status}"), describe_problem(document, body), document)
 
@@ -196,7 +203,10 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def find_url(address: str, parameters: Sequence[tuple[str, str]]) -> str:
-    """The address with its query string. A space becomes %20: with a plus, a signature (SigV4) would not be valid."""
+    """Make the address with its query string.
+
+    A space becomes %20: with a plus, a signature (SigV4) would not be valid.
+    """
     return f"{address}?{urlencode(parameters, quote_via=quote)}" if parameters else address
 
 
@@ -205,7 +215,8 @@ def begin_walk(
 ) -> Walk:
     """Begin a walk over the pages of a stream's route; ``rows`` is the field of the answer that has the rows.
 
-    The walk itself uses ``cursor``, ``limit`` (of the rows of all pages) and ``page_size``. The others go to the API.
+    The walk itself uses ``cursor``, ``limit`` (of the rows of all pages) and ``page_size``. The other parameters go to
+    the API.
     """
     named = dict(parameters)
     own = {name: named.pop(name) for name in ("cursor", "limit", "page_size") if named.get(name) is not None}

@@ -1,4 +1,4 @@
-"""The settings with which a client collects events, sends requests and repeats them."""
+"""The settings by which a client collects events, sends requests and repeats them."""
 
 from __future__ import annotations
 

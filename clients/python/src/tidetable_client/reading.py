@@ -1,4 +1,4 @@
-"""The reading half of the client: routes as queries, and queries that follow their cursors."""
+"""The reading half of the client: each route gives a query, and a query follows its cursors."""
 
 from __future__ import annotations
 
@@ -43,40 +43,46 @@ class Reader(ABC):
         """The HTTP client of the present process."""
 
     def events(self, stream: str, **parameters: Any) -> Query:
-        """The events of a range. ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
+        """Read the events of a range: ``client.events("quakes", start="-1d", where={"mag:ge": 4.5})``.
 
         The parameters are the API's (docs/use/api.md), but ``start`` and ``end`` stand for ``from`` and ``to``.
-        ``limit`` is the limit of all rows, by default none, and ``page_size`` the limit of a page. ``decimals=True``
-        reads numbers as Decimal.
+        ``limit`` is the limit of all rows; by default there is no limit. ``page_size`` is the limit of a page.
+        ``decimals=True`` reads numbers as Decimal.
         """
         return self._query(stream, ("events",), "events", parameters)
 
     def top(self, stream: str, **parameters: Any) -> Query:
-        """The first events of a ranking: ``index``, ``value``, ``order``, and ``limit``, by default 10."""
+        """Read the first events of a ranking.
+
+        Parameters: ``index``, ``value``, ``order``, and ``limit``, by default 10.
+        """
         return self._query(stream, ("top",), "top", {"limit": 10, **parameters})
 
     def aggregate(self, stream: str, **parameters: Any) -> Query:
-        """Statistics: ``start``, ``step="1h"``, ``stat=["count", "p95"]``, ``field="mag"``, ``by=["series"]``."""
+        """Read statistics.
+
+        Parameters: ``start``, ``step="1h"``, ``stat=["count", "p95"]``, ``field="mag"``, ``by=["series"]``.
+        """
         return self._query(stream, ("aggregate",), "aggregates", parameters)
 
     def series(self, stream: str, **parameters: Any) -> Query:
-        """The series of a stream, with the times of their first and last event."""
+        """Read the series of a stream, with the times of their first and last event."""
         return self._query(stream, ("series",), "series", parameters)
 
     def fields(self, stream: str, **parameters: Any) -> Query:
-        """The fields of a stream's data, with their types."""
+        """Read the fields of a stream's data, with their types."""
         return self._query(stream, ("fields",), "fields", parameters)
 
     def values(self, stream: str, field: str, **parameters: Any) -> Query:
-        """The values of a field."""
+        """Read the values of a field."""
         return self._query(stream, ("fields", field, "values"), "values", parameters)
 
     def periods(self, stream: str, **parameters: Any) -> Query:
-        """The periods of a stream: tables and archives."""
+        """Read the periods of a stream: tables and archives."""
         return self._query(stream, ("periods",), "periods", parameters)
 
     def latest(self, stream: str, series: str | Sequence[str], **parameters: Any) -> dict[str, dict[str, Any] | None]:
-        """The latest event of each series; None for a series without events in the tables."""
+        """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
         for some in pair_series(names):
@@ -85,12 +91,12 @@ class Reader(ABC):
         return latest
 
     def event(self, stream: str, ref: str, **parameters: Any) -> dict[str, Any]:
-        """One event by its ref; ApiError with ``unknown_event`` if there is no such event."""
+        """Read one event by its ref; ApiError with ``unknown_event`` if there is no such event."""
         event: dict[str, Any] = self.get(self._connection.find_address(stream, "events", ref), parameters)
         return event
 
     def streams(self) -> list[dict[str, Any]]:
-        """Every stream with its policy and its window."""
+        """Read every stream with its policy and its window."""
         streams: list[dict[str, Any]] = self.get(f"{self._connection.url}/v1/streams", {})["streams"]
         return streams
 
@@ -99,9 +105,9 @@ class Reader(ABC):
     ) -> Iterator[dict[str, Any]]:
         """Follow a stream for ever: yield each event once, in order of time within a reading.
 
-        A reading is one query; ``interval`` seconds lie between two readings. The range of a reading begins ``overlap``
-        seconds before the start of the previous reading. So an event that arrives up to ``overlap`` seconds after its
-        time is not missed. Events that arrive later are not seen.
+        A reading is one query. The next reading begins ``interval`` seconds later. The range of a reading begins
+        ``overlap`` seconds before the start of the previous reading. So an event that arrives up to ``overlap`` seconds
+        after its time is not missed. Events that arrive later are not seen.
         """
         tail = Tail(overlap)
         while True:
@@ -145,8 +151,8 @@ class Query:
     """A query that is read page by page as a program iterates: ``for event in client.events("quakes", start="-1d")``.
 
     The query can go on later from its ``cursor``: ``client.events("quakes", cursor=...)``. The cursor moves when all
-    rows of a page were taken. So after an interruption nothing is missed, and less than a page is read again. ``gaps``
-    are the parts of the range that could not be read, ``read_units`` the read units that the pages cost.
+    rows of a page were taken. So after an interruption no row is missed, and less than a page is read again. ``gaps`` are
+    the parts of the range that could not be read, ``read_units`` the read units that the pages cost.
     """
 
     def __init__(self, read: Callable[..., httpx.Response], walk: Walk, *, decimals: bool) -> None:
@@ -161,7 +167,7 @@ class Query:
 
     @property
     def is_done(self) -> bool:
-        """Whether every row was taken."""
+        """True if every row was taken."""
         return self._walk.is_done
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -169,7 +175,7 @@ class Query:
             yield from page.rows
 
     def pages(self) -> Iterator[Page]:
-        """The pages, from the cursor on."""
+        """Yield the pages, from the cursor on."""
         return self._fetch_pages({}, {})
 
     def _fetch_pages(self, extra: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Page]:
@@ -187,7 +193,9 @@ class Query:
             yield from page.rows
 
     def _fetch_arrow(self, every_field: bool) -> ArrowPages | None:
-        """The rest of the query as Arrow; None if the stage does not know the format: then the cursor has not moved."""
+        """Fetch the rest of the query as Arrow; None if the stage does not know the format: then the cursor has not
+        moved.
+        """
         if every_field or self._walk.is_limited:
             return None  # a limit needs the number of rows, and an Arrow page is not decoded to count them
         streams = []
@@ -203,7 +211,7 @@ class Query:
         return ArrowPages(streams) if streams else None
 
     def to_arrow(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library takes.
+        """Return the rest of the query as an object with ``__arrow_c_stream__``, which every Arrow library accepts.
 
         If the stage answers Arrow, the fields that the stream's archive declares are columns, and the other fields are
         JSON in ``data``. With ``every_field``, or if the stage does not answer Arrow, each field is a column. That
@@ -213,16 +221,16 @@ class Query:
             return self._fetch_arrow(every_field) or make_arrow(self._fetch_rows())
 
     def to_pandas(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as a pandas DataFrame; see ``to_arrow``."""
+        """Return the rest of the query as a pandas DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
             return make_pandas(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_polars(self, *, every_field: bool = False) -> Any:
-        """The rest of the query as a polars DataFrame; see ``to_arrow``."""
+        """Return the rest of the query as a polars DataFrame; see ``to_arrow``."""
         with begin_frame(self._walk, self.gaps):
             return make_polars(self._fetch_arrow(every_field) or self._fetch_rows())
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """The rest of the query as columns: lists of values by field. This needs no other library."""
+        """Return the rest of the query as columns: lists of values by field. This needs no other library."""
         with begin_frame(self._walk, self.gaps):
             return make_columns(self._fetch_rows())

@@ -1,4 +1,4 @@
-"""Signs requests with AWS credentials, for stages with ``auth = "iam"``. Needs the extra ``sigv4`` (botocore)."""
+"""Sign requests with AWS credentials, for stages with ``auth = "iam"``. This needs the extra ``sigv4`` (botocore)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import httpx
 
 
 class SigV4(httpx.Auth):
-    """Signature Version 4 for API Gateway. Each try is signed anew, because a signature is valid for five minutes."""
+    """Signature Version 4 for API Gateway.
+
+    Each attempt is signed anew, because a signature is valid for five minutes.
+    """
 
     requires_request_body = True
 
@@ -49,10 +52,10 @@ class SigV4(httpx.Auth):
 
 
 def _find_region(address: str) -> str | None:
-    """The Region in an address of API Gateway, <id>.execute-api.<region>.amazonaws.com; None if it is not such an
+    """Find the Region in an address of API Gateway, <id>.execute-api.<region>.amazonaws.com; None for any other
     address.
 
-    It comes before every setting: the gateway refuses a signature for another Region.
+    This Region overrides every setting: the gateway refuses a signature for another Region.
     """
     parts = (urlsplit(address).hostname or "").split(".")
     if len(parts) > 3 and parts[1] == "execute-api":

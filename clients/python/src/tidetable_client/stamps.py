@@ -1,4 +1,4 @@
-"""Turns events into lines of NDJSON, with a time and an id that make a repetition harmless."""
+"""Turn events into lines of NDJSON, with a time and an id, so that sending them again is harmless."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SUSPECT = (b"null", b"NaN", b"Infinity")
 
 
 class Stamper:
-    """Gives events their time and id before the first try, so that every repetition is the same event.
+    """Gives events their time and id before the first attempt, so that every repetition is the same event.
 
     An event without a time gets the present time. If it has no id either, it gets the id ``<name>-<number>``. No other
     event has this id, and in a pack it compresses to some bits, because the ids of its neighbours have the same name.
@@ -61,7 +61,7 @@ class Stamper:
         except (TypeError, ValueError, RecursionError, UnicodeError) as error:
             raise EventInvalid(f"the data of {series} cannot be written as JSON: {error}") from error
         if any(suspect in text for suspect in _SUSPECT):
-            # Sets, dataclasses and numpy's arrays become lists and mappings, as the search looks only into these.
+            # Sets, dataclasses and numpy's arrays become lists and mappings, because the search looks only into these.
             _refuse_not_finite(_make_plain(line["data"]), "data")
         return text
 
@@ -91,7 +91,7 @@ def _refuse_id(id: Any) -> NoReturn:
 
 
 def _read_fields(event: Any) -> Mapping[str, Any]:
-    """The fields of a dataclass or a msgspec structure."""
+    """Read the fields of a dataclass or a msgspec structure."""
     try:
         fields = msgspec.to_builtins(event, builtin_types=(datetime, Decimal, bytes))
     except TypeError:

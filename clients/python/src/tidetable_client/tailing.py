@@ -1,4 +1,7 @@
-"""Following a stream: the range of the next reading, and which of its events are new. Pure: no clock, no network."""
+"""Follow a stream: compute the range of the next reading, and find its new events.
+
+This needs no clock and no network.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ Identity = tuple[str, str, str]
 
 
 class Tail:
-    """Readings whose ranges overlap, and the events of the last two readings.
+    """The state of a tail: readings whose ranges overlap, and the events of the last two readings.
 
     The range begins at an age, such as ``-60s``. The API counts the age from its own clock, so the clock of this
     machine may be wrong. The range of each reading begins ``overlap`` seconds before the start of the previous reading,
@@ -25,7 +28,7 @@ class Tail:
         self._read: set[Identity] = set()
 
     def find_start(self, now: float) -> str:
-        """The parameter ``from`` of a reading that begins now."""
+        """Find the parameter ``from`` of a reading that begins now."""
         elapsed = 0.0 if self._began is None else now - self._began
         return f"-{math.ceil(self._overlap + elapsed)}s"
 
@@ -34,8 +37,8 @@ class Tail:
 
         If a reading fails in the middle, the next range begins at the same instant, and no event is repeated.
 
-        The last two readings are remembered: a reading that was answered late, such as after an outage, may lack events
-        that the reading before it and the reading after it both have.
+        The last two readings are remembered. An answer that came late, for example after an outage, may lack events
+        that the previous and the next answer have.
         """
         read: set[Identity] = set()
         for event in events:

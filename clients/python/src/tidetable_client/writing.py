@@ -1,4 +1,4 @@
-"""Sends the events of an outbox: with threads, or within the calls of the caller."""
+"""Send the events of an outbox: with threads, or within the calls of the caller."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Writer:
             self._send_due()
 
     def _make_room(self, line: bytes, taken: int) -> None:
-        """Wait until the event fits. WriteFailed if the buffer is full of failures only, which nobody has collected."""
+        """Wait until the event fits. WriteFailed if the buffer is full only of failures that nobody has collected."""
         began = self._clock.read()
         while not self._outbox.has_room(line):
             if self._outbox.failures and self._outbox.is_idle:
@@ -123,18 +123,21 @@ class Writer:
             raise WriteFailed(failures)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, and end the threads. Events that are not acknowledged in ``timeout`` seconds fail as ``unsent``."""
+        """Flush, and end the threads.
+
+        Events that are not acknowledged within ``timeout`` seconds fail as ``unsent``.
+        """
         try:
             self.flush(timeout)
         except NotFlushed:
             reason = f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored"
             self._abandon(reason)
             with self._changed:
-                failures = self._outbox.collect_failures()  # none if on_refused took them
+                failures = self._outbox.collect_failures()  # empty if on_refused took them
             if failures:
                 raise WriteFailed(failures) from None
         except BaseException as error:
-            if not isinstance(error, WriteFailed):  # such as Ctrl-C
+            if not isinstance(error, WriteFailed):  # for example Ctrl-C
                 self._abandon(f"the client was closed by {type(error).__name__}; it may be stored")
                 with self._changed:
                     leaving.report_loss(self._outbox.collect_failures())
@@ -163,7 +166,7 @@ class Writer:
             return self._outbox.is_idle and self._reporting == 0
 
     def _step(self, longest: float | None) -> None:
-        """Do one step of a flush: wait for the threads or, if there are none, send one request or wait for its time."""
+        """Do one step of a flush: wait for the threads or, without threads, send one request or wait for its time."""
         with self._changed:
             if self._background and (self._threads or self._outbox.is_idle):
                 if not (self._outbox.is_idle and self._reporting == 0):
@@ -172,7 +175,7 @@ class Writer:
             now = self._clock.read()
             batch, wait = self._outbox.take(now), self._outbox.find_wait(now)
             if batch is None and wait is None and not (self._outbox.is_idle and self._reporting == 0):
-                # Another thread sends the rest within a call of its own.
+                # Another thread sends the other events within its own call.
                 self._clock.wait(self._changed, longest)
                 return
         if batch is not None:
@@ -261,7 +264,7 @@ _all: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 def _begin_again() -> None:
-    """Empty all writers of a child process: it has no threads, and the events of its parent are not its own."""
+    """Empty all writers of a child process: it has no threads, and its parent sends the parent's events."""
     for writer in list(_all):
         leaving.forget(writer)
         writer._begin()  # noqa: SLF001 - part of the class, but called once for all of its objects

@@ -1,4 +1,4 @@
-"""The use cases of aggregates: answer a page of rows, and explain what reading it would cost."""
+"""The use cases of aggregates: answer a page of rows, and explain what the page would cost."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from tidetable.query.aggregates.rolled import choose_sections, find_rollup
 from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
-from tidetable.query.model import Reader, Remaining
+from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.read import read_planned
 from tidetable.query.scans import Scan, find_visible_gaps
+from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
 
@@ -40,19 +41,19 @@ class Aggregate(Table):
 
     @property
     def approximate(self) -> Mapping[str, Any]:
-        """The statistics that are estimates, each with the greatest relative error that it may have."""
+        """The statistics that are estimates, each with its greatest possible relative error."""
         bounds = {"relative_error": self.reader.sketches.relative_error}
         return dict.fromkeys(self.aggregation.approximate, bounds)
 
     def find_rollup(self, scan: Scan) -> str | None:
-        """The rollup that a scan reads."""
+        """Find the rollup that a scan reads."""
         return find_rollup(scan, self.aggregation)
 
     def own(self) -> dict[str, Any]:
         return {"approximate": self.approximate}
 
     def first(self, count: int) -> Aggregate | None:
-        """The page cut to the rows of its first steps. A step is never divided between pages.
+        """Cut the page to the rows of its first steps. A step is never divided between pages.
 
         None with ``top``, or if the first step does not fit. ProblemError if steps are filled from earlier steps: then
         all steps must be on one page.
@@ -68,7 +69,7 @@ class Aggregate(Table):
 def find_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, now: datetime, remaining: Remaining
 ) -> Aggregate:
-    """A page of an aggregate. Raises ProblemError if the time or the memory is not enough for a single step."""
+    """Answer a page of an aggregate. Raises ProblemError if the time or the memory is not enough for a single step."""
     query = aggregation.query
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Aggregate:
@@ -92,7 +93,7 @@ def find_aggregate(
 def explain_aggregate(
     aggregation: Aggregation, stream: Stream, reader: Reader, tables: Tables, now: datetime
 ) -> dict[str, Any]:
-    """Describe what ``find_aggregate`` would read to the end of its range, and about how much."""
+    """Describe what ``find_aggregate`` would read to the end of its range, and estimate the cost."""
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
     choice = choose_sections(aggregation, stream, reader, entries, consistent=False)

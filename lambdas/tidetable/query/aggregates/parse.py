@@ -1,4 +1,4 @@
-"""Parse an aggregation: its steps, statistics and groups. Also the windows into which steps divide a range."""
+"""Parse an aggregation: its steps, statistics and groups. Also compute the windows into which steps divide a range."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tidetable.query.parse import (
     parse_count,
     parse_order,
     parse_range_query,
+    read_choice,
     read_single,
     refuse_scan,
 )
@@ -43,8 +44,8 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
     """Statistics of a field's numbers (without a field: of events), for each step of a query's range and each group.
 
     If ``step`` is None, the whole range is one step. Events are grouped by ``by``: ``series`` and fields of data. With
-    ``top`` only so many groups are shown. They are ranked by the first statistic over the whole range, the highest
-    first unless ``ascending``.
+    ``top``, only this number of groups is shown. They are ranked by the first statistic over the whole range, the
+    highest first unless ``ascending``.
 
     A page ends before the step that would give it more than ``limit`` rows. A single step may have at most ``limit``
     rows.
@@ -74,7 +75,7 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
 
     @property
     def projection(self) -> Projection:
-        """The projection of the events on the data that is needed."""
+        """The projection of the events that shows only the needed data."""
         return Projection(tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields)), only_fields=True)
 
     @property
@@ -83,7 +84,7 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
 
     def window(self, at: datetime) -> tuple[datetime, datetime]:
-        """The start and the end of the step that holds an instant, cut to the query's range."""
+        """Return the start and the end of the step that holds an instant, cut to the query's range."""
         start, end = self.query.start, self.query.end
         if self.step is None:
             return start, end
@@ -95,16 +96,16 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
 
     @property
     def filled(self) -> bool:
-        """Whether the rows of a step may depend on earlier steps. Then one page must answer all steps."""
+        """True if the rows of a step may depend on earlier steps. Then one page must answer all steps."""
         return self.fill == "previous" or (self.fill != "none" and bool(self.by))
 
     def cursor(self, step: datetime) -> Aggregation:
-        """The aggregation as a cursor holds it, with the start of the first step of the next page."""
+        """Make the aggregation for a cursor, with the start of the first step of the next page."""
         query = msgspec.structs.replace(self.query, projection=EVERYTHING).cursor(Position(step))
         return msgspec.structs.replace(self, query=query, limit=0)
 
     def projected(self) -> Aggregation:
-        """The aggregation, with the projection of its query set to the data that it needs."""
+        """Return the aggregation with a query that shows only the needed data."""
         return msgspec.structs.replace(self, query=msgspec.structs.replace(self.query, projection=self.projection))
 
 
@@ -202,14 +203,10 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
 
 
 def _fill(values: Mapping[str, str]) -> Fill:
-    fill = next((fill for fill in FILLS if fill == values.get("fill", "none")), None)
-    if fill is None:
-        raise refuse_parameter(f"fill must be one of {', '.join(FILLS)}")
-    return fill
+    return read_choice(values, "fill", FILLS, f"fill must be one of {', '.join(FILLS)}")
 
 
 def _parse_rollups(values: Mapping[str, str]) -> bool:
-    """Whether rollups may answer."""
-    if values.get("rollups", "true") not in ("true", "false"):
-        raise refuse_parameter("rollups is true or false: false reads the events themselves")
-    return values.get("rollups") != "false"
+    """Read the parameter ``rollups``: True if rollups may answer."""
+    detail = "rollups is true or false: false reads the events themselves"
+    return read_choice(values, "rollups", ("true", "false"), detail) == "true"

@@ -1,4 +1,7 @@
-"""Aggregates from rollups: which sections of a range rollups answer, and why they do not answer the other sections."""
+"""Aggregates from rollups.
+
+Choose the sections of a range that rollups answer, and explain why they do not answer the others.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,10 @@ from tidetable.times import from_text
 def choose_sections(
     aggregation: Aggregation, stream: Stream, reader: Reader, entries: Sequence[Entry], *, consistent: bool
 ) -> Choice:
-    """Choose the sources of an aggregate: the coarsest rollups that fit, and the events elsewhere.
+    """Choose the sources of an aggregate: the coarsest rollups that fit, and the events for the rest of the range.
 
     ``entries`` are the entries of the stream itself. With ``consistent`` the entries of the rollups are read with
-    strong consistency, too. Raises ProblemError if events must be read that can be found neither by a key nor by noted
-    series.
+    strong consistency, too. Raises ProblemError if it needs events that neither a key nor noted series can find.
     """
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
@@ -65,7 +67,7 @@ def choose_sections(
     except (StoreUnavailable, TableMissing, TableThrottled) as error:
         if stretches:
             raise
-        # The events give the same answer, and only cost more.
+        # The events give the same answer, at a higher cost.
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
 
@@ -78,7 +80,7 @@ def choose_sections(
 
 
 def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
-    """The reason why the cells of a rollup cannot answer an aggregate; None if they can."""
+    """Find the reason why the cells of a rollup cannot answer an aggregate; None if they can."""
     names, by = aggregation.query.names, set(definition.by)
     if aggregation.step is not None and aggregation.step % definition.every:
         return "step is not a multiple of its every"
@@ -101,7 +103,7 @@ def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
 
 
 def _find_needed(aggregation: Aggregation) -> set[str]:
-    """The statistics that a rollup must keep to answer an aggregation."""
+    """Find the statistics that a rollup must keep to answer an aggregation."""
     needed = set()
     for stat in aggregation.stats:
         percentile = parse_percentile(stat) is not None
@@ -112,7 +114,7 @@ def _find_needed(aggregation: Aggregation) -> set[str]:
 def read_cells(
     batch: LiveBatch | ArchiveBatch, definition: Definition, aggregation: Aggregation, reader: Reader
 ) -> Iterator[tuple[str, RolledCell]]:
-    """The cells of a batch that meet the conditions, each with its time as text."""
+    """Read the cells of a batch that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
     for time, series, id, data in read_batch_events(batch, reader):
@@ -144,5 +146,5 @@ def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
 
 
 def find_rollup(scan: Scan, aggregation: Aggregation) -> str | None:
-    """The rollup that a scan reads; None for the stream's own events."""
+    """Find the rollup that a scan reads; None for the stream's own events."""
     return None if scan.entry.stream == aggregation.query.stream else scan.entry.stream

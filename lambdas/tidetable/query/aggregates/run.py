@@ -18,20 +18,18 @@ from tidetable.query.aggregates.parse import MAX_ROWS, SERIES, Aggregation
 from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
-from tidetable.query.model import AT_ONCE, RESERVE, Cost, Position, Query, Reader, Remaining
-from tidetable.query.noted import NotedScanner, Stretch, read_series
+from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
+from tidetable.query.model import RESERVE, Cost, Position, Reader
+from tidetable.query.noted import NotedScanner
 from tidetable.query.read import Scanner
-from tidetable.query.sections import Section
+from tidetable.query.sections import Section, scan_section
+from tidetable.remaining import Remaining
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text
 
-# The most groups times steps in memory, without and with sketches. With a sketch, each takes some KB.
+# The greatest number of groups times steps in memory, without and with sketches. A group with a sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 20_000, 5_000
-
-# A series, a time as text, and the data of an event.
-_Event = tuple[str, str, Any]
 
 
 def refuse_parting(aggregation: Aggregation) -> None:
@@ -55,7 +53,7 @@ class Run:
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
-        # With ``top``: the steps that wait for the end of the range, and how many groups all of them have.
+        # With ``top``: the steps that wait for the end of the range, and the number of groups in all of them.
         self._windows: list[tuple[tuple[datetime, datetime], dict[Group, Cell]]] = []
         self._waiting = 0
         self._before: dict[Group, dict[str, Any]] = {}
@@ -80,7 +78,7 @@ class Run:
         return self
 
     def _take_section(self, section: Section) -> bool:
-        """Read a section and add its events or cells; returns whether to go on."""
+        """Read a section and add its events or cells; return True if reading goes on."""
         unordered = None if section.stretch is None else Unordered(self._aggregation, self._sketches)
         for batch in self._read(section):
             if isinstance(batch, TimeUp):
@@ -90,7 +88,7 @@ class Run:
                 unordered.take(batch)
                 continue
             if section.definition is None:
-                goes_on = self._take(self._read_events(batch))
+                goes_on = self._take(list_events(batch))
             else:
                 goes_on = self._take_cells(read_cells(batch, section.definition, self._aggregation, self._reader))
             if goes_on and self._remaining() < RESERVE and batch.reached is not None:
@@ -101,33 +99,26 @@ class Run:
         return unordered is None or self._take_cells(unordered.cells())
 
     def _read(self, section: Section) -> Iterator[Batch]:
-        """Read the batches of a section. A slow archive ends the page, unless nothing was read before this archive."""
+        """Read the batches of a section.
+
+        A slow archive ends the page, unless the page has read nothing before this archive.
+        """
         first = not self.scanners
         try:
-            yield from self._scan(section)
+            fields = self._aggregation.needed or (SERIES,)
+            yield from scan_section(
+                section, self._reader, self._remaining, self.scanners, fields=fields, forgiving=self._forgiving
+            )
         except ArchiveBusy:
             if first:
                 raise
             yield TimeUp(Position(section.start))
 
-    def _scan(self, section: Section) -> Iterator[Batch]:
-        fields = (self._aggregation.needed or (SERIES,)) if section.definition is None else ()
-        if section.stretch is not None:
-            return self._scan_noted(section.query, section.stretch, fields)
-        scanner = Scanner(
-            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
-        )
-        self.scanners.append(scanner)
-        return scanner.read(section.plan.scans)
-
-    def _scan_noted(self, query: Query, stretch: Stretch, fields: Sequence[str]) -> Iterator[Batch]:
-        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
-        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-        self.scanners.append(scanner)
-        return scanner.read(stretch, read_series(query, stretch, self._reader.rolled.rollups))
-
     def _stop(self, reached: Position | None) -> Run:
-        """End the page because the time is up. The answer has the complete steps; ProblemError if there are none."""
+        """End the page because the time is up.
+
+        The answer has the complete steps; ProblemError if no step is complete.
+        """
         aggregation = self._aggregation
         if aggregation.top is None and reached is not None and not self._pass_to(reached.time):
             return self
@@ -139,23 +130,12 @@ class Run:
         self.stopped = self._window[0]
         return self
 
-    @staticmethod
-    def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterator[_Event]:
-        """Read the events of a batch."""
-        if isinstance(batch, ArchiveBatch):
-            yield from ((event.series, to_text(event.time), event.data) for event in batch.page.events)
-            return
-        names_of = batch.scan.entry.layout.names
-        for item in batch.columns.items():
-            time, series, _ = names_of(item["pk"], item["sk"])
-            yield series, time, item.get("data", {})
-
-    def _take(self, events: Iterable[_Event]) -> bool:
-        """Add events to the groups of their steps; returns whether to go on."""
+    def _take(self, events: Iterable[EventRow]) -> bool:
+        """Add events to the groups of their steps; return True if reading goes on."""
         aggregation, add = self._aggregation, self._add
         end = to_text(self._window[1])
         cells, field, by = self._cells, aggregation.field, aggregation.by
-        for series, time, data in events:
+        for time, series, _, data in events:
             if time >= end:
                 if not self._pass_to(from_text(time)):
                     return False
@@ -180,7 +160,7 @@ class Run:
         return True
 
     def _take_cells(self, cells: Iterable[tuple[str, RolledCell]]) -> bool:
-        """Add cells of a rollup to the groups of their steps; returns whether to go on."""
+        """Add cells of a rollup to the groups of their steps; return True if reading goes on."""
         aggregation, field = self._aggregation, self._aggregation.field
         end = to_text(self._window[1])
         for time, rolled in cells:
@@ -212,7 +192,7 @@ class Run:
         return Cell()
 
     def _pass_to(self, time: datetime) -> bool:
-        """Complete all steps before the step that holds an instant; returns whether the page holds them."""
+        """Complete all steps before the step that holds an instant; return True if the page can hold them."""
         aggregation, end = self._aggregation, self._aggregation.query.end
         while self._window[1] <= time:
             if aggregation.top is not None:
@@ -232,7 +212,7 @@ class Run:
         return True
 
     def _show(self, window: tuple[datetime, datetime], cells: dict[Group, Cell]) -> bool:
-        """Add the rows of a step if the page holds all of them; returns whether it does.
+        """Add the rows of a step if the page can hold all of them; return True if it can.
 
         ProblemError if the step alone has more rows than ``limit``.
         """

@@ -1,4 +1,4 @@
-"""Statistics of events: exact statistics in decimals, and percentiles estimated by a mergeable sketch."""
+"""Statistics of events: most statistics are exact decimals; a mergeable sketch estimates the percentiles."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _AVERAGE = Context(prec=17)
 
 
 def parse_percentile(stat: str) -> float | None:
-    """The quantile of a percentile, such as 0.95 for ``p95``; None if the statistic is not a percentile."""
+    """Return the quantile of a percentile, such as 0.95 for ``p95``; None if the statistic is not a percentile."""
     percentile = _PERCENTILE.fullmatch(stat)
     return float(percentile[1]) / 100 if percentile else None
 
 
 def is_stat(stat: str) -> bool:
-    """Whether there is a statistic of this name."""
+    """True if there is a statistic of this name."""
     return stat in PLAIN or parse_percentile(stat) is not None
 
 
@@ -39,8 +39,8 @@ class Cell:
     first: int | Decimal | None = None
     last: int | Decimal | None = None
     sketch: Sketch | None = None
-    # The places of the first and the last number, for numbers from rollups: only their buckets come in the order of
-    # time.
+    # The places of the first and the last number, for numbers from rollups: there, only the buckets come in the order
+    # of time.
     first_place: str = ""
     last_place: str = ""
 
@@ -70,7 +70,7 @@ class Cell:
             self.sketch.merge(later.sketch)
 
     def stat(self, name: str) -> int | float | Decimal | None:
-        """The value of a statistic; None if there are no numbers (a count is then 0)."""
+        """Return the value of a statistic. Without numbers, a count is 0 and any other statistic is None."""
         if name == "count":
             return self.count
         if not self.count:
@@ -91,7 +91,10 @@ class Cell:
 
 
 def make_adder(stats: Sequence[str], sketches: Sketches) -> Callable[[Cell, int | Decimal], None]:
-    """The function that adds a number for these statistics. It fills a sketch, which is slow, only for percentiles."""
+    """Make a function that adds a number for these statistics.
+
+    It fills a sketch, which is slow, only for percentiles.
+    """
     if all(parse_percentile(stat) is None for stat in stats):
         return Cell.add
 

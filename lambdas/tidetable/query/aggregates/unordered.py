@@ -1,23 +1,25 @@
-"""Events that are not read in the order of time become cells like a rollup's. Cells can be merged in any order."""
+"""Make cells, like those of a rollup, from events that are not read in the order of time.
+
+Cells can be merged in any order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from tidetable.keys import escape
 from tidetable.ports import Sketches
 from tidetable.problems import refuse
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.stats import parse_percentile
-from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.rollups.cells import Bucket, Cell
 from tidetable.rollups.definition import PERCENTILES, STATS, Definition
 from tidetable.times import from_text, to_text
 
-# The most groups in memory, of all steps of a stretch together, without and with sketches. With a sketch, each takes
-# some KB.
+# The greatest number of groups in memory, of all steps of a stretch together, without and with sketches. A group with a
+# sketch takes some KB.
 MAX_CELLS, MAX_SKETCHES = 100_000, 10_000
 
 
@@ -37,9 +39,12 @@ class Unordered:
         self._count = 0
 
     def take(self, batch: LiveBatch | ArchiveBatch) -> None:
-        """Add the events of a batch, which are in order within it. Raises ProblemError if there are too many groups."""
+        """Add the events of a batch; within the batch they are in order.
+
+        Raises ProblemError if there are too many groups.
+        """
         start, end, bucket, groups = "", "", None, 0
-        for time, series, id, data in _read_events(batch):
+        for time, series, id, data in list_events(batch):
             if bucket is None or not start <= time < end:
                 self._count += 0 if bucket is None else len(bucket.groups) - groups
                 window = self._aggregation.window(from_text(time))
@@ -57,18 +62,10 @@ class Unordered:
         self._count += 0 if bucket is None else len(bucket.groups) - groups
 
     def cells(self) -> Iterator[tuple[str, Cell]]:
-        """The cells in the order of time, each with its time as text."""
+        """Yield the cells in the order of time, each with its time as text."""
         names = self._aggregation.by
         for start, bucket in sorted(self._buckets.items()):
             text = to_text(start)
             for group, state in bucket.groups.items():
                 by = {name: value for name, (_, value) in zip(names, group, strict=True)}
                 yield text, Cell(start, by, state)
-
-
-def _read_events(batch: LiveBatch | ArchiveBatch) -> Iterable[tuple[str, str, str, Any]]:
-    """The events of a batch: the time as text, the series, the id, and the data as far as it was read."""
-    if isinstance(batch, ArchiveBatch):
-        return ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
-    names_of = batch.scan.entry.layout.names
-    return ((*names_of(item["pk"], item["sk"]), item.get("data", {})) for item in batch.columns.items())

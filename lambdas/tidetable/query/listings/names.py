@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from tidetable.query.listings.parse import Place
 
-# The most names that are held beyond the names of the page, before the last names are dropped.
+# At most this many names are held beyond the names of the page, before the last names are dropped.
 _SLACK = 5_000
 # The ``within`` of an event that was itself read: its time is known exactly.
 EXACT = "0s"
 
 
 class Seen(NamedTuple):
-    """When a name or value was seen: the earliest and the latest time that its event may have, as texts.
+    """The times when a name or value was seen: the earliest and the latest time that its event may have, as texts.
 
     ``within`` is the length of time between the two. ``types`` are the types of a field's values.
     """
@@ -28,7 +28,10 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class NameRecord:
-    """A name or value, when it was seen (as text), and how far its events may be from these times (``..._within``)."""
+    """A name or value with the times when it was seen, as texts.
+
+    ``..._within`` is the possible distance of its events from these times.
+    """
 
     value: Any
     first: str
@@ -39,7 +42,7 @@ class NameRecord:
 
 
 class Names:
-    """The first ``limit + 1`` names and values after a place, each with the times at which it was seen.
+    """Collects the first ``limit + 1`` names and values after a place, each with the times at which it was seen.
 
     A name is dropped if more than ``limit`` other names come before it. A dropped name cannot come back.
     """
@@ -60,14 +63,15 @@ class Names:
             if len(self._records) > self._count + _SLACK:
                 self._drop()
             return
-        if seen.last > record.last:
+        # An event at the end of a bucket is later than every event of the bucket.
+        if seen.last > record.last or (seen.last == record.last and seen.within == EXACT):
             record.last, record.last_within = seen.last, seen.within
         if seen.first < record.first:
             record.first, record.first_within = seen.first, seen.within
         record.types.update(seen.types)
 
     def holds(self, place: Place) -> bool:
-        """Whether the name or value at a place is held."""
+        """True if the name or value at a place is held."""
         return place in self._records
 
     def _drop(self) -> None:
@@ -77,5 +81,5 @@ class Names:
         self._records = {place: self._records[place] for place in first[: self._count]}
 
     def sorted(self) -> list[tuple[Place, NameRecord]]:
-        """The names and values with their places, in order."""
+        """Return the names and values with their places, in order."""
         return sorted(self._records.items(), key=lambda pair: pair[0])

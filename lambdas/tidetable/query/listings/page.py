@@ -38,15 +38,15 @@ class Listed(Table):
     kinds = _KINDS
 
     def find_rollup(self, scan: Scan) -> str | None:
-        """The rollup that a scan reads."""
+        """Find the rollup that a scan reads."""
         return None if scan.entry.stream == self.listing.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
-        """The range of the listing. Its beginning may follow from the rollups instead of the request."""
+        """The range of the listing. The rollups, not the request, may decide where it begins."""
         return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
 
     def first(self, count: int) -> Listed | None:
-        """The page cut to its first rows, with the cursor that continues after them."""
+        """Cut the page to its first rows, with the cursor that continues after them."""
         if not count:
             return None
         places = self.places[:count]
@@ -82,7 +82,7 @@ PAGES: dict[str, type[Listed]] = {"series": SeriesPage, "fields": FieldsPage, "v
 
 
 def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
-    """A name or value as a row."""
+    """Show a name or value as a row."""
     times = {
         "first": record.first,
         "first_within": record.first_within,

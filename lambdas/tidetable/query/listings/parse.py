@@ -1,4 +1,4 @@
-"""Parse a listing: what to list, of which range, and from which name or value on."""
+"""Parse a listing: its subject, its range, and the name or value after which it begins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def find_place(value: Any) -> Place | None:
-    """The place of a value; None if it is not a plain value."""
+    """Find the place of a value; None if the value is not plain."""
     if type(value) is str and len(value) <= _HEAD:
         # Nearly all values are short texts, and there may be millions: this is the fast path.
         return Place("text", value)
@@ -59,9 +59,8 @@ def find_place(value: Any) -> Place | None:
 class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listing"):
     """A list of the series, of the fields of data, or of the values of a ``field`` that the events of a range have.
 
-    ``query`` has the range. If the listing is ``whole``, the start of the range follows from the rollups. Only texts
-    that begin with ``prefix`` are listed. ``after`` is the place where an earlier page ended; a number in it is written
-    as text.
+    ``query`` has the range. If the listing is ``whole``, the rollups decide where the range begins. Only texts that
+    begin with ``prefix`` are listed. ``after`` is the place where an earlier page ended; it has numbers as text.
     """
 
     query: Query
@@ -81,11 +80,11 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
         return Place(kind, Decimal(head) if kind == "number" else head, hash)
 
     def cursor(self, place: Place) -> Listing:
-        """The listing as a cursor holds it, with the place where its page ended."""
+        """Make the listing for a cursor, with the place where its page ended."""
         return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
 
     def find_misfit(self, definition: Definition) -> str | None:
-        """The reason why a rollup cannot answer the listing; None if it can."""
+        """Find the reason why a rollup cannot answer the listing; None if it can."""
         needed = {"series": SERIES, "values": self.field, "fields": None}[self.kind]
         return None if needed is None or needed in definition.by else f"its by lacks {needed}"
 
@@ -149,7 +148,7 @@ def _parse_prefix(values: Mapping[str, str]) -> str:
 
 
 def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
-    """The answer 400 for a listing that no rollup of the stream can answer. It names the rollup to add."""
+    """Make the error 400 for a listing that no rollup of the stream can answer. It names the rollup to add."""
     what = f"{listing.kind} of {listing.field}" if listing.field is not None else listing.kind
     if stream.source:
         detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"

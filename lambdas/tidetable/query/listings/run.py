@@ -1,4 +1,4 @@
-"""Compute listings from cells of rollups, and from the events where no rollup may be used.
+"""Compute listings from cells of rollups or, for the rest of the range, from events.
 
 Each page reads its whole range, because cells are in the order of time. Memory holds only the names of one page,
 however many the range has.
@@ -17,24 +17,28 @@ from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Rollups, Tables
 from tidetable.problems import ProblemError, refuse
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
+from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import AT_ONCE, RESERVE, Cost, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
-from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted
+from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted, scan_section
+from tidetable.remaining import Remaining
 from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text
 
 
 def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Listed:
-    """A page of a listing. Raises ProblemError if no rollup can answer it, or if reading its range takes too long."""
+    """Answer a page of a listing.
+
+    Raises ProblemError if no rollup can answer it, or if reading its range takes too long.
+    """
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
 
@@ -59,7 +63,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
 
 
 def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """Describe what each page of a listing would read, and about how much."""
+    """Describe what each page of a listing would read, and estimate the cost."""
     listing = _resolve(listing, stream, reader, now)
     query = listing.query
     entries = reader.catalog.entries(query.stream, query.start, query.end)
@@ -69,7 +73,7 @@ def explain_listing(listing: Listing, stream: Stream, reader: Reader, tables: Ta
 
 
 def _resolve(listing: Listing, stream: Stream, reader: Reader, now: datetime) -> Listing:
-    """The listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
+    """Return the listing with the beginning of its range: without ``from``, the first bucket that a rollup answers.
 
     If no rollup that fits has sealed a bucket yet, the range is the last hour. Raises ProblemError if no rollup fits.
     """
@@ -114,8 +118,8 @@ class _Run:
         self._remaining = remaining
         self._forgiving = forgiving
         self.names = Names(listing.limit, listing.place)
-        # The noted series, and the span of the periods in which they are noted.
-        self._noted: dict[str, Seen] = {}
+        # The noted series, each with the first and the last period in which it is noted.
+        self._noted: dict[str, tuple[Seen, Seen]] = {}
         self.scanners: list[Scanner | NotedScanner] = []
         self._lost: list[Gap] = []
 
@@ -126,7 +130,7 @@ class _Run:
 
     @property
     def gaps(self) -> list[Gap]:
-        """The gaps that were met while reading."""
+        """The gaps that this pass has met."""
         return [*(gap for scanner in self.scanners for gap in scanner.gaps), *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
@@ -144,27 +148,27 @@ class _Run:
                     self._take(value, seen)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
-        for series, seen in self._noted.items():
-            # If events or cells of the series were seen, their times are more precise than its note for a period.
+        self._take_noted()
+
+    def _take_noted(self) -> None:
+        """Take the noted series that were in no event and in no cell: events and cells have more precise times."""
+        for series, periods in self._noted.items():
             place = find_place(series)
             if place is not None and not self.names.holds(place):
-                self._take(series, seen)
+                for seen in periods:
+                    self._take(series, seen)
 
-    def _scan(self, section: Section) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+    def _scan(self, section: Section) -> Iterator[Batch]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
-        fields = needed if section.definition is None else ()
-        if section.stretch is not None:
-            noted = NotedScanner(section.query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-            self.scanners.append(noted)
-            return noted.read(section.stretch, read_series(section.query, section.stretch, self._rollups))
-        scanner = Scanner(
-            section.query, self._reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=self._forgiving
+        return scan_section(
+            section, self._reader, self._remaining, self.scanners, fields=needed, forgiving=self._forgiving
         )
-        self.scanners.append(scanner)
-        return scanner.read(section.plan.scans)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
-        """Take a period's noted series: each has an event in it. To read them costs a request per series and suffix."""
+        """Take a period's noted series: each of them has an event in the period.
+
+        Reading events would cost a request per series and suffix.
+        """
         noted = read_series(query, stretch, self._rollups)
         scanner = NotedScanner(query, self._reader, self._remaining)
         scanner.cost.units += noted.units
@@ -173,8 +177,8 @@ class _Run:
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
         seen = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            known = self._noted.get(series)
-            self._noted[series] = seen if known is None or known.first == seen.first else known._replace(last=seen.last)
+            first, _ = self._noted.get(series, (seen, seen))
+            self._noted[series] = first, seen
 
     @property
     def _rollups(self) -> Rollups:
@@ -191,7 +195,7 @@ class _Run:
         if listing.prefix and not (isinstance(value, str) and value.startswith(listing.prefix)):
             return
         if listing.kind == "fields" and value in self._cold:
-            # A rollup does not know all cold fields, so none is listed.
+            # A rollup does not know all cold fields, so cold fields are not listed.
             return
         place = find_place(value)
         if place is not None:

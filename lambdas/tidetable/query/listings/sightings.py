@@ -1,4 +1,4 @@
-"""Sightings: the names and values in batches of events and of cells, and the times at which they were seen."""
+"""Sightings: the names and values in batches of events and cells, and the times at which they were seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidetable.durations import Duration
 from tidetable.events import Event, JsonObject
 from tidetable.exact import decode_json
 from tidetable.keys import find_value
-from tidetable.query.batches import ArchiveBatch, LiveBatch
+from tidetable.query.batches import ArchiveBatch, LiveBatch, list_events
 from tidetable.query.listings.names import EXACT, Seen
 from tidetable.query.listings.parse import Listing
 from tidetable.query.model import Reader
@@ -28,12 +28,15 @@ _MAYBE_EMPTY = re.compile(r'"count":\s*0').search
 def list_of_events(
     listing: Listing, batch: _Batch, reader: Reader, note_lost: Callable[[Gap], None]
 ) -> Iterator[tuple[Any, Seen]]:
-    """The sightings in events, at their own times. ``note_lost`` gets the gap of each event with lost needed data."""
+    """Yield the sightings in events, with the events' own times.
+
+    ``note_lost`` gets the gap of each event whose needed data is lost.
+    """
     if listing.kind == "series":
         for time, series in _list_series(batch):
             yield series, Seen(time, time, EXACT)
     elif listing.field is not None:
-        for time, data in _list_data(batch):
+        for time, _, _, data in list_events(batch):
             yield find_value(data, listing.field), Seen(time, time, EXACT)
     else:
         for time, _, _, data in read_batch_events(batch, reader, note_lost):
@@ -44,7 +47,7 @@ def list_of_events(
 def list_of_cells(
     listing: Listing, batch: _Batch, definition: Definition, reader: Reader
 ) -> Iterator[tuple[Any, Seen]]:
-    """The sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
+    """Yield the sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
     start, seen = "", Seen("", "", within)
     for time, series, id, content in _list_cells(batch, reader):
@@ -65,7 +68,10 @@ def list_of_cells(
 
 
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:
-    """The time as text, the series, the id and the content of each cell. Content that is text in a pack stays text."""
+    """Yield the time as text, the series, the id and the content of each cell.
+
+    Content that is text in a pack stays text.
+    """
     if isinstance(batch, ArchiveBatch) or any(type(content) is not str for content in batch.columns.contents):
         yield from read_batch_events(batch, reader)
         return
@@ -75,21 +81,12 @@ def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, 
 
 
 def _list_series(batch: _Batch) -> Iterator[tuple[str, str]]:
-    """The time as text and the series of each event."""
+    """Yield the time as text and the series of each event."""
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series) for event in batch.page.events)
         return
     names_of = batch.scan.entry.layout.names
     yield from (names_of(pk, sk)[:2] for pk, sk in zip(*batch.columns[:2], strict=True))
-
-
-def _list_data(batch: _Batch) -> Iterator[tuple[str, JsonObject]]:
-    """The time as text and the data of each event, as far as the data was read."""
-    if isinstance(batch, ArchiveBatch):
-        yield from ((to_text(event.time), event.data) for event in batch.page.events)
-        return
-    names_of = batch.scan.entry.layout.names
-    yield from ((names_of(item["pk"], item["sk"])[0], item.get("data", {})) for item in batch.columns.items())
 
 
 def _decode(content: str | JsonObject) -> JsonObject:
@@ -98,7 +95,10 @@ def _decode(content: str | JsonObject) -> JsonObject:
 
 
 def _has_events(content: str | JsonObject) -> bool:
-    """Whether a cell's group has events. Most cells are not decoded for this, as that would take ten times longer."""
+    """True if a cell's group has events.
+
+    Most cells are not decoded for this, because decoding takes ten times as long.
+    """
     if isinstance(content, str) and not _MAYBE_EMPTY(content):
         return True
     return bool(_decode(content).get("count"))

@@ -16,7 +16,7 @@ from tidetable.times import to_text
 
 
 def explain_top(ranking: Ranking, stream: Stream, reader: Reader, tables: Tables, now: datetime) -> dict[str, Any]:
-    """Describe what ``find_top`` would read, and about how much."""
+    """Describe what ``find_top`` would read, and estimate the cost."""
     entries = reader.catalog.entries(stream.name, ranking.start, None)
     plan = plan_ranking(ranking, entries)
     described = describe_tables(plan, tables, reader.pools)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Top(Table):
     """The first events of a ranking, each with its rank in the page and the number by which it is ranked.
 
-    ``tied`` says that other events have the same number as the last event, and that not all of them were compared. Then
-    there is no cursor. ``keys`` are the positions of the events. ``unread`` is the ranked number of some events that
-    were not read; None if all were read.
+    ``tied`` says that more events have the same number as the last event, and that not all of them were compared. Then
+    there is no cursor. ``keys`` are the positions of the events. ``unread`` is the ranked number of the events that
+    were not read; None if all events were read.
     """
 
     ranking: Ranking
@@ -45,17 +45,17 @@ class Top(Table):
         return {"tied": self.tied}
 
     def first(self, count: int) -> Top | None:
-        """The page cut to its first events, with the cursor that continues after them."""
+        """Cut the page to its first events, with the cursor that continues after them."""
         if not count:
             return None
         keys = self.keys[:count]
         return replace(self, rows=self.rows[:count], keys=keys).ended(keys[-1], more=True)
 
     def ended(self, last: RankKey | None, *, more: bool) -> Top:
-        """The page that ends at the position ``last`` (its event may be gone by now). With ``more``, events may follow.
+        """Return the page that ends at the position ``last``, whose event may be deleted by now.
 
-        If events with the last event's number were not read, they may belong before the last event. A cursor would skip
-        them, so there is none.
+        With ``more``, events may follow. If events with the last event's number were not read, they may belong before
+        the last event. A cursor would skip them, so the page has no cursor.
         """
         tied = bool(self.rows) and last is not None and last.number == self.unread
         following = last is not None and more and not tied

@@ -19,7 +19,7 @@ from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import name_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
-from tidetable.query.model import EVERYTHING, Projection, Query
+from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import (
     list_repeats,
     parse_consistent,
@@ -42,7 +42,10 @@ DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
 
 
 class RankKey(NamedTuple):
-    """A position in a ranking. Of events with equal numbers, the newest comes first if the highest number does."""
+    """A position in a ranking.
+
+    If the highest number comes first, the newest of several events with the same number comes first.
+    """
 
     number: Decimal
     time: datetime
@@ -51,7 +54,7 @@ class RankKey(NamedTuple):
 
 
 class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
-    """The first ``limit`` events by the number that an index is sorted by, with one ``value`` of its partition key.
+    """The first ``limit`` events with one ``value`` of an index's partition key, by the number that sorts the index.
 
     Events must also meet ``conditions`` and have a time in ``[start, end)``.
     """
@@ -70,17 +73,22 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     consistent: bool = False
 
     @property
+    def low_priority(self) -> bool:
+        """False: no replica is sorted by a number."""
+        return False
+
+    @property
     def names(self) -> Names:
-        """No condition on names: a ranking has events of all series with the value of its index."""
+        """An empty condition on names: a ranking has events of all series with the value of its index."""
         return ANY
 
     def cursor(self, position: RankKey) -> Ranking:
-        """The ranking as a cursor holds it, with the position where its page ended."""
+        """Make the ranking for a cursor, with the position where its page ended."""
         index = _reduce_to_order(self.index)
         return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
-        """The ranking as an archive's reader needs it."""
+        """The ranking in the form for an archive's reader."""
         after = self.after
         start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
         return Rank(self.index.sort_by, start)
@@ -91,7 +99,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return self.value if self.index.local and self.value else None
 
     def list_all_conditions(self) -> tuple[Condition, ...]:
-        """All conditions that an event must meet in an archive, where no index implies any of them."""
+        """List all conditions that an event of an archive must meet. There, no index implies a condition."""
         if self.index.local:
             return self.conditions
         kind = (Condition(self.index.kind, "eq", (self.kind,)),) if self.index.kind else ()
@@ -101,12 +109,12 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
 
 
 def _reduce_to_order(index: Index) -> Index:
-    """The index without the settings that do not affect its order."""
+    """Return the index without the settings that do not affect its order."""
     return replace(index, shards=1, project=None)
 
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
-    """Read the query string; ProblemError says what to change. The default range is all that the retention keeps."""
+    """Read the query string; ProblemError says what to change. The default range is the whole retention."""
     values = read_single(parameters, KNOWN)
     limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
     if "cursor" in values:
@@ -144,18 +152,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
 def _list_repeats(
     stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], ranking: Ranking, now: datetime
 ) -> dict[str, bool]:
-    query = Query(
-        ranking.stream,
-        ranking.start,
-        ranking.end,
-        ANY,
-        ranking.ascending,
-        ranking.limit,
-        conditions=ranking.conditions,
-        projection=ranking.projection,
-        consistent=ranking.consistent,
-    )
-    return list_repeats(stream, parameters, values, query, now) | {
+    return list_repeats(stream, parameters, values, ranking, now) | {
         "index": values.get("index") == ranking.index.name,
         "value": values.get("value") == ranking.value,
         "kind": values.get("kind") == ranking.kind,
@@ -163,7 +160,10 @@ def _list_repeats(
 
 
 def _find_same_index(stream: Stream, former: Index) -> Index:
-    """The stream's index that a cursor's ranking used. Raises ProblemError if the order of the index has changed."""
+    """Find the stream's index that a cursor's ranking used.
+
+    Raises ProblemError if the order of the index has changed.
+    """
     index = next((index for index in stream.layout.indexes if index.name == former.name), None)
     if index is None or _reduce_to_order(index) != former:
         raise refuse(400, "invalid_cursor", f"the index {former.name} has changed: begin without the cursor")
@@ -198,7 +198,10 @@ def _find_index(stream: Stream, values: Mapping[str, str]) -> Index:
 
 
 def _refuse_index(index: Index, rankings: Sequence[str]) -> ProblemError:
-    """The answer for an index without numbers. An index with ``levels`` has the order of text; others, of time."""
+    """Make the error for an index that is not sorted by numbers.
+
+    An index with ``levels`` is sorted by text, other indexes by time.
+    """
     fields = ", ".join(index.levels)
     order = f"the text of {fields}" if index.levels else "time"
     instead = "query events, which are in the order of time"
@@ -236,7 +239,10 @@ def plan_ranking(ranking: Ranking, entries: Sequence[Entry]) -> Plan:
 
 
 def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
-    """A period's index that ranks the same events in the same order. Its shards and its fields may be different."""
+    """Find a period's index that ranks the same events in the same order.
+
+    Its shards and its fields may be different.
+    """
 
     def order(index: Index) -> tuple[object, ...]:
         return index.partition_by, index.kind, frozenset(index.kinds), index.sort_by, index.local
@@ -249,7 +255,9 @@ def _find_same_order(ranking: Ranking, layout: Layout) -> Index | None:
 def _scan(
     ranking: Ranking, index: Index, entry: Entry, start: datetime, end: datetime, times: tuple[str, str] | None
 ) -> IndexScan:
-    """One range per suffix of the value; none if no event can have the value, or no number meets the conditions."""
+    """Make one range per suffix of the value; no ranges if no event can have the value, or no number meets the
+    conditions.
+    """
     low, high = _find_bounds(ranking)
     conditions, partitions, suffixes = ranking.conditions, [index.logical("")], range(index.shards)
     layout = entry.layout
@@ -278,7 +286,9 @@ def _scan(
 
 
 def _find_bounds(ranking: Ranking) -> tuple[Decimal | None, Decimal | None]:
-    """The lowest and the highest number to read, from conditions on the number and from the end of an earlier page."""
+    """Find the lowest and the highest number to read, from conditions on the number and from the end of an earlier
+    page.
+    """
     lows, highs = [], []
     for condition in ranking.conditions:
         if condition.field == ranking.index.sort_by:

@@ -1,9 +1,9 @@
 """Find the first events of a ranking, exactly, across suffixes, periods and archives.
 
-First a few items of every suffix of every period are read in parallel, from the best number on. Then more is read only
-of ranges that may hold a better event than the last one found. Of events with the same number, the newest comes first
-(in ascending order: the oldest). If too many events tie with the last event of a page, not all are read, and the answer
-says so.
+First a few items of every suffix of every period are read in parallel, from the best number on. Then only those ranges
+are read further that may hold a better event than the last candidate. Of events with the same number, the newest comes
+first (in ascending order: the oldest). If too many events tie with the last event of a page, not all are read, and the
+answer says so.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from tidetable.ports import ArchivePage, ArchiveRange, Columns, KeyRange, Page, 
 from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
-from tidetable.query.merge import share
-from tidetable.query.model import RESERVE, Cost, Reader, Remaining
+from tidetable.query.merge import compute_share
+from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.page import Room
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
+from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
-# Ties are read until so many items were read: four for each wanted item, plus a thousand.
+# Events with the same number are read until this many items were read: four for each wanted item, plus a thousand.
 _TIES_EACH, _TIES_LEAST = 4, 1_000
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """An event that may be among the first: an item of an index (if ``whole``: of its table), or an archive's row."""
+    """An event that may be among the first: an item of an index (of its table, if ``whole``), or a row of an archive."""
 
     key: RankKey
     scan: Scan
@@ -73,7 +74,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
 
 
 def _refuse_slow(what: str) -> ProblemError:
-    """The answer 422 for a ranking that takes longer than an answer may: to repeat the query does not help."""
+    """Make the error 422 for a ranking that takes longer than an answer may: a retry does not help."""
     narrower = "narrow from and to, lower limit, or add a condition on the ranked number, which narrows what is read"
     return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
@@ -89,10 +90,10 @@ class _Run:
         self._forgiving = forgiving
         self._candidates: list[_Candidate] = []
         self._cost = Cost()
-        # The gaps of missing tables, by the table's name, and of events with missing data, by table and key.
+        # The gaps of missing tables by the table's name, and the gaps of events with missing data by table and key.
         self._gaps: dict[tuple[str, ...], Gap] = {}
         self._losses: list[str] = []
-        # The position of the last event of each archive's page that had no room for all wanted events.
+        # For each page of an archive without space for all wanted events: the position of its last event.
         self._floors: list[RankKey] = []
 
     def top(self, plan: Plan, now: datetime) -> Top:
@@ -120,21 +121,23 @@ class _Run:
         return top.ended(first[count - 1].key if count else None, more=more)
 
     def _find_certain(self, first: list[_Candidate]) -> list[_Candidate]:
-        """The candidates with a certain rank: no event that an archive's page left out can come before them."""
+        """Find the candidates whose rank is certain: no event that an archive's page left out can come before them."""
         if not self._floors:
             return first
         floor = min(self._floors) if self._ranking.ascending else max(self._floors)
         return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _order_candidates(self) -> list[_Candidate]:
-        """The candidates in the order of the ranking."""
+        """Sort the candidates in the order of the ranking."""
         return sorted(self._candidates, key=attrgetter("key"), reverse=not self._ranking.ascending)
 
     def _is_better(self, number: Decimal, other: Decimal) -> bool:
         return number < other if self._ranking.ascending else number > other
 
     def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
-        """Read ranges as far as they can change the answer; returns the number whose ties were left unread, or None."""
+        """Read ranges as far as they can change the answer; return the number of which not all events were read, or
+        None.
+        """
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
@@ -142,7 +145,7 @@ class _Run:
                 raise _refuse_slow("the ranking takes")
             for reading in due:
                 filtered = bool(reading.keys.times or reading.scan.conditions)
-                reading.limit = max(share(least, len(due)), 2 * reading.limit if filtered else 0)
+                reading.limit = max(compute_share(least, len(due)), 2 * reading.limit if filtered else 0)
             self._fetch(due)
             first = self._order_candidates()
             unread = [reading for reading in ranges if reading.more]
@@ -207,7 +210,7 @@ class _Run:
         return RankKey(Decimal(item[scan.index.sk]), from_text(time), series, id)
 
     def _is_ahead(self, key: RankKey) -> bool:
-        """Whether a position lies after the cursor's position."""
+        """True if a position lies after the cursor's position."""
         return self._ranking.after is None or self._is_after(key, self._ranking.after)
 
     def _is_after(self, key: RankKey, other: RankKey) -> bool:
@@ -256,7 +259,7 @@ class _Run:
             self._floors.append(keys[-1])
 
     def _make_rows(self, first: Sequence[_Candidate]) -> tuple[list[tuple[RankKey, dict[str, Any]]], int]:
-        """The first events as the API shows them, as many as an answer holds, and how many candidates they took.
+        """Make the rows of the first events, as many as an answer holds; also return the number of used candidates.
 
         An event is left out if it was deleted, or got another number, after the index was read.
         """
@@ -277,13 +280,15 @@ class _Run:
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
-        """The items with all shown data, from the table if the index lacks some; None for an item that is gone."""
+        """Fetch the items with all shown data, from the table if the index lacks data; None for an item that does not
+        exist any more.
+        """
         lacking: dict[int, tuple[IndexScan, list[Item]]] = {}
         for candidate in first:
             scan = candidate.scan
             if isinstance(scan, IndexScan) and scan.fetches and not candidate.whole:
                 lacking.setdefault(id(scan), (scan, []))[1].append(candidate.item)
-        # For a moment, an index may hold an event under its old number, too: the number tells the two entries apart.
+        # For a moment, an index may also hold an event under its old number: the number distinguishes the two entries.
         current = {
             (id(scan), item["pk"], item["sk"], item[scan.index.sk]): item
             for scan, items in lacking.values()
