@@ -62,11 +62,11 @@ class Reconciler:
     # Returns the name of the catalog's table, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
-    def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
+    def make_feed_tables(self) -> FeedTables | None:
         """The tables of streams with a feed, and their mappings."""
         if self.mappings is None:
             return None
-        return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
+        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog)
 
     def world(self, remaining: Callable[[], float]) -> World:
         """The ports of a run, which may take ``remaining`` seconds."""
