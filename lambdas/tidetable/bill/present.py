@@ -117,9 +117,7 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
         present = [entry for entry in entries if entry.state is not State.DELETED][::-1]
         most = max(share // len(present[0].tables), 1) if present else 0
         account = _Account(stream, entries, [], known.removed.get(name), max(len(present) - most, 0))
-        account.periods = describe_entries(
-            present[:most], stream, _make_describer(sources, account), sources.pools, account.removed
-        )
+        account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
         if account.left_out:
             notes.append(f"{name}: {account.left_out} tables are not counted: price this stream alone, stream={name}")
         accounts.append(account)
