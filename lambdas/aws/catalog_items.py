@@ -54,7 +54,7 @@ STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
 def read_secret(items: Iterable[Item]) -> bytes:
-    """The secret among the items under its partition key; StoreUnavailable if there is none."""
+    """Read the secret from the items under its partition key; StoreUnavailable if there is no secret."""
     for item in items:
         return bytes.fromhex(item["secret"])
     raise StoreUnavailable("no secret", "the lifecycle has not made the secret that cursors are signed with, yet")

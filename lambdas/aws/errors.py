@@ -26,12 +26,12 @@ def aws_errors() -> tuple[type[Exception], ...]:
 
 
 def read_error_code(error: Exception) -> str:
-    """The refusal's code, empty if there is none."""
+    """Read the refusal's code; empty if it has no code."""
     return _read_error(error, "Code")
 
 
 def read_error_message(error: Exception) -> str:
-    """The refusal's message, empty if there is none."""
+    """Read the refusal's message; empty if it has no message."""
     return _read_error(error, "Message")
 
 

@@ -263,7 +263,7 @@ def _answer_page(
     explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
     run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
 ) -> Response:
-    """A page in the form that the request names or, with ``explain``, what the query would read."""
+    """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
     pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)

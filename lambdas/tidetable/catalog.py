@@ -150,7 +150,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def archived(self) -> ArchiveFacts | None:
-        """The archive that reads may go to; None if there is no archive, or if it has expired."""
+        """The archive that queries may read; None if there is no archive, or if it has expired."""
         return self.archive if self.archive is not None and self.archive.expired_at is None else None
 
     @property

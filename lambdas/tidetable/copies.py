@@ -1,6 +1,7 @@
 """The rules for a reader: a stage in another Region, whose tables are copies of the origin's tables.
 
-A copy is some seconds behind the origin. Items arrive one by one, and in no order across tables. Nothing here writes.
+A copy is some seconds behind the origin. Items arrive one by one, without an order across tables. This module does not
+write.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CopiedCatalog:
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        # A consistent read sees only what has arrived in this Region.
+        # A consistent read sees only writes that have arrived in this Region.
         return [self.copies.entry(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:

@@ -67,7 +67,7 @@ COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
 def describe_changing_copies(table: Table) -> str:
-    """Describe the copies that are being made or deleted; empty if there are none."""
+    """Describe the copies that are being made or deleted; empty if there are no such copies."""
     return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
 
 
@@ -179,7 +179,7 @@ class PeriodTables:
                 return
 
     def delete(self, entry: Entry) -> bool:
-        """Delete the entry's tables that exist and are ours, and wait until they are gone.
+        """Delete the entry's tables that exist and are ours, and wait until they do not exist any more.
 
         Return False if no table existed. The copies of each table are deleted first, one after another.
 

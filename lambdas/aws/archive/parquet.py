@@ -259,7 +259,7 @@ def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
 
 
 def _read_times(items: pa.StructArray) -> pa.Array:
-    """The times of acceptance as text: null if an item has none, empty if it is not a number."""
+    """Read the times of acceptance as text: null if an item has no time, empty if its time is not a number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
     return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)
@@ -285,5 +285,5 @@ def _clear_empty(texts: pa.Array) -> pa.Array:
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:
-    """A map's members without its braces; None if it has none."""
+    """Return a map's members without its braces; None if it has no members."""
     return render_canonical(values).decode()[1:-1] or None

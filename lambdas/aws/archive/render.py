@@ -18,7 +18,7 @@ _SETS = frozenset({"SS", "NS", "BS"})
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
-# Concatenates texts and literals, row by row; null where one of them is null.
+# Concatenates texts and literals, row by row. The result is null if one of them is null.
 concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
 
 

@@ -51,7 +51,7 @@ class Exporter:
         return settings.late if settings is not None else timedelta()
 
     def stream(self, name: str) -> Stream | None:
-        """The stream's configuration; if the stream was removed, the last one that the catalog recorded."""
+        """Return the stream's configuration. If the stream was removed, return its last recorded configuration."""
         return self.config.streams.get(name) or find_recorded_policy(name, self.catalog)
 
 

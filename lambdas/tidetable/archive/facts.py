@@ -1,4 +1,4 @@
-"""Facts of a set of items, computed without keeping the items: they decide whether two sets are the same."""
+"""Facts of a set of items, computed without keeping the items. They show if two sets have the same items."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, text: bytes) -> Manifest:
-        """Read what ``encode`` wrote; ValueError if it is anything else."""
+        """Decode a text that ``encode`` wrote; ValueError for any other text."""
         manifest = msgspec.json.decode(text, type=cls)
         if manifest.version not in _READABLE:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads versions 2 and 3")

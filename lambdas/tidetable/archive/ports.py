@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 class TableSource(Source, Protocol):
-    """Reads the items of a table, and offers what a source for tables with packs needs."""
+    """Reads the items of a table. It can also make a source for a table with packs."""
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
@@ -47,7 +47,7 @@ class TableSource(Source, Protocol):
         """Read the next page of one partition key's items, strongly consistent and in order, from the sort key ``low``
         on.
 
-        The errors are those of ``page``.
+        It raises the same errors as ``page``.
         """
         ...
 

@@ -54,7 +54,7 @@ _PART_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Restorer:
-    """The ports that restoring needs besides those of archiving."""
+    """The ports that restoring needs in addition to the ports of archiving."""
 
     stage: str
     archive: Exporter
@@ -235,7 +235,10 @@ def _read_object(key: str, exporter: Exporter) -> bytes:
 
 
 def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:
-    """Note the series of items before they are written, if rollups read the period by its series; else ArchiveBusy."""
+    """If rollups read the period by its series, note the series of items before the items are written.
+
+    ArchiveBusy if that fails.
+    """
     stream = restorer.archive.config.streams.get(entry.stream)
     if restorer.notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
         return

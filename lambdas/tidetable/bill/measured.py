@@ -141,7 +141,7 @@ def _measure_batch(traffic: Traffic) -> tuple[int, str]:
 
 
 def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
-    """Return the consumed read units per second of open tables, and those of closed tables."""
+    """Return the consumed read units per second of open tables, and of closed tables."""
     sums = {False: 0.0, True: 0.0}
     for period in facts.periods:
         closed = is_closed(period.entry.period, period.stream, now)

@@ -16,7 +16,7 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
 
 
 def is_column_name(name: str) -> bool:
-    """True if a column can have this name. Columns whose names begin with ``pk_`` are those of index keys."""
+    """True if a column can have this name. Columns whose names begin with ``pk_`` are for index keys."""
     return _NAME.fullmatch(name) is not None
 
 

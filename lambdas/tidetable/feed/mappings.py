@@ -91,7 +91,9 @@ class FeedTables:
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """True if a feed needs the mapping: its periods could not be read, or its deleted table may have records."""
+        """True if a feed still needs the mapping: the stream's periods could not be read, or the mapping's deleted
+        table may have unread records.
+        """
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
@@ -126,7 +128,7 @@ class FeedTables:
             # stream would not follow it.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
         if not table.stream_arn and entry.state is not State.OPEN:
-            # The table takes no more events. The records of a restored table would only be of events that came back.
+            # The table takes no more events. A restored table would only have records of restored events.
             return
         if not table.stream_arn:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")

@@ -1,4 +1,6 @@
-"""The use case of a request: decode, judge, route, write, and queue what could not be written in time."""
+"""The use case of a request: decode, judge, route and write its events, and queue the events that could not be written
+in time.
+"""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Ref(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read what ``encode`` wrote; InvalidRef if it is anything else."""
+        """Decode a text that ``encode_ref`` wrote; InvalidRef for any other text."""
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])

@@ -242,9 +242,9 @@ def _find_deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
 
 
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are ours, and wait until they are gone. Return False if there was no table.
+    """Delete the entry's tables if they are ours, and wait until they do not exist any more.
 
-    ``tables`` limits the wait; by default it is the same as for any action.
+    Return False if there was no table. ``tables`` limits the wait; by default it is the same as for any action.
     """
     _forget_copies(entry, world)
     if entry.scaled:

@@ -83,7 +83,7 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
-    # The name of the rows in the answer, and whether they surely fit into a page as JSON.
+    # The name of the rows in the answer, and True if they surely fit into a page as JSON.
     name = ""
     bounded = True
 
