@@ -107,7 +107,7 @@ def acknowledge(
 
 
 def _find_bucket_arn(bucket: IConstruct | str) -> str:
-    """The ARN of a bucket as the rules write it; empty if the bucket's name is not known yet."""
+    """Find the ARN of a bucket in the form of the rules; empty if the bucket's name is not known yet."""
     if isinstance(bucket, str):
         return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
     return f"<{_find_id(bucket)}.Arn>"

@@ -16,7 +16,7 @@ from tidetable.errors import TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """The classes of boto3's errors: a refusal, or no answer.
+    """Return the classes of boto3's errors: a refusal, or no answer.
 
     ``except aws_errors()`` imports botocore only after a failure.
     """

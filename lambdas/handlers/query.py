@@ -86,7 +86,7 @@ def get_health(_: Request) -> Response:
 
 
 def list_streams(request: Request) -> Response:
-    """The streams that the caller may see, and the caller's rights."""
+    """Answer the streams that the caller may see, and the caller's rights."""
     document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
@@ -99,7 +99,7 @@ def list_streams(request: Request) -> Response:
 
 
 def list_periods(request: Request) -> Response:
-    """A page of a stream's periods."""
+    """Answer a page of a stream's periods."""
     pipeline, policy = wiring.pipeline(), request.stream
     now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
@@ -108,12 +108,12 @@ def list_periods(request: Request) -> Response:
 
 
 def list_events(request: Request) -> Response:
-    """A page of events."""
+    """Answer a page of events."""
     return _answer_page(request, parse_query, explain_query, run_query)
 
 
 def rank_events(request: Request) -> Response:
-    """The first events of a ranking."""
+    """Answer the first events of a ranking."""
     # Imported here, so that only this route waits for the import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
@@ -128,21 +128,21 @@ def aggregate_events(request: Request) -> Response:
 
 
 def list_series(request: Request) -> Response:
-    """A page of a stream's series."""
+    """Answer a page of a stream's series."""
     from tidetable.query.listings import explain_listing, find_listing, parse_series
 
     return _answer_page(request, parse_series, explain_listing, find_listing)
 
 
 def list_fields(request: Request) -> Response:
-    """A page of the fields of a stream's data."""
+    """Answer a page of the fields of a stream's data."""
     from tidetable.query.listings import explain_listing, find_listing, parse_fields
 
     return _answer_page(request, parse_fields, explain_listing, find_listing)
 
 
 def list_values(request: Request) -> Response:
-    """A page of the values of a field."""
+    """Answer a page of the values of a field."""
     from tidetable.query.listings import explain_listing, find_listing, parse_values
 
     parse = partial(parse_values, unquote(request.path["field"]))
@@ -150,7 +150,7 @@ def list_values(request: Request) -> Response:
 
 
 def list_latest(request: Request) -> Response:
-    """The latest event of each of some series."""
+    """Answer the latest event of each of some series."""
     now = wiring.pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
     _report_losses(latest.losses)

@@ -99,7 +99,7 @@ def forbid_series(access: Access, why: str) -> ProblemError:
 
 
 def describe_prefix(prefix: str) -> str:
-    """The series that a key with a prefix is for."""
+    """Describe the series that a key with a prefix may use."""
     return f"this key is for series that begin with {prefix[:64]!r}"
 
 

@@ -105,7 +105,7 @@ class Backfill(msgspec.Struct, frozen=True):
         return self.start < period.end and period.start < self.end
 
     def document(self) -> dict[str, str]:
-        """The backfill as the API and the reports show it."""
+        """Return the backfill in the form of the API and of the reports."""
         return {"from": to_text(self.start), "to": to_text(self.end), "until": to_text(self.opened.until)}
 
     def holds(self, time: datetime, now: datetime) -> bool:
@@ -176,5 +176,5 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def find_entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
-    """The entry whose period holds the instant; periods of one stream never overlap."""
+    """Find the entry whose period contains the instant; periods of one stream never overlap."""
     return next((entry for entry in entries if instant in entry.period), None)

@@ -76,11 +76,11 @@ class LeanCatalog:
         }
 
     def _query(self, body: dict[str, Any]) -> Iterator[Item]:
-        """The items in order of their sort keys."""
+        """Read the items in order of their sort keys."""
         return self._read_items(body, self._fetch_page(body))
 
     def _read_items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
-        """The items of a page and of all pages that follow it."""
+        """Read the items of a page and of all pages that follow it."""
         yield from map(decode_item, page.Items)
         while page.LastEvaluatedKey is not None:
             page = self._fetch_page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})

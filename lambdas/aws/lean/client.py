@@ -123,7 +123,7 @@ class LeanClient:
 
     @classmethod
     def of_process(cls) -> LeanClient:
-        """The client of this process, from the environment variables that AWS's own clients read."""
+        """Return the client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         endpoint = (
             os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
@@ -266,7 +266,7 @@ class LeanClient:
 
 
 def find_domain(region: str) -> str:
-    """The domain of the endpoints in a Region, which depends on the Region's AWS partition."""
+    """Find the domain of the endpoints in a Region, which depends on the Region's AWS partition."""
     return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
 
 

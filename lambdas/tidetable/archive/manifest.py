@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     packs: int = 0
 
     def encode(self) -> bytes:
-        """The manifest as JSON."""
+        """Encode the manifest as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     @classmethod

@@ -162,7 +162,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) ->
 
 
 def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
-    """The specification of the period's table; if no policy of its stream is recorded, it follows from the layout."""
+    """Make the specification of the period's table. If no policy of its stream is recorded, the layout decides it."""
     stream = exporter.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)

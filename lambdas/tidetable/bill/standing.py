@@ -65,7 +65,7 @@ class Row:
     removed_since: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The row as JSON."""
+        """Return the row as JSON."""
         return asdict(self)
 
     @property
@@ -178,7 +178,7 @@ def mark_period(row: Row) -> tuple[str, str]:
 
 
 def _count_bytes(table: Table) -> int:
-    """The stored bytes of a table and its indexes, which DynamoDB counts separately."""
+    """Compute the stored bytes of a table and its indexes, which DynamoDB counts separately."""
     return table.size_bytes + sum(size for _, size in table.index_sizes.values())
 
 

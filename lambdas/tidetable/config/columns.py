@@ -21,7 +21,7 @@ def is_column_name(name: str) -> bool:
 
 
 def parse_decimal(kind: str) -> tuple[int, int] | None:
-    """The precision and the scale of the type ``decimal(precision, scale)``; None for any other type."""
+    """Parse the precision and the scale of the type ``decimal(precision, scale)``; None for any other type."""
     match = _DECIMAL.fullmatch(kind)
     precision, scale = (0, 0) if match is None else (int(match[1]), int(match[2]))
     return (precision, scale) if 1 <= precision <= 38 and scale <= precision else None

@@ -62,7 +62,7 @@ def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
 
 
 def list_demands(config: Config) -> list[Demand]:
-    """The tables that each stream needs."""
+    """List the tables that each stream needs."""
     return [compute_demand(stream, config.lifecycle) for stream in config.streams.values()]
 
 

@@ -48,7 +48,7 @@ class Decision:
         return "" if self.record is None else self.record.meter or self.text
 
     def context(self) -> dict[str, str]:
-        """The facts for the functions and the access log; every value is a text."""
+        """Return the facts for the functions and the access log; every value is a text."""
         record = self.record
         shown = {} if record is None else record.access.context() | {"key_id": record.id, "key_name": record.name}
         return shown | ({"refusal": self.refusal} if self.refusal else {})

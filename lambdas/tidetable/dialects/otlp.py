@@ -77,7 +77,7 @@ class _Source:
 
     @classmethod
     def of(cls, resource: types.Resource | None, scope: types.Scope | None) -> _Source:
-        """The source of points; ProblemError if an attribute cannot be read."""
+        """Return the source of points; ProblemError if an attribute cannot be read."""
         try:
             return cls._read(resource, scope)
         except (ValueError, RecursionError) as error:

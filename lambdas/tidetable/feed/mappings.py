@@ -37,7 +37,7 @@ class FeedStep(NamedTuple):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        """The line of a report."""
+        """Return the step as a line of a report."""
         return self._asdict()
 
 
@@ -159,5 +159,5 @@ class FeedTables:
 
 
 def make_settings(feed: FeedPolicy) -> FeedSettings:
-    """The settings of a feed's mappings."""
+    """Make the settings of a feed's mappings."""
     return FeedSettings(feed.batch, int(feed.window.total_seconds()))

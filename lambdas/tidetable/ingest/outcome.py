@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct):
         return 202 if self.queued else 200
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the answer."""
         window = show_window(self.window, self.backfills)
         document: dict[str, Any] = {
             "accepted": self.accepted,

@@ -51,7 +51,7 @@ def hash_body(body: bytes) -> str:
 
 
 def make_pack_key(logical: str, name: PackName, shards: int) -> Key:
-    """The key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
+    """Make the key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
     return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
 

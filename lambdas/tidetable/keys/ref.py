@@ -84,7 +84,7 @@ def is_plain(text: str) -> bool:
 
 
 def _make_tail(sk: str) -> str:
-    """The end of a ref's JSON, padded with spaces to whole groups of Base64."""
+    """Make the end of a ref's JSON, padded with spaces to whole groups of Base64."""
     text = f"{quote_name(sk)}]"
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 

@@ -47,7 +47,7 @@ class World:
     patience: Callable[[], float] | None = None
 
     def period_tables(self) -> PeriodTables:
-        """The tables for one action.
+        """Return the tables for one action.
 
         The action waits at most a minute for them, so that one slow table does not delay the others.
         """

@@ -145,7 +145,7 @@ def _find_ending(
 
 
 def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
-    """The stream's backfills that have not ended."""
+    """Find the stream's backfills that have not ended."""
     return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 

@@ -32,7 +32,7 @@ class CatalogCopy(NamedTuple):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        """The change as a line of a report."""
+        """Return the change as a line of a report."""
         return self._asdict()
 
 

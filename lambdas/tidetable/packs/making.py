@@ -174,5 +174,5 @@ class _Packer:
 
 
 def _pick(values: Any, keys: Sequence[Any]) -> list[Any]:
-    """The values of several keys, in a third of the time of a comprehension."""
+    """Return the values of several keys. This takes a third of the time of a comprehension."""
     return list(itemgetter(*keys)(values)) if len(keys) > 1 else [values[keys[0]]]

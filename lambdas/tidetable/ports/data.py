@@ -163,7 +163,10 @@ class Columns(NamedTuple):
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
-        """The items. If the content of a plain event is text, its item has the keys and the decoded data only."""
+        """Return the items.
+
+        If the content of a plain event is text, its item has only the keys and the decoded data.
+        """
         return [
             {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
             for pk, sk, content in zip(*self, strict=True)
@@ -265,7 +268,7 @@ class Sketch(Protocol):
         """Estimate the number below which this share of the numbers lies."""
 
     def dump(self) -> bytes:
-        """The sketch as bytes, the same for the same numbers in any order."""
+        """Write the sketch as bytes. The same numbers give the same bytes, in any order."""
         ...
 
 

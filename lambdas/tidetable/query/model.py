@@ -55,7 +55,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     cold: frozenset[str] = frozenset()
 
     def of(self, stream: Stream) -> Projection:
-        """The projection with the cold fields of a stream's configuration."""
+        """Return the projection with the cold fields of a stream's configuration."""
         return msgspec.structs.replace(self, cold=frozenset(stream.cold))
 
     @property
