@@ -1,4 +1,4 @@
-"""Build the objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the
+"""Build the objects that ingest and query do not need, for lifecycle, archives, rollups, feeds, changes of keys and the
 bill.
 
 They have a module of their own, so that the functions for which a caller waits do not load them.

@@ -59,8 +59,8 @@ _Query = TypeVar("_Query", bound=Selection)
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, a function that returns the seconds
-    that are left for it, the caller's rights, and the gateway's resource.
+    """A request: the parameters of its path and its query, its Accept header, the caller's rights and the gateway's
+    resource. ``remaining`` returns the seconds that are left.
     """
 
     path: Mapping[str, str]
@@ -72,7 +72,9 @@ class Request(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The stream of the path; 404 if there is none of that name, or if this is a reader and the stream has no copies here."""
+        """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
+        here.
+        """
         name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
         self.access.require_known(name, known)
         if copies is not None:

@@ -1,4 +1,7 @@
-"""The manifest of an archived period: its files and the checks that prove it complete; and an export's plan and progress."""
+"""The manifest of an archived period, with its files and the checks that prove that it is complete.
+
+Also an export's plan and progress.
+"""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _count_bytes(table: Table) -> int:
 
 
 def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
-    """Return the monthly bill of a period's tables: provisioned units or, on demand, consumed units; and storage.
+    """Return the monthly bill of a period's tables: storage, and provisioned units or, on demand, consumed units.
 
     A copy has the units, the class, the size and the writes of its table. The number of queries to a copy is not known
     here.

@@ -271,7 +271,7 @@ def _read_name(pair: tuple[str, Any]) -> str:
 
 
 def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
-    """Return the answer to a request in JSON; ``unit`` names the counted things: dataPoints or logRecords."""
+    """Return the answer to a request in JSON. ``unit`` says what is counted: dataPoints or logRecords."""
     if not message:
         return {}
     # A whole number of 64 bits is a text in protobuf's JSON.

@@ -16,8 +16,8 @@ from tidetable.ingest.verdicts import Window
 from tidetable.ports import Written
 from tidetable.problems import refuse
 
-# What rejections mean for a request. "strict": any rejection refuses the request. "all": the request is refused if
-# every event is rejected. "whole": any rejection means that nothing is written. "none": the other events are written.
+# The effect of rejections on a request. "strict": any rejection refuses the request. "all": the request is refused if
+# every event is rejected. "whole": after any rejection, no event is written. "none": the other events are written.
 Refusal = Literal["strict", "all", "whole", "none"]
 # At most this many errors are listed if a whole request is refused: nothing was written, so the sender can repeat it
 # whole.

@@ -31,8 +31,8 @@ def retry_writes(
     """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
     Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of puts
-    are not tried again: puts whose table is missing (the lifecycle makes it in minutes, longer than a request takes),
-    puts of the tables ``once``, and puts of item collections that are full.
+    are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item collections.
+    The lifecycle makes a missing table in minutes, which is longer than a request takes.
     """
     total = Written()
     waiting = list(puts)

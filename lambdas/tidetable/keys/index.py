@@ -32,10 +32,10 @@ class Index(msgspec.Struct, frozen=True):
     sort key is that field's number, and an event without this number is not in the index. ``partition_by`` is ``*`` if
     all events are one logical partition.
 
-    With ``kind``, several kinds of events share the index: ``kinds`` are pairs of a value of the field ``kind`` and the
-    field by which events of this kind are indexed; keys begin with the kind. ``project`` is None if the index holds
-    everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the table's own
-    keys, and needs no attributes.
+    With ``kind``, several kinds of events share the index, and keys begin with the kind. ``kinds`` are pairs: a value
+    of the field ``kind``, and the field by which events of this kind are indexed. ``project`` is None if the index
+    holds everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the
+    table's own keys, and needs no attributes.
 
     With ``levels`` the index is sorted by the joined values of these fields (``tidetable.keys.hierarchy``), then by
     time: ``sk_<name> = <level>…<time>#<series>#<id>``. An event without the first field is not in the index. An event

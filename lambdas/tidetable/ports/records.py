@@ -47,7 +47,7 @@ class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
-        """Record a new period; False if the catalog already has the period: then its record stays as it is."""
+        """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
     def move(
         self,

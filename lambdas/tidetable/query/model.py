@@ -176,7 +176,7 @@ class OfQuery:
 
 
 class Cost(msgspec.Struct):
-    """The cost of reading: read units, requests, and the number of events that were read; they need not be shown."""
+    """The cost of reading: read units, requests, and the number of events that were read, even if they are not shown."""
 
     units: float = 0.0
     requests: int = 0
