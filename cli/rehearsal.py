@@ -16,7 +16,14 @@ from tidetable_client import Client, EventInvalid
 from tidetable_client.stamps import Stamper
 
 # A stream whose configuration is not known: it never refuses an event because of indexes or sizes.
-_UNKNOWN = '[streams.{name}]\nperiod = "day"\nlate = "{late}"\nretention = 100\n[streams.{name}.key]\npartition_by = "series"\n'
+_UNKNOWN = """
+[streams.{name}]
+period = "day"
+late = "{late}"
+retention = 100
+large = {{ beyond = "s3" }}
+key = {{ partition_by = "series" }}
+"""
 
 
 class Rehearsal:
@@ -40,11 +47,7 @@ class Rehearsal:
         self.is_complete = configured is not None
         simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        large = simulated.large
-        packs = (
-            configured is None or large.beyond != "refuse" or large.compress_above is not None or bool(simulated.cold)
-        )
-        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges), packs=packs)
+        self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges))
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aws.wire import decode_item
-from tidetable.feed.changes import Kind, Record
+from tidetable.config.model import ChangeKind
+from tidetable.feed.changes import Record
 
-_KINDS: Mapping[str, Kind] = {"INSERT": "insert", "MODIFY": "replace"}
+_KINDS: Mapping[str, ChangeKind] = {"INSERT": "insert", "MODIFY": "replace"}
 
 
 def read_records(event: Mapping[str, Any]) -> Sequence[Record]:

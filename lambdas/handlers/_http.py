@@ -51,6 +51,11 @@ def _make_cors_headers(headers: Mapping[str, str], origins: Sequence[str]) -> di
     return headers
 
 
+def read_headers(event: Mapping[str, Any]) -> dict[str, str]:
+    """The request's headers, with names in lower case."""
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+
+
 def read_access(event: Mapping[str, Any]) -> Access:
     """Read the caller's rights from the authorizer's context of the request; all rights if IAM has authorized the
     request.

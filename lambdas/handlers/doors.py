@@ -11,7 +11,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, make_problem_response, read_access
+from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from handlers.ingest import RESERVE_SECONDS, measure
 from tidetable.dialects import cloudevents
@@ -75,7 +75,7 @@ def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:
         event["resource"],
         pipeline.clock.now(),
         unquote(path.get("stream", "")),
-        {name.lower(): value for name, value in (event.get("headers") or {}).items()},
+        read_headers(event),
         {name: values[0] for name, values in query.items()},
         b64decode(body) if event.get("isBase64Encoded") else body.encode("utf-8", "surrogatepass"),
     )

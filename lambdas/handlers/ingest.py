@@ -11,7 +11,14 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
-from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
+from handlers._http import (
+    Response,
+    complete_answers,
+    make_json_response,
+    make_problem_response,
+    read_access,
+    read_headers,
+)
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest
 from tidetable.problems import ProblemError, make_problem, refuse
@@ -45,7 +52,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
 
 
 def _read_request(event: dict[str, Any]) -> IngestRequest:
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = read_headers(event)
     body = event.get("body") or ""
     try:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()

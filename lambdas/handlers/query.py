@@ -22,6 +22,7 @@ from handlers._http import (
     make_problem_response,
     make_text_response,
     read_access,
+    read_headers,
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from settings import config, settings
@@ -207,7 +208,7 @@ def _route(event: dict[str, Any], context: LambdaContext) -> Response:
         return make_problem_response(Problem(404, "not_found", "there is no such route; see docs/use/api.md"))
     parameters: Mapping[str, Sequence[str]] = event.get("multiValueQueryStringParameters") or {}
     refuse_unwritable(parameters)
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = read_headers(event)
     path, access = event.get("pathParameters") or {}, read_access(event)
     if "stream" in path:
         # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.

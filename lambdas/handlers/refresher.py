@@ -9,7 +9,7 @@ answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import refresh
 from tidetable.rollups.services import Services
 from tidetable.rollups.status import describe_rollups, plan_rebuild
-from tidetable.times import parse_instant, to_text
+from tidetable.times import parse_day, to_text
 
 # Reserved for the report, and for the release of the lease.
 _RESERVE_SECONDS = 5.0
@@ -105,7 +105,7 @@ def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
 def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:
     try:
         request = msgspec.convert(payload, _RebuildPayload)
-        start, end = _read_instant(request.start), _read_instant(request.end)
+        start, end = parse_day(request.start), parse_day(request.end)
     except (msgspec.ValidationError, InvalidTime) as error:
         raise BadInvocation(f"rebuild: {error}") from error
     if not isinstance(dry_run, bool):
@@ -137,8 +137,3 @@ def _list_definitions(stream: Any) -> list[Definition]:
     if not isinstance(stream, str) or stream not in definitions:
         raise BadInvocation(f"{stream!r} is not a stream with rollups; there are: {', '.join(definitions)}")
     return list(definitions[stream])
-
-
-def _read_instant(text: str) -> datetime:
-    """Parse a time; a date without a time means its midnight."""
-    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)

@@ -32,6 +32,9 @@ class State(StrEnum):
 NO_COPY = "no copy"
 # States in which the table holds the events. In other states the events are in the archive, or deleted by policy.
 LIVE = frozenset({State.CREATING, State.OPEN, State.CLOSED, State.ARCHIVING})
+# States in which the API may write to the table. In these states a table is never archived: it must close first, and then
+# its period has been over for a while.
+OPENING = frozenset({State.CREATING, State.OPEN})
 # States in which a write may still reach the table. In ARCHIVING no write may, because the scan could miss it.
 WRITABLE = frozenset({State.CREATING, State.OPEN, State.CLOSED})
 

@@ -25,6 +25,11 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 canonical_json = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 
 
+def show_text(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return value if isinstance(value, str) else encode_json(value).decode()
+
+
 def decode_json(text: bytes | str) -> Any:
     """Decode JSON with exact numbers (int or Decimal); ValueError says what is wrong."""
     try:

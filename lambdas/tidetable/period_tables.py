@@ -5,7 +5,7 @@ The lifecycle, the removal of a stage and a restore follow these rules. Every st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
 from tidetable.names import name_parts_table, parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
+from tidetable.remaining import Remaining
 
 POLL_SECONDS = 1.0
 # Measured on the service: backups become available 3 to 6 s after a table is ACTIVE.
@@ -83,12 +84,6 @@ def passes(status: str) -> bool:
     return status == "ACTIVE" or status in _PASSING
 
 
-def limit_time(seconds: float, clock: Clock, remaining: Callable[[], float]) -> Callable[[], float]:
-    """Make a function that returns how many of the ``seconds`` from now on are left, but at most ``remaining()``."""
-    began = clock.now()
-    return lambda: min(seconds - (clock.now() - began).total_seconds(), remaining())
-
-
 @dataclass(frozen=True, slots=True)
 class PeriodTables:
     """The control plane for the tables of periods. ``remaining`` returns the seconds for which it may still wait."""
@@ -96,7 +91,7 @@ class PeriodTables:
     stage: str
     tables: Tables
     clock: Clock
-    remaining: Callable[[], float]
+    remaining: Remaining
 
     def find_owned(self, entry: Entry, name: str = "") -> Table:
         """Return the table when it is active and proven to be ours; ``name`` is the period table, or the table of

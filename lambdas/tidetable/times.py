@@ -42,6 +42,11 @@ def parse_instant(value: object) -> datetime:
     return instant
 
 
+def parse_day(text: str) -> datetime:
+    """Read an instant; a date without a time means its midnight in UTC."""
+    return parse_instant(f"{text}T00:00:00Z" if len(text) == 10 else text)
+
+
 def parse_point(text: str, now: datetime) -> datetime:
     """Read a query's edge: an instant, epoch milliseconds as digits, ``now``, or an age such as ``-15m``.
 

@@ -14,7 +14,7 @@ from aws.archive.scan import RawScan
 from tests.fakes.stage import Stage
 from tests.worlds.killed import CONFIG, IDS, ids
 from tests.worlds.restores import LABEL, TABLE, delete_first_tables, entry
-from tidetable.archive import restore
+from tidetable.archive import portions, restore
 from tidetable.archive.portions import split_items
 from tidetable.archive.ports import RawPage
 from tidetable.catalog import Seen, State
@@ -262,7 +262,7 @@ def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("packed", "count", "size", "portions"),
+    ("packed", "count", "size", "lengths"),
     [
         (False, 800, 1, [400, 400]),
         (False, 801, 1, [400, 400, 1]),
@@ -271,5 +271,12 @@ def some_items(count: int, size: int) -> Iterator[dict[str, Any]]:
         (True, 4, 7_000_000, [3, 1]),
     ],
 )
-def test_events_are_written_in_portions(packed: bool, count: int, size: int, portions: list[int]) -> None:
-    assert [len(some) for some in split_items(some_items(count, size), packed=packed)] == portions
+def test_events_are_written_in_portions(packed: bool, count: int, size: int, lengths: list[int]) -> None:
+    assert [len(some) for some in split_items(some_items(count, size), packed=packed)] == lengths
+
+
+def test_a_portion_of_packs_ends_with_the_item_that_is_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each item has 8 bytes: names and values of its keys. Its pack's bytes do not count."""
+    monkeypatch.setattr(portions, "_PACKED_BYTES", 16)
+    items: list[dict[str, Any]] = [{"pk": "a#0", "sk": str(number), "packed": b"x" * 90} for number in range(7)]
+    assert [len(portion) for portion in portions.split_items(iter(items), packed=True)] == [3, 3, 1]

@@ -122,3 +122,17 @@ def test_queries_of_old_events_are_not_more_than_they_are_where_less_than_a_day_
         if idea.name == "provisioned"
     )
     assert f"{STEP}age = 1\nwrite = 1\nread = 5\n" in toml
+
+
+def test_an_index_gets_the_units_of_its_items_and_one_at_the_least() -> None:
+    """Events of 1,500 bytes take two units each in the table and in an index of all attributes."""
+    stream = configuration(capacity='mode = "on-demand"', more=INDEX).streams["s"]
+    written = {}
+    for rate in (2.5, 0.25):
+        workload = Workload(spread_by_hour(rate, None), 1_500, 0.0, 4096, 0.0, stream)
+        (toml,) = (idea.toml for idea in list_ideas(workload) if idea.name == "provisioned")
+        written[rate] = toml.split(STEP)[1]
+    assert written == {
+        2.5: "age = 0\nwrite = 5\nread = 1\nindex = { status = { write = 5, read = 1 } }\n",
+        0.25: "age = 0\nwrite = 1\nread = 1\nindex = { status = { write = 1, read = 1 } }\n",
+    }

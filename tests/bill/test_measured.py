@@ -256,3 +256,89 @@ def test_more_items_in_an_index_than_in_its_table_are_all_of_them() -> None:
 def test_packs_of_which_no_event_is_counted_are_no_workload() -> None:
     packed = daily(1, packed=True)
     assert measure(packed, traffic=Traffic(1, 0), alone=True) is None
+
+
+def test_a_stream_without_queries_has_the_assumed_size_of_an_answer() -> None:
+    found = measure(daily(1))
+    assert found is not None
+    assert (found.workload.read_bytes, found.workload.batch, found.workload.reads_per_second) == (8192, 100, 0.0)
+    assert found.how[2] == "100 events per request: assumed, as no request was counted"
+
+
+def test_the_sentence_on_the_size_names_the_share_of_packs() -> None:
+    plain = measure(daily(1))
+    packed = measure(daily(1, packed=True), archived=[archived("2026-03-02", 86_400)])
+    assert plain is not None
+    assert packed is not None
+    assert plain.how[1] == "100 bytes per event: the size of its tables"
+    assert packed.how[1] == "400 bytes per event: the size of its tables, and packs that take 25% of plain items"
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+def test_the_caller_says_whether_keys_are_checked(*, by_key: bool) -> None:
+    days = daily(1)
+    found = measure_workload(
+        days[0].stream, Facts(days, [days[0].entry], {}, Traffic(), alone=False), NOON, by_key=by_key
+    )
+    assert found is not None
+    assert found.workload.by_key is by_key
+
+
+def test_the_size_of_packs_is_that_of_a_day() -> None:
+    policy = configuration(**PACKED).streams["s"]
+    days = [period(f"2026-03-{day}", 864, 8_640_000, policy) for day in ("13", "14")]
+    found = measure(days, archived=[archived("2026-03-02", 86_400)])
+    assert found is not None
+    assert found.workload.packed_bytes == 100.0
+
+
+@pytest.mark.parametrize("entries", [[], [archived("2026-03-02", 86_400)]])
+def test_packs_without_a_counted_table_are_no_workload(entries: list[Entry]) -> None:
+    """Neither the events of the stage nor those of an archive tell the size of a pack."""
+    policy = configuration(**PACKED).streams["s"]
+    facts = Facts([], entries, {}, Traffic(12, 1_200), alone=True)
+    assert measure_workload(policy, facts, NOON, by_key=True) is None
+
+
+def test_a_young_stage_is_measured_from_its_first_table_on() -> None:
+    """43,200 events of the fourteenth from six o'clock on, and as many of this morning: 30 hours."""
+    policy = configuration().streams["s"]
+    first, today = (period(f"2026-03-{day}", 43_200, 4_320_000, policy) for day in ("14", "15"))
+    first = replace(first, entry=replace(first.entry, created_at=datetime(2026, 3, 14, 6, tzinfo=UTC)))
+    found = measure([today, first])
+    assert found is not None
+    assert found.workload.events_per_second[0] == 0.8
+
+
+def test_reads_of_several_tables_are_added_and_metrics_cover_the_age_of_the_oldest() -> None:
+    policy = configuration().streams["s"]
+    dates = {
+        "2026-03-16": "2026-03-14",
+        "2026-03-15": "2026-03-13",
+        "2026-03-02": "2026-03-01",
+        "2026-03-01": "2026-02-28",
+    }
+    periods = [period(label, 86_400, 8_640_000, policy, created=created) for label, created in dates.items()]
+    # From 28 February on: 15.5 days.
+    seconds = 1_339_200
+    units = dict(zip(dates, (1, 2, 4, 8), strict=True))
+    consumed = {(f"tidetable-t.s.{label}", ""): ConsumedUnits(0, seconds * each) for label, each in units.items()}
+    found = measure(periods, consumed, Traffic(1, 1, 1, 1))
+    assert found is not None
+    assert (found.workload.reads_per_second, found.workload.old_reads_per_second) == (3.0, 12.0)
+
+
+def test_events_without_a_counted_request_have_the_assumed_batch() -> None:
+    found = measure(daily(1), traffic=Traffic(requests=0, events=5))
+    assert found is not None
+    assert found.workload.batch == 100
+
+
+def test_a_period_without_its_table_says_nothing_about_the_share_of_an_index() -> None:
+    policy = configuration(more='[[streams.s.index]]\nname = "status"\npartition_by = "status"').streams["s"]
+    own = period("2026-03-14", 1_000, 500_000, policy)
+    (table,) = own.tables.values()
+    own = replace(own, tables={table.name: replace(table, index_sizes={"status": (250, 50_000)})})
+    found = measure([own, replace(period("2026-03-13", 0, 0, policy), tables={})])
+    assert found is not None
+    assert found.workload.index_shares == {"status": 0.25}

@@ -1,6 +1,7 @@
 """The parameters of a simulation: defaults, bounds, and what a caller may see."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("rate", "-1", False),
         ("rate", "nan", False),
         ("rate", "fast", False),
+        ("reads", "0", True),
         ("reads", "1000000", True),
         ("reads", "1000001", False),
         ("bytes", "1", True),
@@ -48,6 +50,7 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("bytes", "400000", True),
         ("bytes", "400001", False),
         ("bytes", "1.5", False),
+        ("batch", "1", True),
         ("batch", "10000", True),
         ("batch", "10001", False),
         ("batch", "0", False),
@@ -56,11 +59,14 @@ def test_only_the_stream_and_its_rate_are_required() -> None:
         ("packed_bytes", "-0.5", False),
         ("old_reads", "1000000", True),
         ("old_reads", "1000001", False),
+        ("read_bytes", "1", True),
         ("read_bytes", "10000000", True),
         ("read_bytes", "10000001", False),
         ("read_bytes", "0", False),
         ("archive_days", "0", False),
+        ("archive_days", "1", True),
         ("groups", "0", False),
+        ("groups", "1", True),
         ("bytes", "-1", False),
         ("packed_bytes", "0", True),
         ("archive_days", "36500", True),
@@ -250,11 +256,14 @@ def test_a_rollup_is_priced_with_the_groups_of_the_question(simulate: Callable[[
     assert line["how"] == "24 buckets per day of 70 groups, 2 write units each, the edge included"
 
 
-def live(**changes: Any) -> list[dict[str, Any]]:
-    """The days of the tables of a stream from half past three in the morning on."""
+EARLY = NOON.replace(hour=3, minute=30)
+
+
+def live(at: datetime = EARLY, **changes: Any) -> list[dict[str, Any]]:
+    """The days of the tables of a stream, by default from half past three in the morning on."""
     config = configuration(**changes)
     workload = Workload(spread_by_hour(1.0, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    found = simulate_change(config, Proposal(workload, 100, "premake = 2"), NOON.replace(hour=3, minute=30), "")
+    found = simulate_change(config, Proposal(workload, 100, "premake = 2"), at, "")
     days: list[dict[str, Any]] = found["before"]["days"]
     return days
 
@@ -288,6 +297,16 @@ def test_a_day_has_the_units_of_all_tables_at_noon() -> None:
     assert [first[name] for name in ("ahead", "open", "late", "closed", "write", "read", "infrequent")] == [
         2, 2, 1, 0, 9 + 2 + 2, 8 + 5 + 2, 0,
     ]  # fmt: skip
+
+
+def test_the_tables_are_counted_at_noon_exactly() -> None:
+    """At noon the hour that ends then is still open. A microsecond later it is closed."""
+    for later in (timedelta(minutes=1), timedelta(seconds=1), timedelta(microseconds=1)):
+        at = NOON.replace(minute=0, second=0, microsecond=0) + later
+        tomorrow = live(at, period="hour", late="0s", retention=30, capacity='mode = "on-demand"')[1]
+        assert (tomorrow["day"], tomorrow["open"]) == (1, 2)
+    # At noon yesterday's table is closed. It was open until six.
+    assert live(NOON.replace(hour=3), late="6h", retention=2, capacity='mode = "on-demand"')[1]["open"] == 1
 
 
 def test_streams_that_a_key_may_not_see_are_not_named() -> None:

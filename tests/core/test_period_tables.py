@@ -15,7 +15,6 @@ from tidetable.keys import Index, Layout
 from tidetable.period_tables import (
     PeriodTables,
     describe_changing_copies,
-    limit_time,
     list_names,
     list_own_copies,
     make_parts_spec,
@@ -24,6 +23,7 @@ from tidetable.period_tables import (
 )
 from tidetable.periods import from_label
 from tidetable.ports import Table, TableSpec
+from tidetable.remaining import limit_time
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 NAME = "tidetable-t.s.2026-03-05"

@@ -157,7 +157,7 @@ def test_every_code_of_a_wrong_clock_is_known(code: str) -> None:
 
 def test_a_clock_is_set_before_it_is_wrong_by_the_five_minutes_that_the_service_accepts() -> None:
     """The answer took some time to come, so the difference that is measured is not exact."""
-    now = f"Date: {NOW:%a, %d %b %Y} 12:04:30 GMT"
+    now = f"Date: {NOW:%a, %d %b %Y} 12:04:01 GMT"
     with served((refusal("RequestExpired", now), False)) as (_, client):
         assert client.call("Query", b"one") == b"one"
 
@@ -167,7 +167,7 @@ def test_a_clock_is_set_before_it_is_wrong_by_the_five_minutes_that_the_service_
     [
         (),
         ("Date: yesterday",),
-        (f"Date: {NOW:%a, %d %b %Y} 12:03:30 GMT",),
+        (f"Date: {NOW:%a, %d %b %Y} 12:04:00 GMT",),
         # Without a zone no time is meant for certain.
         (f"Date: {NOW:%a, %d %b %Y} 17:00:00",),
         (f"Date: {NOW:%a, %d %b %Y} 17:00:00 -0000",),
@@ -247,10 +247,12 @@ def test_an_answer_has_at_most_64_million_bytes(monkeypatch: pytest.MonkeyPatch)
     """BatchGetItem answers 16 MB of items, which take up to four times as much as JSON; in chunks, too."""
     assert connection._LONGEST_BODY == 64_000_000
     monkeypatch.setattr(connection, "_LONGEST_BODY", 4)
-    with served((CHUNKED, False), (answer(b"12345"), False), (answer(b"1234"), False)) as (_, client):
-        chunked, long, fitting = (client.call("Query", b"{}") for _ in range(3))
+    fitting_chunks = CHUNKED.replace(b"2\r\nde", b"1\r\nd")
+    steps = [CHUNKED, answer(b"12345"), answer(b"1234"), fitting_chunks]
+    with served(*((sent, False) for sent in steps)) as (_, client):
+        chunked, long, fitting, fitting_chunked = (client.call("Query", b"{}") for _ in steps)
     assert [isinstance(reply, NoAnswer) and reply.why for reply in (chunked, long)] == ["the answer is too long"] * 2
-    assert fitting == b"1234"
+    assert (fitting, fitting_chunked) == (b"1234", b"abcd")
 
 
 @pytest.mark.parametrize(

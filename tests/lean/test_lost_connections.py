@@ -12,7 +12,7 @@ import pytest
 from aws.lean import client as lean
 from aws.lean.client import LeanClient, NoAnswer, Request
 from aws.lean.connection import Answer, Broken, Connection
-from aws.lean.credentials import Provider
+from aws.lean.credentials import Credentials, NoCredentials, Provider
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 NOW = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -56,6 +56,28 @@ def test_a_request_that_is_to_be_repeated_over_no_connection_gave_no_answer(monk
     assert opened(monkeypatch, unseen, lost).call("Query", b"{}") == NoAnswer("reset by peer")
 
 
+def test_a_request_is_repeated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service may be going down: then each new connection is closed unseen, too."""
+    unseen = SimpleNamespace(send=lambda _: None, receive=fail(Broken("closed", unanswered=True)), close=lambda: None)
+    client = opened(monkeypatch, unseen, unseen, make_answering_connection())
+    assert client.call("Query", b"{}") == NoAnswer("closed")
+
+
+def test_a_request_that_is_to_be_repeated_without_credentials_gave_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The credentials may expire between the request and its repetition."""
+    unseen = SimpleNamespace(send=lambda _: None, receive=fail(Broken("closed", unanswered=True)), close=lambda: None)
+    client = opened(monkeypatch, unseen, make_answering_connection())
+    given = [Credentials("test", "test")]
+
+    def get() -> Credentials:
+        if not given:
+            raise NoCredentials("expired")
+        return given.pop()
+
+    client._credentials = SimpleNamespace(get=get)  # type: ignore[assignment]
+    assert client.call("Query", b"{}") == NoAnswer("expired")
+
+
 def test_a_failure_without_words_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = SimpleNamespace(send=lambda _: None, receive=fail(TimeoutError()), close=lambda: None)
     assert opened(monkeypatch, silent).call("Query", b"{}") == NoAnswer("TimeoutError")
@@ -67,6 +89,8 @@ def test_a_failure_without_words_has_its_name(monkeypatch: pytest.MonkeyPatch) -
         (b"", BlockingIOError(), True),
         (b"", ssl.SSLWantReadError(), True),
         (b"", ConnectionResetError(), False),
+        # The file of a connection that was closed.
+        (b"", ValueError("I/O operation on closed file"), False),
         (b"", b"", False),
         (b"", b"x", False),
         (b"x", BlockingIOError(), False),
@@ -119,6 +143,23 @@ def make_kept_connection(line: Line) -> Any:
     connection._socket = connection._file = line
     connection._seconds, connection.used, connection._closing = 5.0, True, False
     return connection
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_only_a_connection_that_answered_before_can_have_lost_a_request_unseen(used: bool) -> None:
+    """The other end may close an idle connection at any moment. It does not close a new connection before its answer."""
+    reset = ConnectionResetError("reset by peer")
+    sending, receiving = (
+        make_kept_connection(Line(read=reset, write=BrokenPipeError("broken pipe"))),
+        make_kept_connection(Line(read=reset)),
+    )
+    sending.used = receiving.used = used
+    with pytest.raises(Broken, match="broken pipe") as unsent:
+        sending.send(b"x")
+    receiving.send(b"x")
+    with pytest.raises(Broken, match="reset by peer") as unanswered:
+        receiving.receive()
+    assert (unsent.value.unanswered, unanswered.value.unanswered) == (used, used)
 
 
 def make_answering_connection() -> Any:

@@ -80,6 +80,19 @@ def test_eight_requests_to_a_silent_service_take_one_time_out(monkeypatch: pytes
     assert service.time == pytest.approx(100 + ONE_TIME_OUT)
 
 
+@pytest.mark.parametrize(("before", "end"), [(0.999, 105.999), (1.0, 105.0)])
+def test_the_time_before_an_answers_turn_counts_from_one_second_on(
+    monkeypatch: pytest.MonkeyPatch, before: float, end: float
+) -> None:
+    """A shorter time is not subtracted: two more system calls per answer would cost more than they save."""
+    service = Service(monkeypatch)
+    sent = service.client._send(QUERY)
+    assert isinstance(sent, Connection)
+    service.time += before
+    assert service.client._receive(QUERY, sent) == NoAnswer("timed out")
+    assert service.time == pytest.approx(end)
+
+
 def test_a_caller_that_insists_has_all_its_requests_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service(monkeypatch)
     assert service.client.call_all([QUERY] * 16) == [NoAnswer("timed out")] * 16

@@ -12,7 +12,8 @@ from tests.worlds.control_plane import INDEX_AFTER, KEY, LIFECYCLE, NOON, entry,
 from tidetable.catalog import State
 from tidetable.config import parse
 from tidetable.errors import TableUnusable
-from tidetable.period_tables import PeriodTables, limit_time
+from tidetable.period_tables import PeriodTables
+from tidetable.remaining import limit_time
 
 # Point-in-time recovery
 

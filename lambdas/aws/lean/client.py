@@ -45,8 +45,8 @@ _SKEW = timedelta(minutes=4)
 # time-out.
 # https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-troubleshooting.html
 IDLE = timedelta(seconds=60)
-# The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form.
-_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, msgspec.MsgspecError)
+# The exceptions that a decoder can raise if the body of an answer is not in DynamoDB's form. msgspec's are ValueErrors.
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 # The domain of a Region, by the beginning of the Region's name. A Region of an AWS partition that is not listed here
 # needs the variable AWS_ENDPOINT_URL_DYNAMODB.
 # https://docs.aws.amazon.com/whitepapers/latest/aws-fault-isolation-boundaries/partitions.html

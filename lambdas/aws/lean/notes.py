@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, THROTTLED
+from aws.codes import CONDITION_FAILED
 from aws.lean.client import LeanClient, Refused, Reply, Request
-from aws.lean.reads import decode_answer, read_all
+from aws.lean.reads import decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
 from tidetable.ports import NotedSeries
@@ -83,7 +83,7 @@ class LeanNotes:
         return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
 
     def _find_unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
-        if isinstance(reply, Refused) and reply.code in THROTTLED:
+        if is_throttled(reply):
             return puts
         left: list[dict[str, Any]] = decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
         return left

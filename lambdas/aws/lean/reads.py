@@ -50,7 +50,7 @@ def _collect_replies(
         again: list[tuple[int, Request, int]] = []
         for (number, request, failures), reply in zip(waiting, replies, strict=True):
             # A throttled table answers at once. A broken table may take a time-out per attempt: it gets fewer attempts.
-            most = rounds if _is_throttled(reply) else _ATTEMPTS
+            most = rounds if is_throttled(reply) else _ATTEMPTS
             if _is_temporary(reply) and turn < rounds and failures + 1 < most:
                 again.append((number, request, failures + 1))
                 continue
@@ -68,7 +68,8 @@ def _collect_replies(
         client.pause(_FIRST_PAUSE * 2 ** (turn - 1))
 
 
-def _is_throttled(reply: Reply) -> bool:
+def is_throttled(reply: Reply) -> bool:
+    """True if DynamoDB refused a request because of its rate."""
     return isinstance(reply, Refused) and reply.code in THROTTLED
 
 

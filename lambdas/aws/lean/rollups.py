@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from aws.codes import CONDITION_FAILED, THROTTLED, TRANSACTION_CANCELED
+from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
-from aws.lean.reads import decode_answer, read_all
+from aws.lean.reads import decode_answer, is_throttled, read_all
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -118,7 +118,7 @@ class LeanRollups(LeanNotes):
         """
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
-            throttled = [_is_throttled(reply) for reply in replies]
+            throttled = [is_throttled(reply) for reply in replies]
             for reply, again in zip(replies, throttled, strict=True):
                 if not again or turn + 1 == _ROUNDS:
                     self._holds(reply)
@@ -234,10 +234,6 @@ class LeanRollups(LeanNotes):
                     return False
         decode_answer(reply, self._table)
         return True
-
-
-def _is_throttled(reply: Reply) -> bool:
-    return isinstance(reply, Refused) and reply.code in THROTTLED
 
 
 def _request(operation: str, body: dict[str, Any]) -> Request:

@@ -8,7 +8,6 @@ that waits costs more than the units.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -34,6 +33,7 @@ from tidetable.leases import hold_lease
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
+from tidetable.remaining import Remaining
 from tidetable.times import from_text, to_text
 
 # In these states a table is not archived: its archive exists, it is deleted, or it is being filled from its archive.
@@ -56,7 +56,7 @@ class Archived:
         return self.entry.state is not State.ARCHIVING
 
 
-def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Callable[[], float]) -> Archived:
+def archive_period(stream: str, label: str, exporter: Exporter, owner: str, remaining: Remaining) -> Archived:
     """Archive a period's table as far as the time allows; mark the period as archived when the archive is complete.
 
     ``remaining`` returns the seconds that this run may still take. The run holds a lease for this time, so that no
@@ -129,7 +129,7 @@ def _require_active_table(entry: Entry, exporter: Exporter) -> Table:
     return table
 
 
-def _export(entry: Entry, exporter: Exporter, remaining: Callable[[], float]) -> tuple[Plan, list[Progress], float]:
+def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Plan, list[Progress], float]:
     """Export every segment as far as the time and the table's pace allow. Returns the plan, the progress and the wait."""
     table, policy = _require_active_table(entry, exporter), exporter.policy(entry.stream)
     rate = compute_rate(table, policy, exporter.maximum_read(entry.stream))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidetable.events import Item
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.packs import make_packs
 from tidetable.ports import Put
 from tidetable.values import count_item_bytes
@@ -33,16 +33,16 @@ def split_items(items: Iterator[Item], *, packed: bool) -> Iterator[list[Item]]:
         yield portion
 
 
-def make_puts(items: Sequence[Item], place: Place, packer: Packer) -> list[Put]:
+def make_puts(items: Sequence[Item], place: Place, shrinker: Shrinker) -> list[Put]:
     """Make the puts of an archive's items, as packs if the period's table has packs.
 
     The same items always give the same puts.
     """
     if place.layout.pack is None:
-        return [packer.put_again(item, place) for item in items]
+        return [shrinker.put_again(item, place) for item in items]
     bare = [
         {name: value for name, value in item.items() if name != "packed"} for item in items if not item.get("packed")
     ]
-    packing = make_packs(bare, place.layout, packer.compressor)
+    packing = make_packs(bare, place.layout, shrinker.compressor)
     alone = [bare[number] for number in packing.alone] + [item for item in items if item.get("packed")]
-    return [Put(place.table, pack.item) for pack in packing.packs] + [packer.put_again(item, place) for item in alone]
+    return [Put(place.table, pack.item) for pack in packing.packs] + [shrinker.put_again(item, place) for item in alone]

@@ -6,7 +6,7 @@ archive. Every step may be repeated: an event overwrites itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -21,7 +21,7 @@ from tidetable.archive.facts import join_digests
 from tidetable.archive.manifest import Manifest, Part
 from tidetable.archive.portions import make_puts, split_items
 from tidetable.archive.reading import describe_damage
-from tidetable.catalog import Entry, Seen, State
+from tidetable.catalog import LIVE, Entry, Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import (
     ArchiveBusy,
@@ -38,13 +38,14 @@ from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
 from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 _POLL_SECONDS = 1.0
@@ -98,7 +99,7 @@ def restore_period(
     *,
     keep: timedelta,
     start: Position = Position(),  # noqa: B008 - frozen
-    remaining: Callable[[], float],
+    remaining: Remaining,
 ) -> Restored:
     """Write a period's archive into a table, as far as the time allows, and open it to queries when it is complete.
 
@@ -107,7 +108,7 @@ def restore_period(
     """
     exporter = restorer.archive
     entry = as_of(find_entry(stream, label, exporter.catalog), exporter.config, exporter.clock.now())
-    if entry.state in (State.OPEN, State.CREATING, State.CLOSED, State.ARCHIVING):
+    if entry.state in LIVE:
         raise ArchiveFailed(f"period {label} of {stream} is {entry.state}: it has its table")
     if entry.archive is None:
         raise ArchiveFailed(f"period {label} of {stream} was deleted without an archive")
@@ -143,7 +144,7 @@ def restore_period(
         return Restored(opened, len(manifest.parts), None)
 
 
-def _create(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
@@ -169,7 +170,7 @@ def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> Tab
     return make_filling_spec(entry, stream, choose_level(entry, stream, exporter.clock.now()), tags)
 
 
-def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Callable[[], float]) -> None:
+def _enable_recovery(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Enable point-in-time recovery of the complete table if the stream's tables have it."""
     stream = restorer.archive.stream(entry.stream)
     if stream is None or not stream.table.point_in_time_recovery:
@@ -192,7 +193,7 @@ def _write(
     part: Part,
     entry: Entry,
     restorer: Restorer,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     start: Position = Position(),  # noqa: B008 - frozen
 ) -> Position | None:
     """Write a part's events into the table. Return None, or the position for the next run if the time was too short."""
@@ -203,12 +204,12 @@ def _write(
     items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
     place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
-    packer = Packer(None, "refuse", (), large.compressor, large.unique)
+    shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
     budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
     count = start.items
     for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = make_puts(portion, place, packer)
+        puts = make_puts(portion, place, shrinker)
         ready, written = write_outside(restorer.store, large.values, puts, **budget)
         written.add(retry_writes(restorer.store.write, ready, **budget))
         if written.unwritten:
@@ -248,7 +249,7 @@ def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> Non
 
 
 def _compare(
-    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Callable[[], float]
+    manifest: Manifest, entry: Entry, exporter: Exporter, start: Position, remaining: Remaining
 ) -> Position | None:
     """Compare the table with the manifest by a scan.
 
@@ -277,7 +278,7 @@ def _compare(
     return None
 
 
-def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Callable[[], float]) -> Entry:
+def _open(entry: Entry, restorer: Restorer, owner: str, keep_until: datetime, remaining: Remaining) -> Entry:
     """Give the period back to the lifecycle, between two runs: a run that has begun would not see the period."""
     exporter = restorer.archive
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -14,6 +14,7 @@ from tidetable.archive.pacing import Pacer
 from tidetable.archive.ports import PartWriter, RawPage, Source
 from tidetable.catalog import Entry
 from tidetable.errors import ArchiveFailed, ArchiveMismatch, TableMissing, TableThrottled
+from tidetable.remaining import Remaining
 
 # If less time than this is left, no page is fetched: the open part must still be written, read back and noted.
 _PART_SECONDS = 30.0
@@ -30,7 +31,7 @@ class Segment:
     exporter: Exporter
     source: Source
     pacer: Pacer
-    remaining: Callable[[], float]
+    remaining: Remaining
     packs: int = 0
 
     def run(self) -> Progress:

@@ -39,10 +39,8 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
             "each event and each query is paid for, and idle tables cost their storage alone",
             _write_capacity(name, "on-demand", (Step(age=0), _make_infrequent(Step(age=1)))),
         )
-        if capacity.late_step is None and capacity.ladder[0].write is not None:
-            lowered = Step(
-                age="late", write=1, read=capacity.ladder[0].read, table_class=capacity.ladder[0].table_class
-            )
+        if capacity.late_step is None:
+            lowered = Step(age="late", write=1, read=capacity.ladder[0].read)
             ladder = (capacity.ladder[0], lowered, *capacity.ladder[1:])
             yield Idea(
                 "a step for late events",

@@ -48,7 +48,7 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
     """Return the stream's workload; None if too little is known, for example if the stream has no events."""
     counted = _count_stored(facts.periods, now)
     per_day, how = _count_events(stream, facts, counted, now)
-    if per_day is None or counted is None or not counted.items:
+    if per_day is None or counted is None:
         return None
     if stream.pack is None:
         event_bytes, packed_bytes = counted.bytes / counted.items, None

@@ -22,6 +22,7 @@ from tidetable.errors import StoreUnavailable
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.problems import refuse_unknown_stream
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 # The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,
@@ -47,7 +48,7 @@ class Sources:
     meters: Meters
     pools: Pools
     region: str
-    remaining: Callable[[], float]
+    remaining: Remaining
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from tidetable.durations import Duration
@@ -13,6 +13,11 @@ MAX_OPEN_TABLES = 200
 MAX_RETENTION = Duration(days=36_525)
 # AWS: 40,000 units per table in provisioned mode.
 MAX_UNITS = 40_000
+
+
+def find_repeated(names: Sequence[str]) -> list[str]:
+    """The names that occur more than once, sorted."""
+    return sorted({name for name in names if names.count(name) > 1})
 
 
 def check_bounds(key: str, value: float | timedelta, least: object, most: object, what: str = "") -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, MAX_UNITS, check_bounds
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, MAX_UNITS, check_bounds, find_repeated
 from tidetable.config.check_capacity import check_capacity
 from tidetable.config.check_copies import check_copies, check_regions
 from tidetable.config.check_dialects import check_dialects
@@ -206,7 +206,7 @@ def _check_indexes(stream: Stream) -> Iterator[str]:
         yield f".index: {len(names) - len(local)} indexes; AWS allows {MAX_INDEXES} per table"
     if len(local) > MAX_LOCAL:
         yield f".index: {len(local)} local indexes; AWS allows {MAX_LOCAL} per table: make some of them global with partition_by"
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in find_repeated(names):
         yield f".index: two indexes are named {name!r}; rename one of them"
     for index in stream.index:
         yield from check_index(index, stream.cold)

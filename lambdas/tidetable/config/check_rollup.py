@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
 
-from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, check_bounds
+from tidetable.config.bounds import MAX_OPEN_TABLES, MAX_RETENTION, check_bounds, find_repeated
 from tidetable.config.derive import derive_late, derive_name
 from tidetable.config.model import RollupPolicy, Stream
 from tidetable.names import STREAM
@@ -34,7 +34,7 @@ def check_rollups(stream: Stream, streams: Mapping[str, Stream]) -> Iterator[str
     if len(rollups) > MAX_ROLLUPS:
         yield f".rollup: {len(rollups)} rollups; choose at most {MAX_ROLLUPS}, as each reads the stream or a finer rollup"
     names = [rollup.name for rollup in rollups]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    for name in find_repeated(names):
         yield f'.rollup: two rollups are named "{name}"; rename one of them'
     for rollup in rollups:
         problems = [*_check_name(stream, rollup, streams), *_check_every(rollup), *_check_groups(stream, rollup)]

@@ -101,6 +101,11 @@ class Stream(Group, frozen=True, kw_only=True):
         return "new-image" if self.feed is not None and self.table.stream == "none" else self.table.stream
 
     @property
+    def shrinks(self) -> bool:
+        """True if the stream has a remedy for an event that is larger than an item."""
+        return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
+
+    @property
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0

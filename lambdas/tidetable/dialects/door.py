@@ -15,8 +15,8 @@ from tidetable.exact import encode_json
 from tidetable.ingest import Outcome, ingest_values
 from tidetable.ingest.bodies import inflate
 from tidetable.ingest.request import Ingest
-from tidetable.ingest.writing import Remaining
 from tidetable.problems import Problem, refuse
+from tidetable.remaining import Remaining
 
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 # The first bytes of a zlib stream. A gateway may decompress a body, but leave the header that names its encoding.

@@ -35,7 +35,7 @@ from tidetable.dialects.reading import (
     split_nanos,
 )
 from tidetable.events import JsonObject
-from tidetable.exact import encode_json
+from tidetable.exact import encode_json, show_text
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.unreadable import Unreadable
 from tidetable.problems import refuse
@@ -259,11 +259,7 @@ def _make_labels(chosen: Sequence[str], resource: Attributes, attributes: Attrib
         values = {name: value for name, value in [*resource, *attributes] if name in chosen}
     else:
         values = dict([pair for pair in resource if not pair[0].startswith(_NOT_SERIES)]) | dict(attributes)
-    return ",".join(f"{name}={_render_text(values[name])}" for name in sorted(values))
-
-
-def _render_text(value: Any) -> str:
-    return value if isinstance(value, str) else encode_json(value).decode()
+    return ",".join(f"{name}={show_text(values[name])}" for name in sorted(values))
 
 
 def _read_name(pair: tuple[str, Any]) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
+from tidetable.config.model import ChangeKind
 from tidetable.errors import ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
@@ -21,8 +22,6 @@ from tidetable.keys.ref import encode_ref
 from tidetable.large.whole import Unpacker
 from tidetable.packs import open_item
 
-Kind = Literal["insert", "replace"]
-
 
 class Record(NamedTuple):
     """A record of a table's stream: a change of an item, and its time.
@@ -31,7 +30,7 @@ class Record(NamedTuple):
     """
 
     sequence: str
-    kind: Kind | None
+    kind: ChangeKind | None
     table: str
     item: Item | None
     created: datetime
@@ -44,7 +43,7 @@ class Change(NamedTuple):
     more, or is too large for a target; ``ref`` then still names the event.
     """
 
-    kind: Kind
+    kind: ChangeKind
     stream: str
     series: str
     time: str
@@ -79,7 +78,7 @@ class ChangeReader:
     """Reads the changes of records. The feed has only changes of these ``kinds`` that meet all ``conditions``."""
 
     unpacker: Unpacker
-    kinds: frozenset[Kind] = field(default_factory=lambda: frozenset({"insert", "replace"}))
+    kinds: frozenset[ChangeKind] = field(default_factory=lambda: frozenset({"insert", "replace"}))
     conditions: Sequence[Condition] = ()
 
     def read(self, record: Record, entry: Entry) -> list[Change]:
@@ -100,12 +99,12 @@ class ChangeReader:
         """True if a change meets the conditions, or if its data is missing: then the target must decide."""
         return change.data is None or all(condition.holds(change.data) for condition in self.conditions)
 
-    def _read_item(self, item: Item, kind: Kind, entry: Entry) -> Change:
+    def _read_item(self, item: Item, kind: ChangeKind, entry: Entry) -> Change:
         whole = self.unpacker.whole([item], entry.table, cold=True)
         data = None if whole.missing else whole.items[0]["data"]
         return _make_change(item["pk"], item["sk"], int(item.get("at", 0)), data, kind, entry)
 
-    def _read_pack(self, item: Item, kind: Kind, entry: Entry) -> Iterator[Change]:
+    def _read_pack(self, item: Item, kind: ChangeKind, entry: Entry) -> Iterator[Change]:
         opened = open_item(item, entry.layout, self.unpacker.compressor)
         if opened.problem is not None:
             raise ValueMissing(opened.problem)
@@ -115,7 +114,7 @@ class ChangeReader:
             yield _make_change(opened.address, place, at, data, kind, entry)
 
 
-def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: Kind, entry: Entry) -> Change:
+def _make_change(pk: str, sk: str, at: int, data: JsonObject | None, kind: ChangeKind, entry: Entry) -> Change:
     layout: Layout = entry.layout
     time, series, id = layout.names(pk, sk)
     ref = encode_ref(entry.stream, entry.period.label, pk, sk)

@@ -21,6 +21,7 @@ from tidetable.errors import TidetableError, describe_error
 from tidetable.feed.changes import Change, ChangeReader, Record
 from tidetable.feed.memory import Memory
 from tidetable.ports import Clock
+from tidetable.remaining import Remaining
 
 TRIES = 3
 _PAUSE_SECONDS = 0.2
@@ -93,7 +94,7 @@ class _Read(NamedTuple):
     changes: Sequence[Change]
 
 
-def deliver(records: Sequence[Record], feed: Feed, remaining: Callable[[], float]) -> Delivered:
+def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Delivered:
     """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read: list[_Read] = []
@@ -139,7 +140,7 @@ def _is_too_old(record: Record, feed: Feed) -> bool:
 
 
 def _send_all(
-    read: Sequence[_Read], target: Target, feed: Feed, remaining: Callable[[], float], delivered: Delivered
+    read: Sequence[_Read], target: Target, feed: Feed, remaining: Remaining, delivered: Delivered
 ) -> tuple[int, str] | None:
     """Send the changes of records to a target.
 
@@ -203,7 +204,7 @@ _Numbered = tuple[int, Message]
 
 
 def send_messages(
-    messages: Sequence[Message], target: Target, clock: Clock, remaining: Callable[[], float]
+    messages: Sequence[Message], target: Target, clock: Clock, remaining: Remaining
 ) -> tuple[Sequence[Message], str]:
     """Send messages to a target until it refuses one. Return the messages that were not accepted, and the reason."""
     pending: Sequence[_Numbered] = list(enumerate(messages))
@@ -234,7 +235,7 @@ def _send(
     chunk: Sequence[_Numbered],
     target: Target,
     clock: Clock,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     tries: int = TRIES,
 ) -> tuple[Sequence[_Numbered], str]:

@@ -16,6 +16,7 @@ from tidetable.large.whole import Unpacker
 from tidetable.names import parse_table_name
 from tidetable.ports import CatalogReader, Clock
 from tidetable.query.where import parse_conditions
+from tidetable.remaining import Remaining
 
 MakeTarget = Callable[[str, str], Target]
 
@@ -35,7 +36,7 @@ class Feeds:
     _entries: dict[str, Entry] = field(default_factory=dict)
     _memories: dict[str, Memory] = field(default_factory=dict)
 
-    def deliver(self, records: Sequence[Record], remaining: Callable[[], float]) -> Delivered:
+    def deliver(self, records: Sequence[Record], remaining: Remaining) -> Delivered:
         """Deliver the records of one table's stream.
 
         If the stream has no feed, nothing is delivered: the lifecycle is about to delete its mappings.
@@ -54,7 +55,7 @@ class Feeds:
             remaining,
         )
 
-    def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Callable[[], float]) -> int:
+    def redeliver(self, stream: str, target: str, bodies: Sequence[bytes], remaining: Remaining) -> int:
         """Send the changes of a dead letter to their target again; NotReady if the target does not accept all of them."""
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None or target not in policy.feed.targets:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.errors import InvalidTime
 from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
@@ -30,7 +30,6 @@ from tidetable.values import MAX_ITEM_BYTES
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
 _EXPANSION = 4
-_OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class Batch(NamedTuple):
@@ -98,7 +97,12 @@ def route_batch(
     numbers_left: Sequence[int] = range(len(places))
     while numbers_left:
         entry = find_entry_at(entries, from_text(batch.times[numbers_left[0]]))
-        if entry is None or entry.state not in _OPEN or entry.layout.pack is None or not is_same(entry.layout, layout):
+        if (
+            entry is None
+            or entry.state not in OPENING
+            or entry.layout.pack is None
+            or not is_same(entry.layout, layout)
+        ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)
         rows = Rows(places, owners, batch.datas, at)

@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidetable.catalog import Entry, State, find_entry_at
+from tidetable.catalog import OPENING, Entry, find_entry_at
 from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
 from tidetable.ingest.routing import LargeValueServices, PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_packed
-from tidetable.ingest.writing import Jitter, Remaining, write_outside
-from tidetable.large.pack import Packer
+from tidetable.ingest.writing import Jitter, write_outside
+from tidetable.large.shrink import Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
+from tidetable.remaining import Remaining, limit_time
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -32,10 +33,8 @@ CONSUMERS = 2
 # ever.
 _LEAST, _UNKNOWN = 2.0, 200.0
 # If a table is still throttled after this time, it is left to the live traffic, and the message comes again.
-_PATIENCE = timedelta(seconds=3)
+_PATIENCE_SECONDS = 3.0
 _AT_ONCE = 10
-# In these states a table is never archived: it must close first, and then its period has been over for a while.
-_UNFENCED = frozenset({State.CREATING, State.OPEN})
 
 
 @dataclass(slots=True)
@@ -115,7 +114,7 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
             when = event.time.isoformat()
             problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        is_direct = entry.state in _UNFENCED and _is_in_window(message.stream, event, ports)
+        is_direct = entry.state in OPENING and _is_in_window(message.stream, event, ports)
         groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
     _mark_late(message, ports)
     _note_series(message, list(groups.values()), ports)
@@ -217,11 +216,11 @@ def _make_puts(message: Message, entry: Entry, events: Sequence[Event], ports: D
         items = [items[number] for number in pack_set.alone]
     policy, large = ports.config.streams.get(message.stream), ports.large
     if policy is not None:
-        packer = Packer.of(policy, large.compressor, large.unique)
+        shrinker = Shrinker.of(policy, large.compressor, large.unique)
     else:
         # The stream has left the configuration. The events that it accepted are kept, of any size.
-        packer = Packer(None, "s3", (), large.compressor, large.unique)
-    target = PeriodTarget(message.stream, entry, entry.layout, packer, ports.clock.now())
+        shrinker = Shrinker(None, "s3", (), large.compressor, large.unique)
+    target = PeriodTarget(message.stream, entry, entry.layout, shrinker, ports.clock.now())
     return packs + [_make_put(target, item, message.stream) for item in items]
 
 
@@ -285,17 +284,12 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
 
 
 def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
-    end = ports.clock.now() + _PATIENCE
-
-    def patience() -> float:
-        return min(remaining(), (end - ports.clock.now()).total_seconds())
-
     return write_packed(
         ports.store,
         ports.large.values,
         puts,
         lambda waiting: ports.store.write_each(waiting, "newer"),
-        remaining=patience,
+        remaining=limit_time(_PATIENCE_SECONDS, ports.clock, remaining),
         clock=ports.clock,
         jitter=ports.jitter,
     )

@@ -18,11 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from tidetable.catalog import Entry, State
+from tidetable.catalog import OPENING, Entry
 from tidetable.ports import CatalogReader
 
 KEPT = timedelta(seconds=2)
-_OPEN = frozenset({State.CREATING, State.OPEN})
 
 
 class KnownPeriods:
@@ -41,7 +40,7 @@ class KnownPeriods:
         if _holds_all(fresh, oldest, newest):
             return fresh
         entries = catalog.entries(stream, oldest, newest)
-        just_read = {entry.table: (entry, now) for entry in entries if entry.state in _OPEN}
+        just_read = {entry.table: (entry, now) for entry in entries if entry.state in OPENING}
         earlier = {entry.table: known[entry.table] for entry in fresh}
         for entry in entries:
             earlier.pop(entry.table, None)

@@ -5,7 +5,7 @@ in time.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,13 +22,14 @@ from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
 from tidetable.ingest.verdicts import Judge, Window
 from tidetable.ingest.versions import write_packed
-from tidetable.ingest.writing import Jitter, Remaining, retry_writes
+from tidetable.ingest.writing import Jitter, retry_writes
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
-from tidetable.large.pack import Packer
+from tidetable.large.shrink import Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow, Written
 from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
+from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 RETRY_AFTER_SECONDS = 5
 # A request waits at most this time for a throttled table; events that are not written by then are queued.
-WRITE_BUDGET = timedelta(seconds=15)
+WRITE_SECONDS = 15.0
 _MOST_KEY_BYTES = 80_000
 NO_SLOTS: frozenset[Slot] = frozenset()
 
@@ -131,9 +132,9 @@ def _take(
     """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
     layout, at = unspread(stream.layout), to_micros(now) // 1000
     imports = _Imports(stream.name, ports.catalog, now)
-    packer = Packer.of(stream, ports.large.compressor, ports.large.unique)
-    small = small and packer.compress_above is None
-    judge = Judge(stream, layout, window, now, imports, small=small, packs=packer.packs, at=at, series_prefix=prefix)
+    shrinker = Shrinker.of(stream, ports.large.compressor, ports.large.unique)
+    small = small and shrinker.compress_above is None
+    judge = Judge(stream, layout, window, now, imports, small=small, at=at, series_prefix=prefix)
     verdicts = judge.judge_all(values)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
@@ -142,7 +143,7 @@ def _take(
         return reject_all(len(values), window, rejections, imports.running)
     times = [submission.event.time for submission in submissions]
     entries = _read_entries(stream.name, min(times), max(times), window, now, ports)
-    routed = route(stream.name, submissions, entries, packer, layout=layout, oldest=window.oldest, now=now, at=at)
+    routed = route(stream.name, submissions, entries, shrinker, layout=layout, oldest=window.oldest, now=now, at=at)
     rejections = list_rejections(verdicts)
     refuse_whole(rejections, len(values), window, imports.running, refusal)
     if rejections and refusal == "whole":
@@ -248,7 +249,7 @@ def _store(
         routed.tables = {put.table for put in puts.values()}
     shut = {table for table in routed.tables if not ports.circuit.admits(table)}
     tried = [put for put in puts.values() if put.table not in shut]
-    budget = _limit(remaining, ports.clock.now() + WRITE_BUDGET, ports.clock)
+    budget = limit_time(WRITE_SECONDS, ports.clock, remaining)
     # An event that a lowered table throttles is queued at once: no request waits for it.
     options: dict[str, Any] = {"remaining": budget, "clock": ports.clock, "jitter": ports.jitter, "once": lowered}
     if routed.plain:
@@ -303,7 +304,3 @@ def _identify_slot(submission: Submission, *, versioned: bool) -> Hashable:
     if not versioned if put is None else is_pack(put.item):
         return event.series, event.time, event.id
     return submission.slot or submission.index
-
-
-def _limit(remaining: Remaining, end: datetime, clock: Clock) -> Remaining:
-    return lambda: min(remaining(), (end - clock.now()).total_seconds())

@@ -14,7 +14,7 @@ from tidetable.ingest.packing import is_same, pack_events, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.ports import Compressor, Put, Values
 from tidetable.times import to_text
 
@@ -46,7 +46,7 @@ def route(
     stream: str,
     submissions: Sequence[Submission],
     entries: Sequence[Entry],
-    packer: Packer,
+    shrinker: Shrinker,
     *,
     layout: Layout,
     oldest: datetime,
@@ -61,7 +61,7 @@ def route(
     archived at any moment.
     """
     routed = Routed()
-    always_plain = packer.plain
+    always_plain = shrinker.plain
     targets: dict[str, PeriodTarget] = {}
     period: PeriodTarget | None = None
     columns = _Bound([], [], [], [])
@@ -75,7 +75,7 @@ def route(
                 submission.fate = Durable.QUEUED
                 continue
             if entry.table not in targets:
-                targets[entry.table] = PeriodTarget(stream, entry, layout, packer, now)
+                targets[entry.table] = PeriodTarget(stream, entry, layout, shrinker, now)
             period = targets[entry.table]
         if not (period.admits_all or period.admit(submission, oldest)):
             continue
@@ -98,7 +98,7 @@ def route(
         pks.append(pk)
         sks.append(sk)
     for target in targets.values():
-        _bind_packs(target, packer.compressor, routed, columns, at)
+        _bind_packs(target, shrinker.compressor, routed, columns, at)
     # Of the events of one slot only the last is written: it would also win if each event came in its own request.
     routed.puts = {submission.slot: submission.put for submission in bound if submission.put is not None}
     routed.indexes = [submission.index for submission in bound]
@@ -148,7 +148,7 @@ def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bo
 class PeriodTarget:
     """The facts of a period that routing needs for each of the period's events. They are computed once."""
 
-    def __init__(self, stream: str, entry: Entry, layout: Layout, packer: Packer, now: datetime) -> None:
+    def __init__(self, stream: str, entry: Entry, layout: Layout, shrinker: Shrinker, now: datetime) -> None:
         self.start, self.end = entry.period.start, entry.period.end
         self.label, self.table, self.layout = entry.period.label, entry.table, entry.layout
         self.writable, self.open = entry.writable, entry.is_open(now)
@@ -165,7 +165,7 @@ class PeriodTarget:
         # The submissions that are to be packed, and their plain items.
         self.submissions: list[Submission] = []
         self.items: list[Item] = []
-        self._packer = packer
+        self._shrinker = shrinker
         self._place = Place(stream, entry.period.label, entry.table, entry.layout)
 
     def admit(self, submission: Submission, oldest: datetime) -> bool:
@@ -197,4 +197,4 @@ class PeriodTarget:
         """
         if self.layout.versioned:
             item = make_first_version(item, item["data"])
-        return self._packer.put(item, self._place)
+        return self._shrinker.put(item, self._place)

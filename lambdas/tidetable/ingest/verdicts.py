@@ -46,8 +46,8 @@ class Judge(msgspec.Struct):
     """Decides on the events of a request. ``takes_import`` tells if a backfill accepts a time before the window.
 
     ``at`` is ``now`` in epoch milliseconds. ``small`` says that no event needs to be measured: the request is too small
-    to hold an event beyond DynamoDB's limit. ``packs`` says that the stream has remedies for events beyond that limit.
-    ``series_prefix`` is the prefix of the caller's key: the caller may write only series that begin with it.
+    to hold an event beyond DynamoDB's limit. ``series_prefix`` is the prefix of the caller's key: the caller may write
+    only series that begin with it.
     """
 
     stream: Stream
@@ -56,7 +56,6 @@ class Judge(msgspec.Struct):
     now: datetime
     takes_import: Callable[[datetime], bool] = lambda _: False
     small: bool = False
-    packs: bool = False
     at: int = 0
     series_prefix: str = ""
 
@@ -93,7 +92,7 @@ class Judge(msgspec.Struct):
         for index in self.layout.indexes:
             if (problem := index.problem(event)) is not None:
                 return "invalid", problem
-        if size > MAX_ITEM_BYTES and not self.packs:
+        if size > MAX_ITEM_BYTES and not self.stream.shrinks:
             return "too_large", f"the event takes {size} bytes as an item; DynamoDB holds at most {MAX_ITEM_BYTES}"
         time, oldest, newest = event.time, self.window.oldest, self.window.newest
         if time < oldest and not self.takes_import(time):

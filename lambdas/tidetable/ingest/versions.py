@@ -15,10 +15,11 @@ from tidetable.catalog import Entry
 from tidetable.errors import CollectionFull, StoreUnavailable, TableMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import canonical_json
-from tidetable.ingest.writing import Jitter, Remaining, retry_writes, write_outside
+from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.keys import ATTRIBUTES
 from tidetable.large.forms import strip_version
 from tidetable.ports import Clock, EventStore, Guarded, Put, Transacted, Values, Written
+from tidetable.remaining import Remaining
 
 # The number of earlier versions whose digests are remembered. A few suffice: repeats come soon.
 _REMEMBERED = 32

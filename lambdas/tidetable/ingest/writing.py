@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from tidetable.ports import Clock, EventStore, Put, Values, Written
+from tidetable.remaining import Remaining
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 
-# Returns the seconds that may still be spent.
-Remaining = Callable[[], float]
 # A random share of a pause: ``random.uniform(0, pause)`` outside tests.
 Jitter = Callable[[float], float]
 

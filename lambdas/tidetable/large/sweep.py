@@ -30,6 +30,7 @@ from tidetable.large.ports import Notes, Store, Stored
 from tidetable.lifecycle.known import find_known_streams
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Clock, EventStore, Pools
+from tidetable.remaining import Remaining
 
 # An object's item follows within the time of a request. A day leaves room for clocks that are wrong.
 GRACE = timedelta(days=1)
@@ -89,7 +90,7 @@ class Swept:
         return {name: getattr(self, name) for name in names} | first
 
 
-def sweep(sweeper: Sweeper, remaining: Callable[[], float], *, dry_run: bool = False) -> Swept:
+def sweep(sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False) -> Swept:
     """Remove the objects of every stream to which no item refers, as far as the time allows.
 
     It is safe at any time, and may be repeated. A run goes on where the previous run ended; a dry run starts at the
@@ -107,7 +108,7 @@ class _Run:
 
     pool: Executor
 
-    def __init__(self, sweeper: Sweeper, remaining: Callable[[], float], swept: Swept) -> None:
+    def __init__(self, sweeper: Sweeper, remaining: Remaining, swept: Swept) -> None:
         self._sweeper = sweeper
         self._remaining = remaining
         self.swept = swept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,10 +14,10 @@ from tidetable.period_tables import (
     WAIT_SECONDS,
     PeriodTables,
     describe_changing_copies,
-    limit_time,
     list_names,
 )
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Scaling, Table, Tables
+from tidetable.remaining import Remaining, limit_time
 
 # If fewer seconds than this are left, a later run makes the archive.
 _ARCHIVE_SECONDS = 20.0
@@ -43,8 +42,8 @@ class World:
     archiver: Archiver
     clock: Clock
     pools: Pools
-    remaining: Callable[[], float]
-    patience: Callable[[], float] | None = None
+    remaining: Remaining
+    patience: Remaining | None = None
 
     def period_tables(self) -> PeriodTables:
         """Return the tables for one action.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from tidetable.lifecycle.reconcile import LEASE, Reconciler, reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.periods import LONGEST
 from tidetable.ports import Catalog
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 LONGEST_OPEN = timedelta(days=30)
@@ -27,7 +28,7 @@ def open_backfill(
     backfill: Backfill,
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     dry_run: bool = False,
     rebuilt: bool = False,
@@ -75,7 +76,7 @@ def end_backfills(
     stream: str,
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     span: tuple[datetime, datetime] | None = None,
     dry_run: bool = False,

@@ -28,7 +28,7 @@ _PASSING = frozenset({"CREATING", "UPDATING", "DELETING", ACTIVE})
 
 def has_copies_made(entry: Entry, stream: Stream, now: datetime) -> bool:
     """True if the entry's table gets copies: it has not expired, and its period was never archived."""
-    has_first_table = entry.state in (State.CREATING, State.OPEN, State.CLOSED) and entry.archive is None
+    has_first_table = entry.writable and entry.archive is None
     return has_first_table and not is_expired(entry, stream, now)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -20,6 +20,7 @@ from tidetable.lifecycle.reconcile import Reconciler, reconcile
 from tidetable.lifecycle.report import Report
 from tidetable.names import name_table
 from tidetable.periods import Period
+from tidetable.remaining import Remaining
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
 PAUSE_SECONDS = 5.0
@@ -56,9 +57,7 @@ class Deployed:
     failure: str | None = None
 
 
-def deploy(
-    reconciler: Reconciler, owner: str, remaining: Callable[[], float], configuration: str, *, first: bool
-) -> Deployed:
+def deploy(reconciler: Reconciler, owner: str, remaining: Remaining, configuration: str, *, first: bool) -> Deployed:
     """Make the tables that the configuration needs, in one run after another, until all tables exist or the time is up.
 
     ``configuration`` is the digest of the deployed configuration. ``first`` says that the stack is being created. Only

@@ -10,7 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import takewhile
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
 from tidetable.errors import NotReady, describe_error
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
@@ -196,7 +196,7 @@ def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
 
     A table has its turn once in ``LOOK_EVERY`` runs, so a change or a deletion by hand is found within an hour.
     """
-    if entry.seen is None or entry.seen.changing or entry.state in (State.CREATING, State.OPEN):
+    if entry.seen is None or entry.seen.changing or entry.state in OPENING:
         return True
     stream = config.streams[entry.stream]
     if entry.replicas and (lacks_copies(entry, stream) or is_ending(entry, stream, now)):

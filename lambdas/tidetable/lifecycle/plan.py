@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Backfill, Entry, State
+from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import find_next_decrease
@@ -111,7 +111,7 @@ def _tend(
         # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a table
         # in such a state.
         yield stuck
-        if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+        if closed and entry.state in OPENING and not entry.is_open(now):
             yield _close(entry, stream)
         if is_expired(entry, stream, now):
             yield from (
@@ -131,7 +131,7 @@ def _tend(
         yield from _plan_level(entry, table, level, now)
     if table is not None:
         yield from _plan_scaling(entry, level)
-    if closed and entry.state in (State.CREATING, State.OPEN) and not entry.is_open(now):
+    if closed and entry.state in OPENING and not entry.is_open(now):
         yield _close(entry, stream)
     yield from ending
 

@@ -27,9 +27,9 @@ from tidetable.lifecycle.observe import (
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
-from tidetable.period_tables import limit_time
 from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, Tables
 from tidetable.ports.feeds import Mappings
+from tidetable.remaining import Remaining, limit_time
 
 LEASE = "lifecycle"
 # No run holds the lease for longer. Runs are five minutes apart, so a dead run's lease blocks at most one other run.
@@ -69,7 +69,7 @@ class Reconciler:
             return None
         return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
 
-    def world(self, remaining: Callable[[], float]) -> World:
+    def world(self, remaining: Remaining) -> World:
         """Return the ports of a run. ``remaining`` returns the seconds that are left for it."""
         return World(
             self.stage, self.catalog, self.tables, self.scaling, self.archiver, self.clock, self.pools, remaining
@@ -79,7 +79,7 @@ class Reconciler:
 def reconcile(
     reconciler: Reconciler,
     owner: str,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     *,
     at: datetime | None = None,
     dry_run: bool = False,
@@ -111,7 +111,7 @@ def reconcile(
 def _run(
     reconciler: Reconciler,
     report: Report,
-    remaining: Callable[[], float],
+    remaining: Remaining,
     select: Callable[[Action], bool] | None,
     planned: Sequence[Backfill] = (),
 ) -> None:

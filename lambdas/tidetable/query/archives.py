@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from tidetable.keys import Layout
 from tidetable.ports import ArchivePage, ArchiveRange
-from tidetable.query.model import RESERVE, Remaining
+from tidetable.query.model import RESERVE
+from tidetable.remaining import Remaining
 
 # At most this many archives are read in parallel: each needs a function of its own, which must load pyarrow.
 ARCHIVES = 2

@@ -14,9 +14,7 @@ Parameters = Mapping[str, Sequence[str]]
 
 def _confine_names(parameters: Parameters, access: Access) -> Parameters:
     """Check that ``series`` and ``series:prefix`` are within the key's prefix. Without both, add the prefix."""
-    for series in parameters.get("series", ()):
-        if not access.covers(series):
-            raise forbid_series(access, f"series={series[:64]}")
+    _confine_listed(parameters, access)
     if "series" in parameters and "series:prefix" not in parameters:
         return parameters
     return _confine_prefix("series:prefix", parameters, access)

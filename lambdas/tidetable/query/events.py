@@ -9,12 +9,13 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.hydrate import complete_rows, make_rows_with_versions
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.page import Events, EventsPage
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.rows import Row, Rows, make_archive_rows
 from tidetable.query.scans import find_visible_gaps
+from tidetable.remaining import Remaining
 
 
 def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remaining: Remaining) -> Events:

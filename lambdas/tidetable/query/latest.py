@@ -19,12 +19,13 @@ from tidetable.periods import find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead
 from tidetable.problems import refuse, refuse_parameter
 from tidetable.query.hydrate import complete_rows
-from tidetable.query.model import RESERVE, Cost, Projection, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Projection, Reader
 from tidetable.query.page import Room
 from tidetable.query.parse import parse_consistent, parse_projection, read_single
 from tidetable.query.rows import Row, show_rows
 from tidetable.query.scans import DAMAGED, PackScan
 from tidetable.query.settle import count_events, find_first, make_first_pack_reads
+from tidetable.remaining import Remaining
 from tidetable.times import to_text
 
 KNOWN = ("series", "fields", "consistent")

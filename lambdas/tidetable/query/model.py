@@ -6,7 +6,7 @@ fill a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -28,7 +28,6 @@ ALL = "*"
 RESERVE = 3.0
 # The number of events or cells that aggregates, listings and rollups read at a time.
 AT_ONCE = 5_000
-Remaining = Callable[[], float]  # Returns the seconds that are left for the request.
 
 
 class Position(NamedTuple):

@@ -15,10 +15,11 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.ports import NotedSeries, Rollups
 from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.plan import cover_range, find_access, plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Scan
+from tidetable.remaining import Remaining
 
 # The number of ranges that are read in parallel, and about how many events of all these ranges are read at a time.
 _RANGES, _EVENTS = 256, 50_000

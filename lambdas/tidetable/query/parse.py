@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_lon
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
+
+if TYPE_CHECKING:
+    from tidetable.query.rankings.parse import Ranking
 
 KNOWN = (
     "from", "to", "series", "series:prefix", "id", "id:prefix", "order", "limit", "fields", "versions", "consistent",
@@ -30,6 +34,7 @@ MAX_FIELDS = 50
 # AWS takes at most 10,240 bytes of request line and headers, and a cursor in the request holds its query.
 MAX_FIELDS_BYTES = 1024
 _DEFAULT_SPAN = timedelta(hours=1)
+_Choice = TypeVar("_Choice", bound=str)
 
 
 def parse_query(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Query:
@@ -70,7 +75,11 @@ def parse_range_query(
 
 
 def list_repeats(
-    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], query: Query, now: datetime
+    stream: Stream,
+    parameters: Mapping[str, Sequence[str]],
+    values: Mapping[str, str],
+    query: Query | Ranking,
+    now: datetime,
 ) -> dict[str, bool]:
     """List the parameters beside a cursor by name, with True for each parameter that repeats the cursor's query."""
     projection, names = parse_projection(stream, values), parse_names(parameters)
@@ -120,17 +129,12 @@ def parse_range(
 
 def parse_consistent(values: Mapping[str, str]) -> bool:
     """True if the answer must hold every acknowledged event: tables are read strongly consistent."""
-    consistent = values.get("consistent", "false")
-    if consistent not in ("true", "false"):
-        raise refuse_parameter("consistent must be true or false")
-    return consistent == "true"
+    return read_choice(values, "consistent", ("false", "true"), "consistent must be true or false") == "true"
 
 
 def _parse_low_priority(values: Mapping[str, str]) -> bool:
-    priority = values.get("priority", "normal")
-    if priority not in ("normal", "low"):
-        raise refuse_parameter("priority must be normal, or low: then a read replica answers where there is one")
-    return priority == "low"
+    detail = "priority must be normal, or low: then a read replica answers where there is one"
+    return read_choice(values, "priority", ("normal", "low"), detail) == "low"
 
 
 def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
@@ -140,12 +144,10 @@ def parse_projection(stream: Stream, values: Mapping[str, str]) -> Projection:
         raise refuse_parameter(f"fields is a list such as mag,place: 1 to {MAX_FIELDS} names, or *")
     if len(values.get("fields", "").encode()) > MAX_FIELDS_BYTES:
         raise refuse_parameter(f"fields has at most {MAX_FIELDS_BYTES} bytes: ask for less, or for *")
-    versions = values.get("versions", "newest")
-    if versions not in ("newest", "all"):
-        raise refuse_parameter("versions must be newest or all")
-    if versions == "all":
+    versions = read_choice(values, "versions", ("newest", "all"), "versions must be newest or all") == "all"
+    if versions:
         refuse_versions(stream)
-    return Projection(fields, versions=versions == "all").of(stream)
+    return Projection(fields, versions=versions).of(stream)
 
 
 def refuse_versions(stream: Stream) -> None:
@@ -207,10 +209,17 @@ def parse_count(values: Mapping[str, str], name: str, most: int) -> int | None:
 
 def parse_order(values: Mapping[str, str]) -> bool:
     """Parse the parameter ``order``: True if the order is ascending."""
-    order = values.get("order", "desc")
-    if order not in ("asc", "desc"):
-        raise refuse_parameter("order must be asc (oldest first) or desc (newest first)")
-    return order == "asc"
+    detail = "order must be asc (oldest first) or desc (newest first)"
+    return read_choice(values, "order", ("desc", "asc"), detail) == "asc"
+
+
+def read_choice(values: Mapping[str, str], name: str, choices: Sequence[_Choice], detail: str) -> _Choice:
+    """The value of a parameter that is one of a few words; the first word if the parameter is missing."""
+    text = values.get(name, choices[0])
+    for choice in choices:
+        if choice == text:
+            return choice
+    raise refuse_parameter(detail)
 
 
 def parse_instant_of(values: Mapping[str, str], name: str, now: datetime) -> datetime | None:

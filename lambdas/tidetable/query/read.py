@@ -26,9 +26,10 @@ from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
 from tidetable.query.gather import gather, make_first_gather_reads
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.merge import Demand, Placed, make_first_reads, merge_ranges
-from tidetable.query.model import RESERVE, Cost, Position, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Query, Reader
 from tidetable.query.scans import ArchiveScan, Gap, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.settle import PackWalk, count_events, make_damaged_gap, make_first_pack_reads
+from tidetable.remaining import Remaining
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.

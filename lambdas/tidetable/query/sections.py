@@ -16,11 +16,12 @@ from tidetable.config import Stream
 from tidetable.ports import Rollups, RollupState
 from tidetable.problems import refuse
 from tidetable.query.batches import Batch
-from tidetable.query.model import AT_ONCE, Query, Reader, Remaining
+from tidetable.query.model import AT_ONCE, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan
+from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import (
     Segment,

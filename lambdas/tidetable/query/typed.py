@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tidetable.config.columns import parse_decimal
-from tidetable.exact import EXACT, decode_json, encode_json
+from tidetable.exact import EXACT, decode_json, encode_json, show_text
 from tidetable.ports import TypedColumn
 from tidetable.query.model import ALL, Projection
 from tidetable.times import from_text, to_micros
@@ -201,13 +201,9 @@ def _make_decimal_converter(precision: int, scale: int) -> Callable[[Any], int |
     return fit
 
 
-def _show_text(value: Any) -> str:
-    return value if isinstance(value, str) else encode_json(value).decode()
-
-
 # For each kind of column: its type, and the function that makes its values.
 _CONVERTERS: Mapping[Kind, tuple[str, Callable[[Any], Any]]] = {
-    "text": ("string", _show_text),
+    "text": ("string", show_text),
     "time": ("time", lambda text: to_micros(from_text(text))),
     "integer": ("integer", int),
     "number": ("double", float),

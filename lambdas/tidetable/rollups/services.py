@@ -6,7 +6,8 @@ import msgspec
 
 from tidetable.errors import TidetableError
 from tidetable.ports import Catalog, Clock, Rollups
-from tidetable.query.model import Reader, Remaining
+from tidetable.query.model import Reader
+from tidetable.remaining import Remaining
 
 
 class BucketBlocked(TidetableError):

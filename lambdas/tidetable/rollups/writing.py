@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry, State, find_entry_at
@@ -20,10 +20,9 @@ from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.cells import FIELDS_ID, is_removed, make_removed_cell
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, BucketOver, Services, Superseded
-from tidetable.times import from_text, to_text
+from tidetable.times import MOMENT, from_text, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
-_MOMENT = timedelta(microseconds=1)
 _PAGE = 100
 # AWS: a transaction has at most 100 actions and 4 MB in total. A pack has up to 64 KB, a cell with an item of its own
 # up to 400 KB.
@@ -63,7 +62,7 @@ def find_table(definition: Definition, bucket: datetime, services: Services) -> 
 def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
     """Read the cells of a bucket from its table, with strong consistency."""
     layout, reader = entry.layout, services.reader
-    low, high = layout.edge(bucket), layout.edge(bucket + _MOMENT)
+    low, high = layout.edge(bucket), layout.edge(bucket + MOMENT)
     span = 0 if layout.pack is None else layout.pack.span
     items = list(_read_items(entry, bucket, span, reader.store))
     opened = sorted(
@@ -82,7 +81,7 @@ def read_present(entry: Entry, bucket: datetime, services: Services) -> Present:
 
 def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) -> Iterator[Item]:
     layout = entry.layout
-    low, high = find_key_range(bucket, bucket + _MOMENT, span)
+    low, high = find_key_range(bucket, bucket + MOMENT, span)
     logical = layout.logical(bucket, "")
     reads = [RangeRead(KeyRange(entry.table, f"{logical}#{n}", low, high), _PAGE) for n in range(layout.shards)]
     while reads:

@@ -16,10 +16,11 @@ from tidetable.query.aggregates.rolled import choose_sections, find_rollup
 from tidetable.query.aggregates.run import Run, refuse_parting
 from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
-from tidetable.query.model import Reader, Remaining
+from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.read import read_planned
 from tidetable.query.scans import Scan, find_visible_gaps
+from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
 

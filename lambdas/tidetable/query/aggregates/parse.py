@@ -20,6 +20,7 @@ from tidetable.query.parse import (
     parse_count,
     parse_order,
     parse_range_query,
+    read_choice,
     read_single,
     refuse_scan,
 )
@@ -202,14 +203,10 @@ def _step(values: Mapping[str, str], query: Query) -> timedelta | None:
 
 
 def _fill(values: Mapping[str, str]) -> Fill:
-    fill = next((fill for fill in FILLS if fill == values.get("fill", "none")), None)
-    if fill is None:
-        raise refuse_parameter(f"fill must be one of {', '.join(FILLS)}")
-    return fill
+    return read_choice(values, "fill", FILLS, f"fill must be one of {', '.join(FILLS)}")
 
 
 def _parse_rollups(values: Mapping[str, str]) -> bool:
     """Read the parameter ``rollups``: True if rollups may answer."""
-    if values.get("rollups", "true") not in ("true", "false"):
-        raise refuse_parameter("rollups is true or false: false reads the events themselves")
-    return values.get("rollups") != "false"
+    detail = "rollups is true or false: false reads the events themselves"
+    return read_choice(values, "rollups", ("true", "false"), detail) == "true"

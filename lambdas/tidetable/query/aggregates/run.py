@@ -19,10 +19,11 @@ from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
-from tidetable.query.model import RESERVE, Cost, Position, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Position, Reader
 from tidetable.query.noted import NotedScanner
 from tidetable.query.read import Scanner
 from tidetable.query.sections import Section, scan_section
+from tidetable.remaining import Remaining
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
 from tidetable.times import from_text, to_text

@@ -23,11 +23,12 @@ from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import RESERVE, Cost, Query, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, read_series
 from tidetable.query.read import Scanner, read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted, scan_section
+from tidetable.remaining import Remaining
 from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
 from tidetable.rollups.definition import SERIES, Definition
 from tidetable.times import to_text

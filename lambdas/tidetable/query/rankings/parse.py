@@ -19,7 +19,7 @@ from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import name_partitions
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
-from tidetable.query.model import EVERYTHING, Projection, Query
+from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.parse import (
     list_repeats,
     parse_consistent,
@@ -71,6 +71,11 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     projection: Projection = EVERYTHING
     after: RankKey | None = None
     consistent: bool = False
+
+    @property
+    def low_priority(self) -> bool:
+        """False: no replica is sorted by a number."""
+        return False
 
     @property
     def names(self) -> Names:
@@ -147,18 +152,7 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
 def _list_repeats(
     stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], ranking: Ranking, now: datetime
 ) -> dict[str, bool]:
-    query = Query(
-        ranking.stream,
-        ranking.start,
-        ranking.end,
-        ANY,
-        ranking.ascending,
-        ranking.limit,
-        conditions=ranking.conditions,
-        projection=ranking.projection,
-        consistent=ranking.consistent,
-    )
-    return list_repeats(stream, parameters, values, query, now) | {
+    return list_repeats(stream, parameters, values, ranking, now) | {
         "index": values.get("index") == ranking.index.name,
         "value": values.get("value") == ranking.value,
         "kind": values.get("kind") == ranking.kind,

@@ -28,13 +28,14 @@ from tidetable.problems import ProblemError, refuse
 from tidetable.query.archives import ARCHIVES, read_archive_pages
 from tidetable.query.hydrate import complete_rows, match_conditions, read_base_items
 from tidetable.query.merge import compute_share
-from tidetable.query.model import RESERVE, Cost, Reader, Remaining
+from tidetable.query.model import RESERVE, Cost, Reader
 from tidetable.query.page import Room
 from tidetable.query.rankings.page import Top
 from tidetable.query.rankings.parse import Ranking, RankKey, plan_ranking
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, show_rows
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan, find_visible_gaps
+from tidetable.remaining import Remaining
 from tidetable.times import from_text
 
 # Events with the same number are read until this many items were read: four for each wanted item, plus a thousand.

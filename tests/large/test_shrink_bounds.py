@@ -1,4 +1,4 @@
-"""Where packing changes its remedy: the very sizes, of compressors whose output has a known size."""
+"""Where a policy changes its remedy: the very sizes, of compressors whose output has a known size."""
 
 from datetime import UTC, datetime
 from itertools import count
@@ -9,14 +9,17 @@ import pytest
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.noise import noise
+from tidetable.config.model import Beyond, KeyPolicy, LargePolicy, Stream
+from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item
 from tidetable.exact import encode_json
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Index, Key, Layout
 from tidetable.large.forms import make_blob_prefix, make_chunk_key, split_payload
-from tidetable.large.pack import Packer, Place
+from tidetable.large.shrink import Place, Shrinker
 from tidetable.large.whole import is_partial
+from tidetable.periods import Kind
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import count_item_bytes
 
@@ -45,8 +48,8 @@ def pack(
     item: Item, layout: Layout, above: int | None, beyond: str, compressor: Compressor | None = None
 ) -> Put | None:
     numbers = count()
-    packer = Packer(above, beyond, (), compressor or Zstd(), lambda: str(next(numbers)))
-    return packer.put(item, Place("s", "2026-03-01", TABLE, layout))
+    shrinker = Shrinker(above, beyond, (), compressor or Zstd(), lambda: str(next(numbers)))
+    return shrinker.put(item, Place("s", "2026-03-01", TABLE, layout))
 
 
 def sized(layout: Layout, size: int, *, without_data: bool = False) -> Item:
@@ -139,7 +142,7 @@ def test_an_item_whose_copies_for_indexes_leave_no_unit_free_is_refused(layout: 
 
 
 @pytest.mark.parametrize(
-    ("above", "beyond", "cold", "packs", "plain"),
+    ("above", "beyond", "cold", "shrinks", "plain"),
     [
         (None, "refuse", (), False, 408_576),
         (None, "s3", (), True, 408_576),
@@ -148,11 +151,13 @@ def test_an_item_whose_copies_for_indexes_leave_no_unit_free_is_refused(layout: 
         (5_000, "chunks", ("raw",), True, -1),
     ],
 )
-def test_a_policy_says_whether_it_packs_and_which_items_need_no_packing(
-    above: int | None, beyond: str, cold: tuple[str, ...], packs: bool, plain: int
+def test_a_policy_says_whether_it_shrinks_events_and_which_items_stay_as_they_are(
+    above: int | None, beyond: Beyond, cold: tuple[str, ...], shrinks: bool, plain: int
 ) -> None:
-    packer = Packer(above, beyond, cold, Zstd(), lambda: "")
-    assert (packer.packs, packer.plain) == (packs, plain)
+    large = LargePolicy(compress_above=above, beyond=beyond)
+    key, hour = KeyPolicy(partition_by="series"), Duration(hours=1)
+    stream = Stream(period=Kind.DAY, late=hour, retention=1, key=key, cold=cold, large=large)
+    assert (stream.shrinks, Shrinker.of(stream, Zstd(), lambda: "").plain) == (shrinks, plain)
 
 
 def test_a_chunk_has_the_key_of_its_event_and_all_versions_of_an_event_have_one() -> None:
@@ -182,7 +187,7 @@ def test_a_chunk_has_390_000_bytes() -> None:
 def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, chunks: int) -> None:
     layout = Layout("series", 2, "id", parts=True)
     item = item_of(layout, {"raw": noise(500), "text": noise(900_000)})
-    put = Packer(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, Place("s", "2026-03-01", TABLE, layout))
+    put = Shrinker(None, beyond, ("raw",), Zstd(), lambda: "1").put(item, Place("s", "2026-03-01", TABLE, layout))
     assert put is not None
     assert choose_form(put) == beyond
     assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
@@ -242,16 +247,16 @@ def test_compressed_data_with_one_changed_byte_is_refused() -> None:
 def test_an_archives_chunks_are_restored_to_s3_where_the_table_has_no_table_of_chunks(
     parts: bool, archived: str, form: str
 ) -> None:
-    packer = Packer(None, "refuse", (), Zstd(), lambda: "1")
+    shrinker = Shrinker(None, "refuse", (), Zstd(), lambda: "1")
     layout = Layout("time", 4, "id", 21_600, parts=parts)
     item = {**item_of(layout, {"text": "x"}), "packed": {"data": archived}}
-    assert choose_form(packer.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
+    assert choose_form(shrinker.put_again(item, Place("s", "2026-03-01", TABLE, layout))) == form
 
 
 def test_an_item_without_a_note_of_its_packing_is_restored_as_it_is() -> None:
-    packer = Packer(1, "s3", (), Zstd(), lambda: "1")
+    shrinker = Shrinker(1, "s3", (), Zstd(), lambda: "1")
     item = item_of(PLAIN, {"text": "x" * 5_000})
-    put = packer.put_again({**item, "packed": {}}, Place("s", "2026-03-01", TABLE, PLAIN))
+    put = shrinker.put_again({**item, "packed": {}}, Place("s", "2026-03-01", TABLE, PLAIN))
     assert put == Put(TABLE, item)
 
 

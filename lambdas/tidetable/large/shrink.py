@@ -37,8 +37,8 @@ class Place(NamedTuple):
     layout: Layout
 
 
-class Packer(msgspec.Struct):
-    """Packs the events of one stream by its policy. ``unique`` returns a new object name at every call."""
+class Shrinker(msgspec.Struct):
+    """Shrinks the items of one stream by its policy. ``unique`` returns a new object name at every call."""
 
     compress_above: int | None
     beyond: str
@@ -47,43 +47,38 @@ class Packer(msgspec.Struct):
     unique: Callable[[], str]
 
     @classmethod
-    def of(cls, stream: Stream, compressor: Compressor, unique: Callable[[], str]) -> Packer:
+    def of(cls, stream: Stream, compressor: Compressor, unique: Callable[[], str]) -> Shrinker:
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
-    def packs(self) -> bool:
-        """True if the policy has a remedy for an event that is larger than an item."""
-        return self.beyond != "refuse" or self.compress_above is not None or bool(self.cold)
-
-    @property
     def plain(self) -> int:
-        """The size in bytes up to which an item need not be packed."""
+        """The size in bytes up to which an item need not be shrunk."""
         return -1 if self.cold else self.compress_above or MAX_ITEM_BYTES - _GROWTH
 
     def put(self, item: Item, place: Place) -> Put | None:
-        """Pack an item that has all of its data into a put; None if it is too large for the policy."""
-        packed, chunks = self._split_cold(item, place, self.cold)
-        size = count_item_bytes(packed)
+        """Shrink an item that has all of its data, and make its put; None if it is too large for the policy."""
+        warm, chunks = self._split_cold(item, place, self.cold)
+        size = count_item_bytes(warm)
         versioned = place.layout.versioned
         limit = _VERSION_BYTES if versioned else MAX_ITEM_BYTES
         above = self.compress_above
         if size <= limit and (above is None or size <= max(above, _UNIT)):
-            return Put(place.table, packed, chunks)
+            return Put(place.table, warm, chunks)
         if above is None and self.beyond == "refuse" and not (versioned and size <= MAX_ITEM_BYTES):
             return None
-        text = encode_json(packed["data"])
+        text = encode_json(warm["data"])
         if len(text) > MAX_EVENT_BYTES:
             return None
         if size <= limit and above is not None and len(text) <= above:
-            return Put(place.table, packed, chunks)
+            return Put(place.table, warm, chunks)
         payload = self.compressor.compress(text)
-        smaller = {**_remove_data(packed), "z": payload}
+        smaller = {**_remove_data(warm), "z": payload}
         after = count_item_bytes(smaller)
         # Every index that holds the event costs units for the same bytes.
         if -(-after // _UNIT) < -(-size // _UNIT) and after <= limit:
             return Put(place.table, smaller, chunks)
         if size <= limit:
-            return Put(place.table, packed, chunks)
+            return Put(place.table, warm, chunks)
         beyond = self.beyond if place.layout.parts or self.beyond != "chunks" else "refuse"
         if versioned and beyond == "refuse" and min(size, after) <= MAX_ITEM_BYTES - _GROWTH:
             # It would fit an item, so the policy does not refuse it.
@@ -91,28 +86,28 @@ class Packer(msgspec.Struct):
         # The copies of fields for indexes stay in the item, wherever its data goes.
         if (
             beyond == "refuse"
-            or count_item_bytes(_remove_data(packed)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT
+            or count_item_bytes(_remove_data(warm)) > (_VERSION_BARE_BYTES if versioned else limit) - _UNIT
         ):
             return None
-        return self._put_outside(packed, text, payload, place, chunks, beyond)
+        return self._put_outside(warm, text, payload, place, chunks, beyond)
 
     def put_again(self, item: Item, place: Place) -> Put:
-        """Pack a whole item of an archive in the same form as before.
+        """Shrink a whole item of an archive to the same form as before.
 
         Chunks go to S3 if the table has no table for them.
         """
         how = item.get("packed", {})
         bare = {name: value for name, value in item.items() if name != "packed"}
-        packed, chunks = self._split_cold(bare, place, how.get("cold", ()))
+        warm, chunks = self._split_cold(bare, place, how.get("cold", ()))
         form = how.get("data")
         if form is None:
-            return Put(place.table, packed, chunks)
-        text = encode_json(packed["data"])
+            return Put(place.table, warm, chunks)
+        text = encode_json(warm["data"])
         payload = self.compressor.compress(text)
         if form == "z":
-            return Put(place.table, {**_remove_data(packed), "z": payload}, chunks)
+            return Put(place.table, {**_remove_data(warm), "z": payload}, chunks)
         beyond = "chunks" if form == "chunks" and place.layout.parts else "s3"
-        return self._put_outside(packed, text, payload, place, chunks, beyond)
+        return self._put_outside(warm, text, payload, place, chunks, beyond)
 
     def _split_cold(self, item: Item, place: Place, cold: Sequence[str]) -> tuple[Item, tuple[Put, ...]]:
         """Split an item into the item without its cold fields, and the puts of the chunks that hold them."""
