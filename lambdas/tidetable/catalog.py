@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config import TableClass
 from tidetable.keys import Layout
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.periods import Period
 from tidetable.times import to_text
 
@@ -171,7 +171,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the period table and, if the layout has one, of the table beside it."""
-        return (self.table, name_parts_table(self.table)) if self.layout.parts else (self.table,)
+        return (self.table, name_chunks_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""

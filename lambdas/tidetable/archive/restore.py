@@ -43,7 +43,7 @@ from tidetable.leases import hold_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
-from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
+from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.times import to_text
@@ -148,7 +148,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
-    specs = [spec, make_parts_spec(spec)] if entry.layout.parts else [spec]
+    specs = [spec, make_chunks_spec(spec)] if entry.layout.parts else [spec]
     tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
     try:
         for table in specs:

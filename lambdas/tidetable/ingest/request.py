@@ -258,7 +258,7 @@ def _store(
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
     # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
     # throttled.
-    unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
+    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)

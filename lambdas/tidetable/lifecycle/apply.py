@@ -8,7 +8,7 @@ from datetime import datetime
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.period_tables import (
     POLL_SECONDS,
     WAIT_SECONDS,
@@ -99,7 +99,7 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         case actions.SetClass():
             if entry.layout.parts:
                 # The table beside it comes first: while the period table has the old class, runs repeat this.
-                parts_table = tables.find_owned(entry, name_parts_table(entry.table))
+                parts_table = tables.find_owned(entry, name_chunks_table(entry.table))
                 if parts_table.table_class is not action.table_class:
                     world.tables.set_class(parts_table.name, action.table_class)
             if table.table_class is not action.table_class:

@@ -30,14 +30,14 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item to write to a table. The item refers to ``parts`` (its chunks) and ``blob``, which are written before it.
+    """An item to write to a table. The item refers to ``chunks`` and ``blob``, which are written before it.
 
     The key of a chunk is only a partition key.
     """
 
     table: str
     item: Item
-    parts: tuple[Put, ...] = ()
+    chunks: tuple[Put, ...] = ()
     blob: Blob | None = None
 
     @property
@@ -231,7 +231,7 @@ class EventStore(Protocol):
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
 
-    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Read the bodies of the existing chunks of these keys, strongly consistent; a key may be repeated.
 
         TableMissing if there is no such table.
