@@ -211,7 +211,7 @@ def _describe_stream(
 
 
 def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
-    """The lines of a stream: its tables, their indexes and copies, backups, and its archives."""
+    """Make the bill's lines of a stream: tables, indexes, copies, backups and archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
     on_demand = [table for table in tables if table.on_demand]
     counts = (
@@ -240,7 +240,7 @@ def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
 
 
 def _list_regions(accounts: Sequence[_Account]) -> set[str]:
-    """The other Regions in which tables have copies."""
+    """List the other Regions in which tables have copies."""
     return {region for account in accounts for period in account.periods for region in period.entry.copies}
 
 
