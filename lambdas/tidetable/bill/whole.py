@@ -54,7 +54,7 @@ class Line:
     how: str
 
     def document(self) -> dict[str, Any]:
-        """The line as JSON."""
+        """Return the line as JSON."""
         return asdict(self)
 
 
