@@ -13,7 +13,7 @@ import msgspec
 
 from aws.codes import CONDITION_FAILED
 from aws.lean.client import LeanClient, Refused, Reply, Request
-from aws.lean.reads import decode_answer, is_throttled, read_all
+from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
 from tidetable.ports import NotedSeries
@@ -22,7 +22,6 @@ SUFFIXES = 16
 # AWS: BatchWriteItem takes 25 puts.
 _BATCH = 25
 _ROUNDS = 4
-_FIRST_PAUSE = 0.05
 
 
 class _Text(msgspec.Struct):
@@ -76,7 +75,7 @@ class LeanNotes:
             if not waiting:
                 return
             if turn + 1 < _ROUNDS:
-                self._client.pause(_FIRST_PAUSE * 2**turn)
+                self._client.pause(FIRST_PAUSE * 2**turn)
         raise TableThrottled(self._table)
 
     def _make_batch(self, puts: list[dict[str, Any]]) -> Request:

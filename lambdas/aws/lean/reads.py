@@ -17,7 +17,8 @@ _ATTEMPTS = 3
 # BatchGetItem answers at most 16 MB, and leaves out keys for which the table's units did not suffice. This is not a
 # failure.
 _ROUNDS = 8
-_FIRST_PAUSE = 0.05
+# Seconds. Each later pause may be twice as long.
+FIRST_PAUSE = 0.05
 _BROKEN = frozenset(
     {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
     | {f"HTTP {status}" for status in (500, 502, 503, 504)}
@@ -67,7 +68,7 @@ def _collect_replies(
         if not again:
             return
         waiting = again
-        client.pause(_FIRST_PAUSE * 2 ** (turn - 1))
+        client.pause(FIRST_PAUSE * 2 ** (turn - 1))
 
 
 def make_range_body(table: str, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
-from aws.lean.reads import decode_answer, is_throttled, make_range_body, read_all, read_pages
+from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
 
 _ROUNDS = 3
-_FIRST_PAUSE = 0.05
 _EDGE, _MARK, _OVER = "edge#", "mark#", "over#"
 # This key sorts after the edges, so one Query reads both.
 _NOTING = "edge~noting"
@@ -112,7 +111,7 @@ class LeanRollups(LeanNotes):
             requests = [request for request, again in zip(requests, throttled, strict=True) if again]
             if not requests:
                 return
-            self._client.pause(_FIRST_PAUSE * 2**turn)
+            self._client.pause(FIRST_PAUSE * 2**turn)
 
     def clear_mark(self, stream: str, mark: Mark) -> bool:
         """Delete a mark by a conditional DeleteItem."""
