@@ -14,8 +14,8 @@ from collections.abc import Sequence
 #   InvalidCursor
 # ConfigError            config.load, a policy   nobody                                  the synth, `tidetable check`; a trouble
 #                        that was recorded                                               of the run
-# StoreUnavailable       lean/reads.py, S3, the  lean/reads.py a few times for reads;    503 with Retry-After; the message comes
-#                        services of an operator the drain, with the next delivery; the  again; a failure of the refresher
+# StoreUnavailable       lean/reads.py, S3,      lean/reads.py a few times for reads;    503 with Retry-After; the message comes
+#                        CloudWatch, Lambda      the drain, with the next delivery; the  again; a failure of the refresher
 #                                                next run of the refresher
 # TableMissing           any store               queries once, with the catalog anew;    a gap of the answer; 202; the message
 #                                                the drain, with the next delivery       comes again; a feed: "deferred"
