@@ -15,6 +15,7 @@ from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
 from tidetable.catalog import Entry, State
 from tidetable.conditions import Condition, Names
+from tidetable.copies import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout, Packing, Ref
@@ -73,6 +74,16 @@ def test_the_first_event_is_kept_whatever_it_takes(
     alone = Nearest(ascending=ascending)
     alone.add(placed("2", "2", 500))
     assert ([own[0] for own in alone.entries()], alone.cut) == (["2"], False)
+
+
+def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events come from the farthest on. There is room for five, and the first cut is at more than ten."""
+    size = count_item_bytes(placed("10", "10", 500)[3])
+    monkeypatch.setattr(gathering, "KEPT_BYTES", 5 * size)
+    nearest = Nearest(ascending=True)
+    for number in range(40, 25, -1):
+        nearest.add(placed(str(number), str(number), 500))
+    assert ([own[0] for own in nearest.entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
 
 
 def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +241,20 @@ def test_the_latest_event_of_a_table_that_has_gone_is_looked_for_in_older_tables
     latest = find_latest(PACKED_STREAMS["series"], {"series": ["a"]}, days.reader, NOON, lambda: 100.0)
     assert latest.events["a"]["id"] == "0"
     assert latest.searched == START - DAY
+
+
+@pytest.mark.parametrize("pack", [None, Packing(3_600, 65_536)], ids=["items", "packs"])
+def test_a_reader_does_not_look_for_the_latest_event_behind_a_table_that_has_gone(pack: Packing | None) -> None:
+    """The origin may have a later event than the older tables."""
+    days, layout = Days(), Layout("series", 2, "id", pack=pack)
+    days.add_table(
+        find_containing(NOON - DAY, Kind.DAY), layout, items_of([Event("a", NOON - DAY, "0", {})], layout, 0)
+    )
+    days.add_table(find_containing(NOON, Kind.DAY), layout, [])
+    del days.store.tables["tidetable-t.s.2026-03-01"]
+    days.reader.copies = Copies("eu-west-1", "us-east-1")
+    with pytest.raises(ProblemError, match="503 no_copy: the table of s's period 2026-03-01 has no copy in eu-west-1"):
+        find_latest(PACKED_STREAMS["series"], {"series": ["a"]}, days.reader, NOON, lambda: 100.0)
 
 
 def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
