@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
-from tidetable.names import name_parts_table, parse_table_name
+from tidetable.names import name_chunks_table, parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
 from tidetable.remaining import Remaining
 
@@ -39,14 +39,14 @@ def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
     return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
-def make_parts_spec(spec: TableSpec) -> TableSpec:
+def make_chunks_spec(spec: TableSpec) -> TableSpec:
     """Specify the table of chunks beside a period table.
 
     It is on demand, so only requests cost money, and it needs no ladder.
     """
     return replace(
         spec,
-        name=name_parts_table(spec.name),
+        name=name_chunks_table(spec.name),
         write=None,
         read=None,
         indexes=(),
@@ -60,7 +60,7 @@ def make_parts_spec(spec: TableSpec) -> TableSpec:
 
 def list_names(entry: Entry) -> list[str]:
     """List the names of an entry's tables, the period table last: as long as it exists, a deletion is not finished."""
-    return [name_parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+    return [name_chunks_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
 # AWS: while a copy is in one of these states, AWS refuses every change of its table, although the table is ACTIVE.
@@ -68,7 +68,7 @@ COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
 def describe_changing_copies(table: Table) -> str:
-    """Describe the copies that are being made or deleted; empty if there are none."""
+    """Describe the copies that are being made or deleted; empty if there are no such copies."""
     return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
 
 
@@ -82,6 +82,13 @@ def list_own_copies(entry: Entry, table: Table) -> list[str]:
 def passes(status: str) -> bool:
     """True if a table in this state is ACTIVE, or becomes ACTIVE or disappears without help."""
     return status == "ACTIVE" or status in _PASSING
+
+
+def pause(seconds: float, why: str, clock: Clock, remaining: Remaining) -> None:
+    """Wait before a table is looked at again; NotReady, which says ``why``, if too little time is left."""
+    if remaining() < seconds:
+        raise NotReady(why)
+    clock.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,7 @@ class PeriodTables:
                 return
             if not self._is_new(table):
                 raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
-            self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
+            self._pause(f"table {name} is new and its tags cannot be seen yet")
 
     def _read_tags(self, table: Table) -> Mapping[str, str]:
         """Read the table's tags; no tags if the table is new and cannot be found yet."""
@@ -147,7 +154,7 @@ class PeriodTables:
                 return table
             if table is not None and not passes(table.status):
                 raise TableUnusable(name, table.status)
-            self._pause(POLL_SECONDS, f"table {name} is {table.status if table is not None else 'not there yet'}")
+            self._pause(f"table {name} is {table.status if table is not None else 'not there yet'}")
 
     def make_recoverable(self, name: str) -> None:
         """Turn point-in-time recovery on, as soon as DynamoDB allows it for a new table."""
@@ -174,7 +181,7 @@ class PeriodTables:
                 return
 
     def delete(self, entry: Entry) -> bool:
-        """Delete the entry's tables that exist and are ours, and wait until they are gone.
+        """Delete the entry's tables that exist and are ours, and wait until they do not exist any more.
 
         Return False if no table existed. The copies of each table are deleted first, one after another.
 
@@ -197,7 +204,7 @@ class PeriodTables:
                     # A description may lag behind: the table is changing, or its protection was changed just now.
                     if not refused.transient:
                         raise
-            self._pause(POLL_SECONDS, f"table {name} is not deleted yet")
+            self._pause(f"table {name} is not deleted yet")
             table = self.tables.describe(name)
         return exists
 
@@ -207,7 +214,7 @@ class PeriodTables:
         while (table := self.tables.describe(name)) is None:
             if entry.state not in _BEGUN or (self.clock.now() - since).total_seconds() >= SEEN_SECONDS:
                 return None
-            self._pause(POLL_SECONDS, f"table {name} may have been made a moment ago")
+            self._pause(f"table {name} may have been made a moment ago")
         return table
 
     def _begin_deletion(self, entry: Entry, table: Table) -> None:
@@ -222,7 +229,5 @@ class PeriodTables:
         else:
             self.tables.delete(table.name)
 
-    def _pause(self, seconds: float, why: str) -> None:
-        if self.remaining() < seconds:
-            raise NotReady(why)
-        self.clock.sleep(seconds)
+    def _pause(self, why: str) -> None:
+        pause(POLL_SECONDS, why, self.clock, self.remaining)

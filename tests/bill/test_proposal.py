@@ -1,7 +1,7 @@
 """The parameters of a simulation: defaults, bounds, and what a caller may see."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec

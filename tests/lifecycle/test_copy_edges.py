@@ -11,7 +11,7 @@ from tests.lifecycle.world import NOON, World
 from tests.worlds.copied import text
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.config import TableClass, parse
-from tidetable.errors import NotReady, TableRefused
+from tidetable.errors import CopyRefused, NotReady, TableRefused
 from tidetable.lifecycle.actions import Stuck
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog, remove_catalog_copies
 from tidetable.lifecycle.copies import find_copies_to_mark, fit_copies, has_copies_made, lacks_copies
@@ -26,7 +26,8 @@ FACTS = ArchiveFacts("m", 1, 1, NOON)
 REFUSED = [
     (TableRefused("LimitExceededException: later", transient=True), "deferred", "LimitExceededException: later"),
     (TableRefused("AccessDeniedException: no", transient=False), "failed", "AccessDeniedException: no"),
-    (NotReady("not yet"), "failed", "not yet"),
+    (NotReady("not yet"), "deferred", "not yet"),
+    (CopyRefused("catalog", TOKYO), "failed", str(CopyRefused("catalog", TOKYO))),
     (ConnectionError("no answer"), "failed", "ConnectionError: no answer"),
 ]
 

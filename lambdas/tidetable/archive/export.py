@@ -29,14 +29,14 @@ from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compu
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.leases import hold_lease
+from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining
 from tidetable.times import from_text, to_text
 
-# In these states there is nothing to archive: the archive exists, the table is gone, or it is filled from its archive.
+# In these states a table is not archived: its archive exists, it is deleted, or it is being filled from its archive.
 _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
@@ -67,7 +67,9 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
         return _report_archived(entry)
     _require_active_table(entry, exporter)
     length = timedelta(seconds=remaining())
-    with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+    with hold_lease(
+        exporter.catalog, name_archive_lease(stream, label), owner, exporter.clock.now(), length
+    ) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.
@@ -154,7 +156,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Pla
 
 
 def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
-    """Write the manifest, after a check that the prefix holds the written parts and nothing else. Then mark the period."""
+    """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(make_prefix(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.bill.tables import index_units, list_existing_periods, price_hour, price_level_hour
+from tidetable.bill.tables import list_existing_periods, list_index_units, price_hour, price_level_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
@@ -19,7 +19,8 @@ from tidetable.lifecycle.ladder import compute_level
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
+    """A stream at one instant: the numbers of tables by state, the units of tables and indexes, and the number of
+    tables in the cheap class.
 
     ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day, with copies
     in other Regions. It counts provisioned units and, with a workload, also events, queries and storage. ``write`` and
@@ -63,7 +64,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         if period.end <= start - stream.late:
             break
         level = compute_level(period, stream, now)
-        indexes = index_units(level, stream)
+        indexes = list_index_units(level, stream)
         write += (level.write or 0) + sum(units for units, _ in indexes)
         read += (level.read or 0) + sum(units for _, units in indexes)
         infrequent += level.table_class is TableClass.INFREQUENT

@@ -54,7 +54,7 @@ class Line:
     how: str
 
     def document(self) -> dict[str, Any]:
-        """The line as JSON."""
+        """Return the line as JSON."""
         return asdict(self)
 
 
@@ -245,7 +245,7 @@ def _export(workload: Workload, stored: float) -> float:
 
 
 def _find_export_step(workload: Workload) -> Step:
-    """The step of the ladder for an expired table."""
+    """Find the step of the ladder for an expired table."""
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 
@@ -266,10 +266,7 @@ def describe_bill(
 ) -> dict[str, Any]:
     """Return a bill as JSON."""
     return {
-        **{
-            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage, "transfer": bill.transfer}
-            for name, bill in tables.items()
-        },
+        **{name: bill.document() for name, bill in tables.items()},
         "lines": [line.document() for line in lines],
         "not_priced": list(unpriced),
         "advice": list(advice),

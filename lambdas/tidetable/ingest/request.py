@@ -1,4 +1,6 @@
-"""The use case of a request: decode, judge, route, write, and queue what could not be written in time."""
+"""The use case of a request: decode, judge, route and write its events, and queue the events that could not be written
+in time.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tidetable.ingest.outcome import Outcome, Refusal, refuse_whole, reject_all,
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
-from tidetable.ingest.verdicts import Judge, Window
+from tidetable.ingest.verdicts import Judge
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, retry_writes
 from tidetable.keys import Layout
@@ -30,6 +32,7 @@ from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_str
 from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
+from tidetable.window import Window
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -256,7 +259,7 @@ def _store(
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
     # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
     # throttled.
-    unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
+    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)

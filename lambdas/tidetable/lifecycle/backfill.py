@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -56,9 +57,7 @@ def open_backfill(
         return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon
     # beyond the request's periods.
-    with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
-        if not free:
-            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+    with _keep_runs_out(reconciler, owner, remaining):
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
@@ -94,9 +93,7 @@ def end_backfills(
         return [backfill for backfill in ending if now < backfill.opened.until]
     # This must not happen during a run of the lifecycle: the run may be making tables for the backfills that are taken
     # back here.
-    with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
-        if not free:
-            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+    with _keep_runs_out(reconciler, owner, remaining):
         ending = _find_ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []
@@ -125,6 +122,16 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
         reconciler.catalog.drop_backfill(backfill)
 
 
+@contextmanager
+def _keep_runs_out(reconciler: Reconciler, owner: str, remaining: Remaining) -> Iterator[None]:
+    """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
+    now, length = reconciler.clock.now(), timedelta(seconds=remaining())
+    with hold_lease(reconciler.catalog, LEASE, owner, now, length) as free:
+        if not free:
+            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+        yield
+
+
 def _list_names(stream: str, config: Config) -> list[str]:
     """List the names of a stream and of its rollups."""
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
@@ -146,7 +153,7 @@ def _find_ending(
 
 
 def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
-    """The stream's backfills that have not ended."""
+    """Find the stream's backfills that have not ended."""
     return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 
@@ -160,7 +167,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         yield f"from ({to_text(backfill.start)}) must be before to ({to_text(backfill.end)})"
         return
     if backfill.end > now:
-        yield f"to ({to_text(backfill.end)}) is in the future, where nothing has happened"
+        yield f"to ({to_text(backfill.end)}) is in the future: a backfill imports events of the past"
     if not now < opened.until <= now + LONGEST_OPEN:
         yield f"it must close within {LONGEST_OPEN.days} days, and not have closed already"
     if (opened.write is None) is not (opened.read is None):

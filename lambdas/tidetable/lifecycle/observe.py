@@ -19,9 +19,10 @@ from tidetable.lifecycle.ladder import choose_level
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
+from tidetable.window import Window
 
 CONCURRENCY = 8
-# The seconds from one scheduled run to the next, and the number of runs in which every table is looked at once.
+# The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
 RUN_SECONDS = 300
 LOOK_EVERY = 12
 
@@ -55,7 +56,7 @@ class Observed:
 class Observation:
     """The streams that could be observed, and the ``known`` configuration.
 
-    ``troubles`` says what was not observed, and why.
+    ``troubles`` has the reasons why streams were not observed.
     """
 
     known: Known
@@ -188,7 +189,11 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     backfills reach.
     """
     horizon = catalog.horizon(stream.name)
-    return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
+    return (
+        None
+        if horizon is None
+        else min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
+    )
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:

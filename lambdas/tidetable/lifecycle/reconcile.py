@@ -63,11 +63,11 @@ class Reconciler:
     # Returns the name of the catalog's table, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
-    def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
+    def make_feed_tables(self) -> FeedTables | None:
         """Make the object that fits the mappings of feeds to the tables."""
         if self.mappings is None:
             return None
-        return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
+        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog)
 
     def world(self, remaining: Remaining) -> World:
         """Return the ports of a run. ``remaining`` returns the seconds that are left for it."""
@@ -206,7 +206,7 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
     If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
-    one at a time: AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
+    one at a time. AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
     """
     # An archive runs in a function of its own, which must load pyarrow: only a few run at once, however many are due.
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY
