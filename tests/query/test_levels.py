@@ -227,6 +227,7 @@ def test_a_query_by_a_later_level_is_refused_with_what_lacks() -> None:
             {"where.region": "CA"},
             "where.country: the index places is sorted by country, region in this order, so",
         ),
+        (levels, {"where.region:gt": "C"}, "(where.region:gt is applied after reading)"),
         (levels, {"where.region:prefix": "C"}, 'an index with sort_by = ["region"] would serve it'),
         (own, {"where.country": "US"}, "where.owner: the index owned is sorted by"),
         (own, {"where.region": "US"}, "where.owner and where.country: the index owned"),

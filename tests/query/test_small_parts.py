@@ -14,10 +14,12 @@ from tests.worlds.days import STREAM, Days
 from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
 from tidetable.catalog import Entry, State
-from tidetable.conditions import Names
+from tidetable.conditions import Condition, Names
+from tidetable.copies import Copies
 from tidetable.errors import TableMissing
 from tidetable.events import Event
 from tidetable.keys import Index, Key, Layout, Packing, Ref
+from tidetable.large.whole import Wholes
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
@@ -25,7 +27,7 @@ from tidetable.query import find_latest
 from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
-from tidetable.query.hydrate import read_base_items
+from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import EVERYTHING, Cost
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
 from tidetable.query.scans import GatherScan, PackScan
@@ -72,6 +74,16 @@ def test_the_first_event_is_kept_whatever_it_takes(
     alone = Nearest(ascending=ascending)
     alone.add(placed("2", "2", 500))
     assert ([own[0] for own in alone.entries()], alone.cut) == (["2"], False)
+
+
+def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events come from the farthest on. There is room for five, and the first cut is at more than ten."""
+    size = count_item_bytes(placed("10", "10", 500)[3])
+    monkeypatch.setattr(gathering, "KEPT_BYTES", 5 * size)
+    nearest = Nearest(ascending=True)
+    for number in range(40, 25, -1):
+        nearest.add(placed(str(number), str(number), 500))
+    assert ([own[0] for own in nearest.entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
 
 
 def test_nothing_behind_an_event_that_was_left_out_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +230,33 @@ def test_a_ref_of_another_partition_finds_no_archived_event() -> None:
         get_event(STREAM, other, days.reader)
 
 
+@pytest.mark.parametrize("pack", [None, Packing(3_600, 65_536)], ids=["items", "packs"])
+def test_the_latest_event_of_a_table_that_has_gone_is_looked_for_in_older_tables(pack: Packing | None) -> None:
+    days, layout = Days(), Layout("series", 2, "id", pack=pack)
+    days.add_table(
+        find_containing(NOON - DAY, Kind.DAY), layout, items_of([Event("a", NOON - DAY, "0", {})], layout, 0)
+    )
+    days.add_table(find_containing(NOON, Kind.DAY), layout, [])
+    del days.store.tables["tidetable-t.s.2026-03-01"]
+    latest = find_latest(PACKED_STREAMS["series"], {"series": ["a"]}, days.reader, NOON, lambda: 100.0)
+    assert latest.events["a"]["id"] == "0"
+    assert latest.searched == START - DAY
+
+
+@pytest.mark.parametrize("pack", [None, Packing(3_600, 65_536)], ids=["items", "packs"])
+def test_a_reader_does_not_look_for_the_latest_event_behind_a_table_that_has_gone(pack: Packing | None) -> None:
+    """The origin may have a later event than the older tables."""
+    days, layout = Days(), Layout("series", 2, "id", pack=pack)
+    days.add_table(
+        find_containing(NOON - DAY, Kind.DAY), layout, items_of([Event("a", NOON - DAY, "0", {})], layout, 0)
+    )
+    days.add_table(find_containing(NOON, Kind.DAY), layout, [])
+    del days.store.tables["tidetable-t.s.2026-03-01"]
+    days.reader.copies = Copies("eu-west-1", "us-east-1")
+    with pytest.raises(ProblemError, match="503 no_copy: the table of s's period 2026-03-01 has no copy in eu-west-1"):
+        find_latest(PACKED_STREAMS["series"], {"series": ["a"]}, days.reader, NOON, lambda: 100.0)
+
+
 def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     days = Days()
     days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])
@@ -292,6 +331,24 @@ def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
     assert Rows.of_rows([row, row], entry(), EVERYTHING).first(1).count == 1
+
+
+# Conditions
+
+
+def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_not_read() -> None:
+    some = [{"pk": "p", "sk": str(n), "out": {"b": 9_000}} for n in range(41)]
+    asked: list[tuple[str, bool]] = []
+
+    def whole(items: list[Any], table: str, *, cold: bool) -> Wholes:
+        asked.append((table, cold))
+        return Wholes([{**item, "data": {"n": item["sk"]}} for item in items], {}, [5_000] * len(items))
+
+    scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
+    unpacker: Any = SimpleNamespace(whole=whole, inflate_or_keep=lambda item: item)
+    cost = Cost()
+    assert match_conditions(Columns.of(some), scan, unpacker, cost).sks == ["7"]
+    assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
 
 
 # Base items

@@ -178,3 +178,8 @@ def test_each_page_of_an_archive_is_a_request_and_counts_the_events_that_were_re
     both = parse_query(TIMELY, SECOND | SPAN | {"to": SECOND["to"]}, NOW, SEAL)
     cost = run_query(both, TIMELY, base.reader, NOW, lambda: 100.0).cost
     assert (cost.units, cost.requests, cost.read) == (tables.units, tables.requests + 1, 2)
+    ranking = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"]}, NOW, SEAL)
+    ranked = find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0).cost
+    later = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"], "from": SECOND["from"]}, NOW, SEAL)
+    rest = find_top(later, TIMELY, base.reader, NOW, lambda: 100.0).cost
+    assert (ranked.units, ranked.requests, ranked.read) == (rest.units, rest.requests + 1, rest.read + 1)

@@ -1,5 +1,6 @@
 """Rollups of a stream that is partitioned by series: when they begin, what is read by noted series, and what that costs."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,11 +13,12 @@ from tests.worlds.rolled import BY_SERIES, LENGTH, MINUTES, PLAIN, START, World,
 from tidetable.catalog import Seen, State
 from tidetable.config import TableClass
 from tidetable.errors import StoreUnavailable
-from tidetable.ports import Edge, Noting
+from tidetable.ports import Edge, Noting, RangeRead
 from tidetable.problems import ProblemError
 from tidetable.rollups.bounds import NOTE_KEPT, to_millis
 from tidetable.rollups.noting import sweep_notes
 from tidetable.rollups.rebuild import rebuild
+from tidetable.times import to_text
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 ALL = {"step": "10m", "stat": "count,sum,first,last,p50", "field": "mag", "by": "series"}
@@ -205,6 +207,37 @@ def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monke
     with pytest.raises(ProblemError) as error:
         world.ask(lambda: 2.99, **ALL)
     assert error.value.problem.code == "too_much"
+
+
+def test_a_table_that_is_missing_is_a_gap_where_its_series_are_noted() -> None:
+    world = begin_noting()
+    del world.store.tables[world.entry("s", START).table]
+    answer = world.ask(**ALL)
+    assert answer.rows == []
+    assert [(to_text(gap.start), to_text(gap.end), gap.reason) for gap in answer.gaps] == [
+        ("2026-03-02T00:00:00.000000Z", "2026-03-02T08:00:00.000000Z", "table missing")
+    ]
+
+
+@pytest.mark.parametrize("ranges", [4, 6, 256])
+def test_a_period_that_is_read_by_noted_series_is_one_source(ranges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its five series have two suffixes each: they are read in three steps, in two, or at once."""
+    monkeypatch.setattr("tidetable.query.noted._RANGES", ranges)
+    assert [scan.entry.period.label for scan in begin_noting().ask(**ALL).sources] == [DAY_LABEL]
+
+
+def test_of_events_that_are_read_by_noted_series_only_the_needed_fields_are_read() -> None:
+    world = begin_noting()
+    query_many, read = world.store.query_many, list[tuple[str, ...]]()
+
+    def note(reads: Sequence[RangeRead], **options: Any) -> Any:
+        read.append(tuple(options["fields"]))
+        return query_many(reads, **options)
+
+    world.store.query_many = note  # type: ignore[method-assign]
+    assert world.ask(stat="max", field="mag", by="kind").rows
+    assert read
+    assert set(read) == {("mag", "kind")}
 
 
 def test_groups_in_memory_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,6 +185,12 @@ def test_before_anything_is_sealed_the_last_hour_is_listed() -> None:
     assert names_of(page) == ["a", "young"]
 
 
+def test_up_to_the_first_bucket_that_is_kept_the_last_hour_is_listed() -> None:
+    world = roll_up(*EVENTS)
+    assert ask_listing(world, "series", to=at(10)).describe_rest()["from"] == at(-50)
+    assert ask_listing(world, "series", to=at(11)).describe_rest()["from"] == at(10)
+
+
 def test_of_rollups_that_are_equally_long_the_one_of_fewer_groups_is_read() -> None:
     narrow = replace(HOURS, name="n", stream="s-n", by=("series",))
     world = World((BY_HOUR, narrow))
@@ -217,16 +223,17 @@ def test_a_range_for_which_the_time_does_not_suffice_is_refused() -> None:
     assert (refused.value.problem.status, refused.value.problem.code) == (422, "too_much")
 
 
-def test_with_three_seconds_left_a_listing_and_an_aggregate_go_on() -> None:
-    """The range has sections of both rollups and of events."""
+def test_with_three_seconds_left_a_listing_and_an_aggregate_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The range has sections of both rollups and of events, of which the last has several batches."""
+    monkeypatch.setattr("tidetable.query.sections.AT_ONCE", 1)
     world = roll_up(*EVENTS)
-    world.write(reading(364, 1, "young"))
+    world.write(*[reading(362 + number / 20, 1, "young") for number in range(40)])
     span = {"from": at(64), "to": at(365)}
     assert names_of(ask_listing(world, "series", lambda: 3.0, **span)) == ["a", "b", "b/2", "young"]
     with pytest.raises(ProblemError, match="422 too_much"):
         ask_listing(world, "series", lambda: 2.99, **span)
     page = world.ask(lambda: 3.0, **span, step="1h")
-    assert ([row["count"] for row in page.rows], page.next) == ([2, 1, 1, 1], None)
+    assert ([row["count"] for row in page.rows], page.next) == ([2, 1, 1, 40], None)
     with pytest.raises(ProblemError, match="422 too_much"):
         world.ask(lambda: 2.99, **span, step="1h")
 
