@@ -127,7 +127,7 @@ def name_stack(stage: str) -> str:
 def connect(
     stage: str, *, endpoint: str | None = None, profile: str | None = None, region: str | None = None
 ) -> Account:
-    """Find a stage's stack and its functions; AccountError says what is missing."""
+    """Find a stage's stack and its functions; AccountError names the missing part."""
     try:
         session = boto3.Session(profile_name=profile, region_name=region)
         # A run may take five minutes, an archive fifteen.

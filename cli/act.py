@@ -48,7 +48,8 @@ def plan(
 ) -> None:
     """Show what the next run would do and why.
 
-    Exit code 0: nothing is to be done; 2: something is; 1: it failed; 64: the command was used wrongly.
+    Exit code 0: the run would change nothing. 2: it would change something. 1: the command failed. 64: it was used
+    wrongly.
     """
     payload = {"dry_run": True, **({"at": at} if at is not None else {})}
     report = run_task("asking", lambda: find_account(stage, endpoint, profile, region).run_lifecycle(**payload))

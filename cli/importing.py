@@ -44,7 +44,7 @@ def import_file(
     file: Annotated[Path, typer.Argument(help="NDJSON, CSV or Parquet; NDJSON and CSV may be compressed (.gz).")],
     stream: Annotated[str, typer.Option(help="The stream that gets the events.")],
     kind: Annotated[
-        str | None, typer.Option("--format", help="ndjson, csv or parquet; by default by the name.")
+        str | None, typer.Option("--format", help="ndjson, csv or parquet; by default, FILE's name says it.")
     ] = None,
     series: Annotated[str | None, typer.Option(help="The column of the series, or =TEXT for every row.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of the time.")] = None,

@@ -1,4 +1,6 @@
-"""Find the partition keys with the most writes: from Contributor Insights if it is on, else from a sample of items."""
+"""Find the partition keys with the most writes: from Contributor Insights if it is on, otherwise from a sample of
+items.
+"""
 
 from __future__ import annotations
 

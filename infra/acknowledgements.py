@@ -31,11 +31,11 @@ _REASONS: dict[str, str] = {
     ),
 }
 _BARE = (
-    "Changes of event source mappings are limited by a condition, to the feed's function; the lists of mappings and of streams"
-    " know no resources"
+    "A condition limits changes of event source mappings to the feed's function; IAM cannot limit the lists of mappings and"
+    " of streams to resources"
 )
-_METRICS = "Metrics know no resources: CloudWatch reads any of the account, or none"
-_WITH_TRACING = {"IAM5[Resource::*]": "X-Ray's write actions know no resources"}
+_METRICS = "IAM cannot limit the right to read metrics to some of them"
+_WITH_TRACING = {"IAM5[Resource::*]": "IAM cannot limit X-Ray's write actions to resources"}
 
 
 def acknowledge(
@@ -107,7 +107,7 @@ def acknowledge(
 
 
 def _find_bucket_arn(bucket: IConstruct | str) -> str:
-    """The ARN of a bucket as the rules write it; empty if the bucket's name is not known yet."""
+    """Find the ARN of a bucket in the form of the rules; empty if the bucket's name is not known yet."""
     if isinstance(bucket, str):
         return "" if Token.is_unresolved(bucket) else f"arn:<AWS::Partition>:s3:::{bucket}"
     return f"<{_find_id(bucket)}.Arn>"

@@ -211,7 +211,7 @@ class Api(Construct):
     ) -> None:
         reads = apigateway.LambdaIntegration(query, allow_test_invoke=False)
         version = rest.root.add_resource("v1")
-        # This route needs no key: monitors and load balancers have none, and the answer contains no data.
+        # This route needs no key: monitors and load balancers do not have keys, and the answer does not contain data.
         health = version.add_resource("health")
         health.add_method("GET", reads, api_key_required=False, authorization_type=apigateway.AuthorizationType.NONE)
         streams = version.add_resource("streams")

@@ -56,21 +56,23 @@ class Assets:
         self._local = stage == "local"
 
     def slim(self) -> lambda_.Code:
-        """The asset of the functions on the hot path."""
+        """Return the asset of the functions on the hot path."""
         if self.interpreter is None:
             sys.stderr.write(f"{_NO_BYTECODE}\n")
         return self._bundle_code("requirements.txt")
 
     def archive(self) -> lambda_.Code:
-        """The asset of the functions that write and read Parquet, with pyarrow."""
+        """Return the asset of the functions that write and read Parquet, with pyarrow."""
         return self._bundle_code("requirements-archive.txt")
 
     def doors(self) -> lambda_.Code:
-        """The asset of the doors' function, with the parsers of other programs' protocols."""
+        """Return the asset of the doors' function, with the parsers of other programs' protocols."""
         return self._bundle_code("requirements-doors.txt")
 
     def console(self) -> lambda_.Code:
-        """The asset of the function that serves the console: its handler and the page's files, without a dependency."""
+        """Return the asset of the function that serves the console: its handler and the page's files. It has no
+        dependencies.
+        """
         folder = self.build_console()
         return lambda_.Code.from_asset(str(folder), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
@@ -150,7 +152,7 @@ class Assets:
         return folder
 
     def _read_sources(self) -> list[bytes]:
-        """The name and content of each file of the project's code."""
+        """Read the name and content of each file of the project's code."""
         paths = sorted(path for path in self._lambdas.rglob("*") if path.suffix in {".py", ".txt"})
         return [str(path.relative_to(self._lambdas)).encode() + path.read_bytes() for path in paths]
 

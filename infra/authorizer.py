@@ -50,7 +50,7 @@ class Keys(Construct):
         )
         made = self._authorizer.node.default_child
         if isinstance(made, apigateway.CfnAuthorizer):
-            # If there is no source, the CDK writes an empty text. AWS wants the property left out.
+            # Without a source, the CDK writes an empty text. But for AWS the property must be missing.
             made.add_property_deletion_override("IdentitySource")
 
     @property
@@ -58,7 +58,7 @@ class Keys(Construct):
         """Make the options of methods that take a key.
 
         The gateway counts a request for the key that the authorizer names. The emulator does not support that: it would
-        require the header x-api-key. A key of the gateway belongs to one Region. So a reader has none of these keys,
+        require the header x-api-key. A key of the gateway belongs to one Region. So a reader does not have these keys,
         and does not count requests per key.
         """
         return apigateway.MethodOptions(

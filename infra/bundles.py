@@ -41,19 +41,19 @@ class Bundles:
         self._architecture = architecture
 
     def slim(self) -> lambda_.Code:
-        """The code of the functions on the hot path."""
+        """Return the code of the functions on the hot path."""
         return self._add_configuration("slim")
 
     def archive(self) -> lambda_.Code:
-        """The code of the functions that write and read Parquet."""
+        """Return the code of the functions that write and read Parquet."""
         return self._add_configuration("archive")
 
     def doors(self) -> lambda_.Code:
-        """The code of the function of the doors."""
+        """Return the code of the function of the doors."""
         return self._add_configuration("doors")
 
     def console(self) -> lambda_.Code:
-        """The code of the function that serves the console; it reads no configuration."""
+        """Return the code of the function that serves the console. It does not read a configuration."""
         digest = self._manifest["digests"][CONSOLE]
         file = self._folder / CONSOLE
         return lambda_.Code.from_asset(str(file), asset_hash_type=AssetHashType.CUSTOM, asset_hash=digest)

@@ -80,7 +80,7 @@ def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> N
         )
     if role == "origin":
         if origin is not None:
-            raise UsageError(f'origin {origin!r}: only a reader has one. Add role "reader", or leave origin out')
+            raise UsageError(f'origin {origin!r}: only a reader has an origin. Add role "reader", or leave origin out')
         return
     if origin is None:
         raise UsageError('role "reader": add origin, the Region of the stage, such as "us-east-1"')
@@ -93,7 +93,7 @@ def check_role(stack: Stack, config: Config, role: str, origin: str | None) -> N
         )
     if origin == stack.region:
         raise UsageError(
-            f"origin {origin!r}: this is the stack's own Region. A reader is of another one: set AWS_REGION, or leave out role"
+            f"origin {origin!r}: this is the stack's own Region. A reader is in another Region: set AWS_REGION, or leave out role"
             " and origin to deploy the stage itself"
         )
     if not any(stack.region in stream.replicas for stream in config.streams.values()):

@@ -77,7 +77,7 @@ def _allow_making(function: Function, regions: Sequence[str], tables: str) -> No
 
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:
-    """The ARN of the tables in a Region whose names match ``tables``, a name or a pattern."""
+    """Find the ARN of the tables in a Region whose names match ``tables``, a name or a pattern."""
     return Stack.of(function).format_arn(
         service="dynamodb",
         region=region,

@@ -137,7 +137,7 @@ class Lifecycle(Construct):
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
         self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
-        # The listing shows whether an expired archive is gone.
+        # The listing shows if S3 has deleted an expired archive.
         self._storage.allow_listing(function, ARCHIVES, LARGE)
         return function
 

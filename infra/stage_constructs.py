@@ -36,16 +36,16 @@ class Code(Protocol):
     """The code of the functions, as assets."""
 
     def slim(self) -> lambda_.Code:
-        """The code of the functions on the hot path."""
+        """Return the code of the functions on the hot path."""
 
     def archive(self) -> lambda_.Code:
-        """The code of the functions that write and read Parquet."""
+        """Return the code of the functions that write and read Parquet."""
 
     def doors(self) -> lambda_.Code:
-        """The code of the function of the doors."""
+        """Return the code of the function of the doors."""
 
     def console(self) -> lambda_.Code:
-        """The code of the function that serves the console."""
+        """Return the code of the function that serves the console."""
 
 
 @dataclass(frozen=True)

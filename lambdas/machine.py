@@ -16,7 +16,7 @@ class SystemClock:
     """The time of this machine."""
 
     def now(self) -> datetime:
-        """The present instant in UTC."""
+        """Return the present instant in UTC."""
         return datetime.now(UTC)
 
     def sleep(self, seconds: float) -> None:
@@ -25,14 +25,14 @@ class SystemClock:
 
 
 def draw_pause(longest: float) -> float:
-    """A random number between 0 and ``longest``."""
+    """Draw a random number between 0 and ``longest``."""
     # SystemRandom reads the system's own source. Functions that start from one snapshot share the state of Python's own
     # generator, so they would draw the same numbers.
     return random.SystemRandom().uniform(0, longest)
 
 
 def make_pool(width: int) -> Executor:
-    """A pool of ``width`` threads."""
+    """Make a pool of ``width`` threads."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(width)

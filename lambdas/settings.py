@@ -65,13 +65,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 @cache
 def settings() -> Settings:
-    """The settings of this process."""
+    """Return the settings of this process."""
     return Settings.from_environment()
 
 
 @cache
 def copies() -> Copies | None:
-    """The copies that this process reads if it is a reader in another Region; None in the Region of the stage."""
+    """Return the copies that this process reads if it is a reader in another Region; None in the Region of the stage."""
     origin = os.environ.get("TIDETABLE_ORIGIN", "")
     if not origin:
         return None
@@ -82,5 +82,5 @@ def copies() -> Copies | None:
 
 @cache
 def config() -> Config:
-    """The configuration of this deployment, validated when the stack was synthesised."""
+    """Return the configuration of this deployment, which was validated when the stack was synthesised."""
     return load(CONFIG_FILE, checked=True)

@@ -1,4 +1,4 @@
-"""Build the objects that ingest and query do not need: for lifecycle, archives, rollups, feeds, changes of keys, the
+"""Build the objects that ingest and query do not need, for lifecycle, archives, rollups, feeds, changes of keys and the
 bill.
 
 They have a module of their own, so that the functions for which a caller waits do not load them.
@@ -90,7 +90,7 @@ class Upkeep(Pipeline):
     # Rollups.
 
     def refresher(self, remaining: Callable[[], float]) -> Services:
-        """The services of one run of the refresher; ``remaining`` returns the seconds that the run has left."""
+        """Return the services of one run of the refresher; ``remaining`` returns the seconds that the run has left."""
         from tidetable.rollups.services import Services
 
         return Services(self.catalog, self.reader, self.rollups, self.clock, remaining)

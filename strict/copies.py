@@ -135,7 +135,7 @@ class Copies:
         seconds = timings.copy_filled if table.count else timings.copy
         copy.backups_from = now + timedelta(seconds=seconds + timings.backups)
         if not account.enforces(Rule.COPY_STREAM):
-            # Without this rule, the double turns a stream on by itself, as the service does.
+            # Without this rule, the double turns a stream on, as the service does.
             table.stream = copy.stream = table.stream or {"StreamEnabled": True, "StreamViewType": _VIEW}
         account.begin(table, "UPDATING", min(seconds, timings.copy), lambda: None)
         target.begin(copy, "CREATING", seconds, partial(regions.fill, copy, account.region, region))

@@ -102,7 +102,7 @@ class Meter:
         return lane, partition
 
     def factor(self) -> int:
-        """The factor by which a transaction's units are multiplied."""
+        """Return the factor by which a transaction's units are multiplied."""
         return 2 if self._account.enforces(Rule.TRANSACTION_COSTS) else 1
 
 

@@ -19,7 +19,7 @@ class Refusal(Exception):
         super().__init__(f"{code}: {message}")
 
     def document(self) -> dict[str, Any]:
-        """The body of the HTTP answer."""
+        """Return the body of the HTTP answer."""
         kind = "com.amazon.coral.service#" if self.status >= 500 else "com.amazonaws.dynamodb.v20120810#"
         return {"__type": kind + self.code, "message": self.message, **self.members}
 

@@ -46,7 +46,7 @@ class Resource:
         self.throughput.set(write, read, now)
 
     def maxima(self) -> dict[str, int]:
-        """The OnDemandThroughput in an answer of DescribeTable."""
+        """Return the OnDemandThroughput in an answer of DescribeTable."""
         return {f"Max{side}RequestUnits": self.maximum.get(side, -1) for side in ("Write", "Read")}
 
     def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Table(Resource):
         return f"arn:aws:dynamodb:{self.region}:000000000000:table/{self.name}"
 
     def resources(self) -> list[Resource]:
-        """The table and its global indexes: the resources with their own throughput."""
+        """Return the table and its global indexes: the resources with their own throughput."""
         return [self, *self.global_indexes.values()]
 
     @property

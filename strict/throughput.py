@@ -22,8 +22,8 @@ GROWTH_WAIT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The setting of the write side or the read side: provisioned units (None: on-demand), warm units, and an on-demand
-    maximum (None: no maximum).
+    """The setting of the write side or the read side: provisioned units, or None if on demand; warm units; and an
+    on-demand maximum, or None.
     """
 
     provisioned: int | None

@@ -99,8 +99,8 @@ def index_units(old: Wire | None, new: Wire | None, keys: Iterable[str]) -> int:
     """Return the units of an index with these key attributes, if an item's projection changes (None: it is not in the
     index).
 
-    An unchanged projection costs nothing; an insertion, a deletion or a change of other attributes costs one write; a
-    change of a key of the index costs two writes, a deletion and a put.
+    An unchanged projection costs nothing. An insertion, a deletion or a change of other attributes costs one write. A
+    change of a key of the index costs two writes: a deletion and a put.
     """
     if old == new:
         return 0

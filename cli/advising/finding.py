@@ -24,7 +24,7 @@ class Finding:
     confidence: Confidence
 
     def document(self) -> dict[str, Any]:
-        """The finding as JSON; dollars are rounded to cents."""
+        """Return the finding as JSON; dollars are rounded to cents."""
         return {
             "rule": self.rule,
             "advice": self.text,
@@ -45,7 +45,7 @@ class Advice:
     missing: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """The advice as JSON."""
+        """Return the advice as JSON."""
         return {
             "stream": self.stream,
             "days": round(self.days, 1),

@@ -30,7 +30,7 @@ class Hour:
     throttles: Mapping[tuple[Literal["Write", "Read"], Reason], float] = field(default_factory=dict)
 
     def throttled(self, operation: Literal["Write", "Read"], reason: Reason) -> float:
-        """The throttled events of an operation for a reason."""
+        """Return the throttled events of an operation for a reason."""
         return self.throttles.get((operation, reason), 0.0)
 
 

@@ -89,8 +89,8 @@ class Measured:
         return [resource for resource in self.fitting if resource.index == index]
 
     def count_units(self, operation: Operation, index: str = "", *, late: bool | None = None) -> float:
-        """Count the units that the tables or an index consumed: in all hours if ``late`` is None, only after the
-        period's end if it is True, only before that end if it is False.
+        """Count the units that the tables or an index consumed, in all hours. If ``late`` is True, only hours after the
+        period's end count; if it is False, only hours before that end.
         """
         return sum(
             hour.write if operation == "Write" else hour.read

@@ -98,7 +98,7 @@ class DynamoCatalog:
         keep_until: datetime | None = None,
         opened: Opened | None = None,
     ) -> Entry:
-        """Send a conditional update of only the state and the passed facts: other callers may have changed the other
+        """Send a conditional update of only the state and the passed facts. Other callers may have changed the other
         attributes since the entry was read.
         """
         expected = sorted(expected)

@@ -19,12 +19,12 @@ _FIRST = to_text(EPOCH - LONGEST[Kind.WEEK])
 
 
 def make_stream_key(stream: str) -> str:
-    """The partition key of a stream's periods."""
+    """Make the partition key of a stream's periods."""
     return f"stream#{stream}"
 
 
 def make_period_key(stream: str, period: Period) -> Item:
-    """The primary key of a period's entry."""
+    """Make the primary key of a period's entry."""
     return {"pk": make_stream_key(stream), "sk": f"{to_text(period.start)}#{period.label}"}
 
 
@@ -40,7 +40,7 @@ def bound_entries(start: datetime | None, end: datetime | None) -> tuple[str, st
 
 
 def bound_entries_before(end: datetime | None) -> str:
-    """The exclusive upper bound for the sort keys of all periods that begin before ``end``."""
+    """Compute the exclusive upper bound for the sort keys of all periods that begin before ``end``."""
     return max(to_text(end), _FIRST) if end is not None else "~"
 
 
@@ -54,7 +54,7 @@ STANDING_KEY = {"pk": "stage#standing", "sk": "standing"}
 
 
 def read_secret(items: Iterable[Item]) -> bytes:
-    """The secret among the items under its partition key; StoreUnavailable if there is none."""
+    """Read the secret from the items under its partition key; StoreUnavailable if there is no secret."""
     for item in items:
         return bytes.fromhex(item["secret"])
     raise StoreUnavailable("no secret", "the lifecycle has not made the secret that cursors are signed with, yet")
@@ -102,7 +102,7 @@ def make_attributes(entry: Entry) -> Item:
 
 
 def _name_times(**times: datetime | None) -> Item:
-    """The times that are not None, as attributes."""
+    """Return the times that are not None, as attributes."""
     return {name: to_text(time) for name, time in times.items() if time is not None}
 
 
@@ -128,7 +128,7 @@ def read_entry(item: Item) -> Entry:
 
 
 def _read_regions(value: Any) -> tuple[str, ...]:
-    """The Regions that a value lists; empty if the value is not a list, so that no unknown copy is read."""
+    """Read the Regions that a value lists; empty if the value is not a list, so that no unknown copy is read."""
     return tuple(region for region in value if isinstance(region, str)) if isinstance(value, list) else ()
 
 
@@ -165,7 +165,10 @@ def _read_index(
     levels: Sequence[str] = (),
     local: bool = False,
 ) -> Index:
-    """An index as ``_make_index_value`` wrote it. Older releases, which only sorted indexes by time, wrote fewer members."""
+    """Read an index that ``_make_index_value`` wrote.
+
+    Older releases, which only sorted indexes by time, wrote fewer members.
+    """
     pairs = tuple((value, by) for value, by in kinds)
     attributes = None if project is None else tuple(project)
     return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)

@@ -20,5 +20,5 @@ _serializer = _Serializer()
 
 
 def to_wire(item: Item) -> dict[str, Any]:
-    """The item as attribute values; numbers must be int or Decimal."""
+    """Convert an item to attribute values; numbers must be int or Decimal."""
     return {name: _serializer.serialize(value) for name, value in item.items()}

@@ -16,7 +16,7 @@ from tidetable.errors import TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """The classes of boto3's errors: a refusal, or no answer.
+    """Return the classes of boto3's errors: a refusal, or no answer.
 
     ``except aws_errors()`` imports botocore only after a failure.
     """
@@ -26,12 +26,12 @@ def aws_errors() -> tuple[type[Exception], ...]:
 
 
 def read_error_code(error: Exception) -> str:
-    """The refusal's code, empty if there is none."""
+    """Read the refusal's code; empty if it has no code."""
     return _read_error(error, "Code")
 
 
 def read_error_message(error: Exception) -> str:
-    """The refusal's message, empty if there is none."""
+    """Read the refusal's message; empty if it has no message."""
     return _read_error(error, "Message")
 
 

@@ -14,7 +14,7 @@ _KINDS: Mapping[str, ChangeKind] = {"INSERT": "insert", "MODIFY": "replace"}
 
 
 def read_records(event: Mapping[str, Any]) -> Sequence[Record]:
-    """The records of an invocation. All come from one shard of the stream, in the shard's order."""
+    """Read the records of an invocation. All come from one shard of the stream, in the shard's order."""
     return [_read_record(record) for record in event["Records"]]
 
 

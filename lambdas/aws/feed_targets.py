@@ -23,7 +23,7 @@ FEED, TARGET, REASON = "feed", "target", "reason"
 
 
 def make_target(arn: str, stream: str, clients: Clients) -> Target:
-    """The target of an ARN. The configuration's check has made sure that ``_TARGETS`` has its service."""
+    """Make the target of an ARN. The configuration's check has made sure that ``_TARGETS`` has its service."""
     service = arn.split(":")[2]
     return _TARGETS[service](arn, stream, clients)
 
@@ -145,7 +145,7 @@ class _FirehoseTarget(_Target):
 
 
 def _digest(message: Message) -> str:
-    """A hash that identifies a message's event: the event's own identity may be longer than AWS accepts."""
+    """Compute a hash that identifies a message's event: the event's own identity may be longer than AWS accepts."""
     return sha256("\0".join(message.identity).encode()).hexdigest()[:32]
 
 
@@ -175,7 +175,7 @@ class FeedDeadLetters:
 
 
 def _make_printable(reason: str) -> str:
-    """A reason with spaces in place of the characters that SQS refuses in an attribute."""
+    """Return a reason with spaces in place of the characters that SQS refuses in an attribute."""
     return "".join(character if character.isprintable() else " " for character in reason)
 
 

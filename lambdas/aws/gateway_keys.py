@@ -23,7 +23,7 @@ class GatewayKeys:
         self._sleep = sleep
 
     def read_value(self, id: str) -> str:
-        """The text of a key; waits while the right to read it is not in force yet."""
+        """Read the text of a key. Wait while the right to read it is not in force yet."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return str(self._client().get_api_key(apiKey=id, includeValue=True)["value"])

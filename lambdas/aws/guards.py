@@ -8,7 +8,7 @@ from tidetable.ports import Guarded
 
 
 def make_condition(guarded: Guarded) -> dict[str, Any]:
-    """The members of a request that express a put's condition; the values are Python's, not attribute values."""
+    """Make the members of a request for a put's condition. The values are Python's values, not attribute values."""
     match guarded.guard:
         case None:
             return {}

@@ -16,12 +16,12 @@ PARTITION = "keys"
 
 
 def make_record_key(id: str) -> Item:
-    """The primary key of a caller's key."""
+    """Make the primary key of a caller's key."""
     return {"pk": PARTITION, "sk": id}
 
 
 def make_record_item(record: KeyRecord) -> Item:
-    """A key as an item; fields that are None or empty get no attribute."""
+    """Make the item of a key. A field that is None or empty gets no attribute."""
     access = record.access
     times = {"expires": record.expires, "revoked": record.revoked, "rotated": record.rotated}
     optional: dict[str, Any] = {

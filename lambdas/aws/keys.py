@@ -35,7 +35,7 @@ class DynamoKeys:
         return [read_record(decode_item(item)) for page in pages for item in page["Items"]]
 
     def find(self, id: str) -> KeyRecord | None:
-        """A GetItem, consistent."""
+        """Read the key by a consistent GetItem."""
         answer = self._client.get_item(TableName=self._table, Key=to_wire(make_record_key(id)), ConsistentRead=True)
         return read_record(decode_item(answer["Item"])) if "Item" in answer else None
 

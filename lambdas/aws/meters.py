@@ -34,14 +34,14 @@ class CloudWatchMeters:
         self._namespace = namespace
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> dict[tuple[str, str], ConsumedUnits]:
-        """The units of the last 30 days by (table, index)."""
+        """Read the units of the last 30 days by (table, index)."""
         try:
             return read_consumed_units(self._client(), tables, now)
         except aws_errors() as error:
             raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
 
     def traffic(self, now: datetime) -> Traffic:
-        """The requests, events, queries and read units that the functions counted in the last 30 days."""
+        """Read the requests, events, queries and read units that the functions counted in the last 30 days."""
         end = _find_end(now)
         queries = [
             _make_query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
@@ -59,7 +59,7 @@ class CloudWatchMeters:
 def read_consumed_units(
     client: Any, tables: Mapping[str, Sequence[str]], now: datetime
 ) -> dict[tuple[str, str], ConsumedUnits]:
-    """The units of the last 30 days by (table, index), where the index "" is the table itself.
+    """Read the units of the last 30 days by (table, index), where the index "" is the table itself.
 
     ``tables`` maps names of tables to the names of their indexes. The metric of a table does not include its indexes.
     """

@@ -25,7 +25,7 @@ class EventBus:
         self._client = client
 
     def publish(self, notices: Sequence[Notice]) -> int:
-        """Publish notices; returns how many were lost: an action does not fail because its notice was lost."""
+        """Publish notices and return the number of lost notices: an action does not fail because its notice was lost."""
         losses = 0
         for start in range(0, len(notices), _BATCH):
             batch = notices[start : start + _BATCH]

@@ -43,7 +43,7 @@ class AwsOperations:
         return body
 
     def alarms(self) -> list[dict[str, Any]]:
-        """The stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), time of the last change,
+        """Read the stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), time of the last change,
         description.
         """
         alarms = []

@@ -29,7 +29,7 @@ class _Names(dict[str, str]):
     """Short names of attributes, each assigned at its first use."""
 
     def of(self, path: Sequence[str]) -> str:
-        """A path in an expression."""
+        """Write a path in an expression, with short names."""
         return ".".join([self._shorten_name(name) for name in path])
 
     def _shorten_name(self, name: str) -> str:
@@ -44,14 +44,14 @@ class _Values(dict[str, dict[str, Any]]):
     """Placeholders of values."""
 
     def of(self, letter: str, value: Any) -> str:
-        """A value in an expression."""
+        """Write the placeholder of a value in an expression."""
         short = f":v{len(self)}"
         self[short] = {letter: value}
         return short
 
 
 def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields: Sequence[str] = ()) -> dict[str, Any]:
-    """The members of a Query request; with ``fields``, the answer has only these fields of the items' data."""
+    """Make the members of a Query request; with ``fields``, the answer has only these fields of the items' data."""
     keys, limit = read.keys, min(read.limit, _MOST_ITEMS)
     names, values = _Names(), _Values()
     index = keys.index
@@ -89,7 +89,7 @@ def query_request(read: RangeRead, *, ascending: bool, consistent: bool, fields:
 
 
 def _make_sort_condition(keys: KeyRange, names: _Names, sk: str, values: _Values) -> str:
-    """The condition on the sort key; empty for a whole partition."""
+    """Make the condition on the sort key; empty for a whole partition."""
     low, high = keys.low, keys.high
     letter = "N" if keys.index is not None and keys.index.ranks else "S"
     if keys.prefix:
@@ -108,7 +108,7 @@ def _encode_value(value: Any) -> dict[str, str]:
 
 
 def _find_root(index: Index | None) -> str:
-    """The attribute that holds an event's data, in a table or an index."""
+    """Find the attribute that holds an event's data, in a table or an index."""
     return index.copy if index is not None and index.project else "data"
 
 
@@ -128,7 +128,10 @@ def _find_projected_paths(index: Index | None, fields: Sequence[str]) -> Iterato
 
 
 def _make_filters(keys: KeyRange, names: _Names, values: _Values) -> Iterator[_Terms]:
-    """The terms of the filter. An item must meet every term; it meets a term if one alternative of the term holds."""
+    """Make the terms of the filter.
+
+    An item must meet every term; it meets a term if one alternative of the term holds.
+    """
     if keys.times is not None:
         low, high = (values.of("S", edge) for edge in keys.times)
         yield [f"{names.of(['sk'])} BETWEEN {low} AND {high}"]
@@ -180,5 +183,5 @@ def _type_values(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def find_last_key(answered: dict[str, dict[str, Any]] | None) -> Item | None:
-    """The key at which a page ended, from Query's answer."""
+    """Find, in Query's answer, the key at which the page ended."""
     return None if answered is None else {name: decode_value(value) for name, value in answered.items()}

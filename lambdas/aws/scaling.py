@@ -60,7 +60,7 @@ class ApplicationScaling:
 
 
 def _list_dimensions(table: str, indexes: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """The resources and dimensions of a table and of its indexes, with the side: write or read."""
+    """List the resources and dimensions of a table and of its indexes, with the side: write or read."""
     for side, name in (("write", "WriteCapacityUnits"), ("read", "ReadCapacityUnits")):
         yield f"table/{table}", f"dynamodb:table:{name}", side
         for index in indexes:

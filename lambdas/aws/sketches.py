@@ -24,13 +24,13 @@ class DDSketches:
     relative_error = _RELATIVE_ERROR
 
     def new(self) -> Sketch:
-        """An empty sketch."""
+        """Make an empty sketch."""
         from ddsketch import DDSketch
 
         return _DDSketch(DDSketch(_RELATIVE_ERROR))
 
     def load(self, dumped: bytes) -> Sketch:
-        """A sketch that was dumped; ValueError if it has another accuracy or is not a sketch."""
+        """Load a stored sketch; ValueError if it has another accuracy or is not a sketch."""
         from ddsketch import DDSketch
 
         dump = _DECODE(dumped)

@@ -46,7 +46,7 @@ def make_index_members(spec: TableSpec) -> Any:
 
 
 def make_attribute_definitions(spec: TableSpec, keys: tuple[str, ...]) -> Any:
-    """The key attributes and their types; a ranking's sort key is a number."""
+    """Make the key attributes and their types; a ranking's sort key is a number."""
     types = dict.fromkeys(keys, "S")
     for index in spec.indexes:
         types |= {index.pk: "S", index.sk: "N" if index.ranks else "S"}
@@ -62,7 +62,7 @@ def _make_projection(index: Index) -> Any:
 
 
 def _make_throughput(spec: TableSpec, index: str) -> Any:
-    """The limits of an index: its own units or maxima, and its warm throughput, because a slow index throttles its
+    """Make the limits of an index: its own units or maxima, and its warm throughput, because a slow index throttles its
     table.
     """
     limits: Any = {}
@@ -90,7 +90,7 @@ def make_maxima(most: tuple[int, int] | None) -> Any:
 
 
 def make_extras(spec: TableSpec) -> Any:
-    """The settings of a table besides its key and its units, all of them set at its creation."""
+    """Make all settings of a table except its key and its units. They are set when the table is created."""
     extras = _make_warm_throughput(spec.warm) | make_maxima(spec.most)
     if spec.encryption != "aws-owned":
         own = {} if spec.encryption == "aws-managed" else {"KMSMasterKeyId": spec.encryption}
@@ -99,7 +99,7 @@ def make_extras(spec: TableSpec) -> Any:
 
 
 def make_stream_member(shows: str) -> Any:
-    """The change stream; ``shows`` is as the configuration spells it."""
+    """Make the member for the change stream; ``shows`` has the configuration's spelling."""
     if shows == "none":
         return {}
     return {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": shows.replace("-", "_").upper()}}

@@ -248,7 +248,7 @@ def _read_decreases(table: Any) -> tuple[int, datetime | None]:
 
 
 def _read_maxima(described: Any) -> tuple[int, int] | None:
-    """The maxima of a table or an index; -1 for a side without a maximum."""
+    """Read the maxima of a table or an index; -1 for a side without a maximum."""
     throughput = described.get("OnDemandThroughput", {})
     write, read = throughput.get("MaxWriteRequestUnits", -1), throughput.get("MaxReadRequestUnits", -1)
     return None if write < 0 and read < 0 else (write, read)

@@ -23,7 +23,7 @@ _EVENT = ("pk", "sk", "at", "data")
 
 
 def encode_item(item: Item) -> str:
-    """An item as the text of a request: ``{"pk":{"S":"..."},...}``."""
+    """Encode an item as the text of a request: ``{"pk":{"S":"..."},...}``."""
     data = item.get("data")
     if len(item) == len(_EVENT) and type(data) is dict and "at" in item:
         # An event's item without indexes: most items that are ever written.
@@ -58,7 +58,7 @@ NAMED = Named()
 
 
 def _encode_members(values: Mapping[str, Any]) -> str:
-    """The members of a map."""
+    """Encode the members of a map."""
     return ",".join([f"{NAMED[name]}{encode_value(value)}" for name, value in values.items()])
 
 
@@ -81,7 +81,7 @@ def encode_value(value: Any) -> str:
 
 
 def encode_transaction_put(guarded: Guarded) -> str:
-    """A put of a transaction, as JSON."""
+    """Encode a put of a transaction, as JSON."""
     put = guarded.put
     return f'{{"Put":{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{_encode_guard(guarded)}}}}}'
 
@@ -101,7 +101,7 @@ def _encode_guard(guarded: Guarded) -> str:
 
 
 def encode_batch(batch: list[Put]) -> bytes:
-    """The body of BatchWriteItem for puts into one table."""
+    """Encode the body of BatchWriteItem for puts into one table."""
     puts = ",".join([f'{{"PutRequest":{{"Item":{encode_item(put.item)}}}}}' for put in batch])
     return f'{{"RequestItems":{{{quote_name(batch[0].table)}:[{puts}]}},"ReturnConsumedCapacity":"TOTAL"}}'.encode()
 
@@ -152,13 +152,15 @@ def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
 
 
 def decode_value(value: Mapping[str, Any]) -> Any:
-    """The Python value of an attribute value."""
+    """Return the Python value of an attribute value."""
     ((letter, inner),) = value.items()
     return _READ[letter](inner)
 
 
 def plain(value: Mapping[str, Any]) -> Any:
-    """An attribute value as a value of an event's data: a binary value becomes Base64, and a set becomes a list."""
+    """Convert an attribute value to a value of an event's data: a binary value becomes Base64, and a set becomes a
+    list.
+    """
     ((letter, inner),) = value.items()
     if letter == "M":
         return {name: plain(member) for name, member in inner.items()}
@@ -170,7 +172,10 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def _decode_bytes(value: str | bytes) -> bytes:
-    """The bytes of a binary value. JSON has it in Base64; in an answer that boto3 has read, it is bytes already."""
+    """Return the bytes of a binary value.
+
+    JSON has it in Base64; in an answer that boto3 has read, it is bytes already.
+    """
     return b64decode(value) if isinstance(value, str) else value
 
 

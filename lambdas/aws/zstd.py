@@ -14,7 +14,7 @@ class Zstd:
     """Zstandard at level 3: the output is as small as with gzip's best level, in a tenth of the time."""
 
     def compress(self, value: bytes) -> bytes:
-        """The value as one zstd frame, which holds its size and checksum."""
+        """Compress the value as one zstd frame, which holds its size and checksum."""
         compressed: bytes = _find_compressor().compress(value)
         return compressed
 

@@ -64,19 +64,19 @@ def read_access(event: Mapping[str, Any]) -> Access:
 
 
 def make_json_response(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer; Decimals, dataclasses and aware datetimes are encoded as they are."""
+    """Make a JSON answer. The body may have Decimals, dataclasses and aware datetimes."""
     return make_text_response(status, "application/json", encode_json(body).decode(), headers or {})
 
 
 def make_problem_response(problem: Problem) -> Response:
-    """A problem as an answer."""
+    """Make an answer of a problem."""
     return make_text_response(problem.status, CONTENT_TYPE, encode_json(problem.document()).decode(), problem.headers)
 
 
 def make_text_response(
     status: int, content_type: str, body: str, headers: Mapping[str, str], *, encoded: bool = False
 ) -> Response:
-    """An answer whose body is text already, or (``encoded``) bytes in Base64, which the gateway decodes."""
+    """Make an answer whose body is text already or, if ``encoded``, bytes in Base64, which the gateway decodes."""
     return {
         "statusCode": status,
         "headers": {"Content-Type": content_type, "Cache-Control": "no-store", **headers},

@@ -1,4 +1,4 @@
-"""Lambda authorizer of the API: finds the key of a request, and says whether it may call the route."""
+"""The Lambda authorizer of the API: it finds the key of a request, and decides if the key may call the route."""
 
 from __future__ import annotations
 
@@ -37,13 +37,18 @@ def _read_call(event: Mapping[str, Any]) -> Call:
 
 
 def _list_values(event: Mapping[str, Any], single: str, several: str) -> Mapping[str, Sequence[str]]:
-    """All values of headers or parameters. The event's single-value form keeps only the last value of a repeated name."""
+    """List all values of headers or parameters.
+
+    The event's single-value form keeps only the last value of a repeated name.
+    """
     values: Mapping[str, Sequence[str]] | None = event.get(several)
     return values or {name: [value] for name, value in (event.get(single) or {}).items()}
 
 
 def _answer(decision: Decision, route: str) -> dict[str, Any]:
-    """The policy for only this route, the context for functions and access log, and the gateway key that counts."""
+    """Make the answer: a policy for only this route, the context for functions and access log, and the gateway key that
+    counts.
+    """
     record = decision.record
     statement = {
         "Action": "execute-api:Invoke",

@@ -75,8 +75,8 @@ def load_site(folder: Path) -> Site:
 
 
 def _name_assets(contents: Mapping[str, bytes], version: str) -> bytes:
-    """The page with the addresses of its assets. It names every module, so that a browser fetches all modules at once.
-    Otherwise modules that import modules would take one round trip after another.
+    """Put the addresses of the assets into the page. The page names every module, so that a browser fetches all modules
+    at once. Otherwise modules that import modules would take one round trip after another.
     """
     assets = f"console/assets/{version}/"
     modules = [name for name in contents if name.startswith("js/")]

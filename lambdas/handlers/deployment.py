@@ -98,7 +98,7 @@ def _answer(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _shorten(reason: str) -> str:
-    """The reason, or the beginning of a reason that has more than ``_REASON_BYTES`` bytes as JSON."""
+    """Return the reason, or the beginning of a reason that has more than ``_REASON_BYTES`` bytes as JSON."""
     size = 0
     for at, character in enumerate(reason):
         size += len(json.dumps(character)) - 2

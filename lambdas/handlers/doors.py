@@ -34,7 +34,7 @@ _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
 @observe
 @complete_answers
 def handler(event: dict[str, Any], context: LambdaContext) -> Response:
-    """Take the points, records or events of one request, or answer a client that checks whether the API is there."""
+    """Take the points, records or events of one request, or answer a client that checks if the API exists."""
     try:
         return _serve(event, context)
     except Exception as error:  # otherwise the gateway would answer 502 without a reason

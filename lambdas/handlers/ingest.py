@@ -53,7 +53,7 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
     try:
         content = b64decode(body) if event.get("isBase64Encoded") else body.encode()
     except ValueError as error:
-        raise refuse(400, "unparseable", "the body is neither UTF-8 nor whole: send JSON or NDJSON") from error
+        raise refuse(400, "unparseable", "the body is not complete UTF-8 text: send JSON or NDJSON") from error
     stream, access = unquote(event["pathParameters"]["stream"]), read_access(event)
     # The authorizer has decided by its own decoding of the path. So the name that is used here is checked again.
     access.require(stream, "write")

@@ -33,18 +33,18 @@ class Request(NamedTuple):
 
 
 def show_plan(request: Request) -> dict[str, Any]:
-    """The report of a dry run."""
+    """Show the report of a dry run."""
     report = wiring_upkeep.pipeline().operations.plan(request.remaining())
     return {"plan": confine_report(report, request.access)}
 
 
 def list_alarms(_: Request) -> dict[str, Any]:
-    """The stage's alarms."""
+    """List the stage's alarms."""
     return {"alarms": wiring_upkeep.pipeline().operations.alarms()}
 
 
 def show_cost(request: Request) -> dict[str, Any]:
-    """The bill of the tables as they stand."""
+    """Show the bill of the present tables."""
     # Imported here, so that only this route waits for the import.
     from tidetable.bill.present import Sources, present_bill
 
@@ -56,7 +56,7 @@ def show_cost(request: Request) -> dict[str, Any]:
 
 
 def simulate_change(request: Request) -> dict[str, Any]:
-    """The bill of a workload with the present and with a proposed configuration."""
+    """Compute the bill of a workload with the present and with a proposed configuration."""
     from tidetable.bill.change import parse_proposal, simulate_change
 
     pipeline = wiring_upkeep.pipeline()
@@ -91,7 +91,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
 
 
 def _read_stream(request: Request) -> str | None:
-    """The stream that the request names, or None; ProblemError if the key may not see it."""
+    """Read the stream that the request names, or None; ProblemError if the key may not see it."""
     for name, values in request.parameters.items():
         if name != "stream" or len(values) > 1:
             raise refuse_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
@@ -102,7 +102,10 @@ def _read_stream(request: Request) -> str | None:
 
 
 def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
-    """A report without the streams that the key may not see. Troubles are removed too: they may name any stream."""
+    """Return a report without the streams that the key may not see.
+
+    Troubles are removed too: they may name any stream.
+    """
     if access.streams is None:
         return report
     shown = dict(report)
@@ -118,6 +121,6 @@ def confine_report(report: dict[str, Any], access: Access) -> dict[str, Any]:
 
 
 def _parse_stream(table: str) -> str:
-    """The stream in the name of a period table; empty for the name of another table."""
+    """Parse the stream in the name of a period table; empty for the name of another table."""
     _, _, name = table.partition(".")
     return name.rpartition(".")[0]

@@ -60,8 +60,8 @@ _Query = TypeVar("_Query", bound=Selection)
 
 
 class Request(NamedTuple):
-    """A request: the parameters of its path and of its query, its Accept header, a function that returns the seconds
-    that are left for it, the caller's rights, and the gateway's resource.
+    """A request: the parameters of its path and its query, its Accept header, the caller's rights and the gateway's
+    resource. ``remaining`` returns the seconds that are left.
     """
 
     path: Mapping[str, str]
@@ -73,7 +73,9 @@ class Request(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The stream of the path; 404 if there is none of that name, or if this is a reader and the stream has no copies here."""
+        """The stream of the path; 404 if there is no such stream, or if this is a reader and the stream has no copies
+        here.
+        """
         name, known, copies = unquote(self.path["stream"]), config().streams, wiring.pipeline().copies
         self.access.require_known(name, known)
         if copies is not None:
@@ -87,7 +89,7 @@ def get_health(_: Request) -> Response:
 
 
 def list_streams(request: Request) -> Response:
-    """The streams that the caller may see, and the caller's rights."""
+    """Answer the streams that the caller may see, and the caller's rights."""
     document = describe_streams(config(), wiring.pipeline().clock.now(), request.access.sees)
     rights: dict[str, Any] = {"can": sorted(request.access.can)}
     if request.access.series_prefix:
@@ -100,7 +102,7 @@ def list_streams(request: Request) -> Response:
 
 
 def list_periods(request: Request) -> Response:
-    """A page of a stream's periods."""
+    """Answer a page of a stream's periods."""
     pipeline, policy = wiring.pipeline(), request.stream
     now, seal = pipeline.clock.now(), pipeline.reader.seal
     query = parse_periods(policy, request.parameters, now, seal)
@@ -109,12 +111,12 @@ def list_periods(request: Request) -> Response:
 
 
 def list_events(request: Request) -> Response:
-    """A page of events."""
+    """Answer a page of events."""
     return _answer_page(request, parse_query, explain_query, run_query)
 
 
 def rank_events(request: Request) -> Response:
-    """The first events of a ranking."""
+    """Answer the first events of a ranking."""
     # Imported here, so that only this route waits for the import, and not every cold start.
     from tidetable.query.rankings import explain_top, find_top, parse_ranking
 
@@ -129,21 +131,21 @@ def aggregate_events(request: Request) -> Response:
 
 
 def list_series(request: Request) -> Response:
-    """A page of a stream's series."""
+    """Answer a page of a stream's series."""
     from tidetable.query.listings import explain_listing, find_listing, parse_series
 
     return _answer_page(request, parse_series, explain_listing, find_listing)
 
 
 def list_fields(request: Request) -> Response:
-    """A page of the fields of a stream's data."""
+    """Answer a page of the fields of a stream's data."""
     from tidetable.query.listings import explain_listing, find_listing, parse_fields
 
     return _answer_page(request, parse_fields, explain_listing, find_listing)
 
 
 def list_values(request: Request) -> Response:
-    """A page of the values of a field."""
+    """Answer a page of the values of a field."""
     from tidetable.query.listings import explain_listing, find_listing, parse_values
 
     parse = partial(parse_values, unquote(request.path["field"]))
@@ -151,7 +153,7 @@ def list_values(request: Request) -> Response:
 
 
 def list_latest(request: Request) -> Response:
-    """The latest event of each of some series."""
+    """Answer the latest event of each of some series."""
     now = wiring.pipeline().clock.now()
     latest = find_latest(request.stream, request.parameters, wiring.pipeline().reader, now, request.remaining)
     _report_losses(latest.losses)
@@ -264,7 +266,7 @@ def _answer_page(
     explain: Callable[[_Query, Stream, Reader, Tables, datetime], dict[str, Any]],
     run: Callable[[_Query, Stream, Reader, datetime, Callable[[], float]], Answer],
 ) -> Response:
-    """A page in the form that the request names or, with ``explain``, what the query would read."""
+    """Answer a page in the form that the request names. With ``explain``, describe what the query would read."""
     pipeline, policy, parameters = wiring.pipeline(), request.stream, request.parameters
     now, reader = pipeline.clock.now(), pipeline.reader
     query = parse(policy, parameters, now, reader.seal)

@@ -1,10 +1,10 @@
 """The scheduled run of the refresher, which seals and reseals the buckets of rollups, and the same run by hand: {}.
 
-{"status": "quakes"} answers how far the rollups of a stream are sealed. {"rebuild": {"stream": "quakes", "rollup":
-"hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only answers how
-many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's ``reached``
-as "to": the buckets after ``reached`` are sealed now, and a run to a later time would compute them anew. ``left`` is
-null while another run is under way.
+{"status": "quakes"} answers the time up to which each rollup of a stream is sealed. {"rebuild": {"stream": "quakes",
+"rollup": "hours", "from": "2026-01-01", "to": "2026-02-01"}} computes past buckets; with "dry_run": true it only
+answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` is null, call again, with the answer's
+``reached`` as "to". The buckets after ``reached`` are sealed now: a call with a later "to" would compute them anew.
+``left`` is null while another run is under way.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     try:
         start = msgspec.convert(event.get("start") or {}, Position)
     except msgspec.ValidationError as error:
-        raise BadInvocation("start is what an earlier answer called next") from error
+        raise BadInvocation("start must be the next of an earlier answer") from error
     result = restore_period(
         event["stream"],
         event["period"],

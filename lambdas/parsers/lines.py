@@ -1,4 +1,4 @@
-"""InfluxDB's line protocol, by the library line-protocol-parser: one line at a time."""
+"""Parse InfluxDB's line protocol with the library line-protocol-parser, one line at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from line_protocol_parser import parse_line as _parse_line
 
 
 def parse_line(line: str) -> Mapping[str, Any] | None:
-    """The measurement, tags, fields and time of a line; None for a comment. ValueError says what is wrong with it."""
+    """Parse the measurement, tags, fields and time of a line; None for a comment.
+
+    ValueError says what is wrong with the line.
+    """
     try:
         parsed: Mapping[str, Any] | None = _parse_line(line)
     except LineFormatError as error:

@@ -169,12 +169,12 @@ class _Converter:
         return made
 
     def _convert_head(self, point: Any) -> _Head:
-        """The fields that every point has."""
+        """Convert the fields that are common to all points."""
         attributes = self._convert_attributes(point.attributes)
         return attributes, point.start_time_unix_nano, point.time_unix_nano, point.flags
 
     def _convert_distribution(self, point: Any) -> tuple[*_Head, int, Any, Any, Any, list[types.Exemplar]]:
-        """The fields that both kinds of histograms have."""
+        """Convert the fields that are common to both kinds of histograms."""
         sum, min, max = (getattr(point, name) if point.HasField(name) else None for name in ("sum", "min", "max"))
         exemplars = list(map(self._convert_exemplar, self._count(point.exemplars)))
         return *self._convert_head(point), point.count, sum, min, max, exemplars

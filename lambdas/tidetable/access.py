@@ -36,7 +36,7 @@ class Access(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, context: Mapping[str, Any] | None) -> Access:
-        """The rights in an authorizer's context (``context()``); every right if the context names no key."""
+        """Read the rights from an authorizer's context (``context()``); every right if the context does not name a key."""
         if not context or not context.get("key_id"):
             return FULL
         names = str(context.get("streams", ""))
@@ -49,7 +49,7 @@ class Access(msgspec.Struct, frozen=True):
         )
 
     def context(self) -> dict[str, str]:
-        """The rights as an authorizer's context.
+        """Write the rights as an authorizer's context.
 
         Its values are texts: lists with commas, the prefix percent-encoded.
         """
@@ -65,7 +65,7 @@ class Access(msgspec.Struct, frozen=True):
         return self.streams is None or stream in self.streams
 
     def covers(self, series: str) -> bool:
-        """True if the series is one that the key may write and read."""
+        """True if the key may write and read the series."""
         return series.startswith(self.series_prefix)
 
     def require_one(self, stream: str, scopes: frozenset[Scope]) -> None:
@@ -97,17 +97,19 @@ def forbid_stream(stream: str, what: str) -> ProblemError:
 
 
 def forbid_series(access: Access, why: str) -> ProblemError:
-    """The error 403 for a request beyond a key's series prefix; ``why`` says what lies outside of the prefix."""
+    """Make the error 403 for a request beyond a key's series prefix; ``why`` names the part that is outside of the
+    prefix.
+    """
     return refuse(403, "forbidden_series", f"{why}: {describe_prefix(access.series_prefix)}")
 
 
 def describe_prefix(prefix: str) -> str:
-    """The series that a key with a prefix is for."""
+    """Describe the series that a key with a prefix may use."""
     return f"this key is for series that begin with {prefix[:64]!r}"
 
 
 def find_scopes(method: str, resource: str, access: Access) -> frozenset[Scope]:
-    """The scopes for a route: a key needs one of them."""
+    """Find the scopes for a route. A key needs one of them."""
     if method not in _READING:
         return frozenset({"write"})
     if resource == _STREAMS:

@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config import TableClass
 from tidetable.keys import Layout
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.periods import Period
 from tidetable.times import to_text
 
@@ -108,7 +108,7 @@ class Backfill(msgspec.Struct, frozen=True):
         return self.start < period.end and period.start < self.end
 
     def document(self) -> dict[str, str]:
-        """The backfill as the API and the reports show it."""
+        """Return the backfill in the form of the API and of the reports."""
         return {"from": to_text(self.start), "to": to_text(self.end), "until": to_text(self.opened.until)}
 
     def holds(self, time: datetime, now: datetime) -> bool:
@@ -153,7 +153,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def archived(self) -> ArchiveFacts | None:
-        """The archive that reads may go to; None if there is no archive, or if it has expired."""
+        """The archive that queries may read; None if there is no archive, or if it has expired."""
         return self.archive if self.archive is not None and self.archive.expired_at is None else None
 
     @property
@@ -171,7 +171,7 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the period table and, if the layout has one, of the table beside it."""
-        return (self.table, name_parts_table(self.table)) if self.layout.parts else (self.table,)
+        return (self.table, name_chunks_table(self.table)) if self.layout.parts else (self.table,)
 
     def is_open(self, now: datetime) -> bool:
         """True if a backfill may write to the table."""
@@ -179,5 +179,5 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def find_entry_at(entries: Iterable[Entry], instant: datetime) -> Entry | None:
-    """The entry whose period holds the instant; periods of one stream never overlap."""
+    """Find the entry whose period contains the instant; periods of one stream never overlap."""
     return next((entry for entry in entries if instant in entry.period), None)

@@ -41,7 +41,7 @@ class Condition(NamedTuple):
         return self.operator in ("eq", "in")
 
     def texts(self) -> list[str]:
-        """The values as the key of an index may spell them: unchanged and, for numbers, also in the usual form."""
+        """Return the values in the spellings of an index's key: unchanged and, for numbers, also in the usual form."""
         texts = [text for value in self.values for text in (value, *map(render_number, read_numbers(value)))]
         return list(dict.fromkeys(texts))
 

@@ -1,6 +1,7 @@
 """The rules for a reader: a stage in another Region, whose tables are copies of the origin's tables.
 
-A copy is some seconds behind the origin. Items arrive one by one, and in no order across tables. Nothing here writes.
+A copy is some seconds behind the origin. Items arrive one by one, without an order across tables. This module does not
+write.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Copies(NamedTuple):
 
 
 class CopiedCatalog(CatalogView, frozen=True):
-    """The catalog's own copy, as a reader may use it. A consistent read sees only what has arrived in this Region."""
+    """The catalog's own copy, as a reader may use it. A consistent read sees only writes that have arrived here."""
 
     copies: Copies
 

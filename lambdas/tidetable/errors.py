@@ -51,8 +51,8 @@ from collections.abc import Sequence
 #
 # Requests of boto3's clients that fail are repeated by botocore: aws/clients.py has the number of attempts per client.
 # Writes of events do not raise: ingest/writing.py repeats the items that a store did not take until the time is up.
-# problems.py makes an answer of each error that a caller of the API can meet.
-# Any other exception is a fault of ours: 503 with Retry-After and a log line with its trace, or the function's own error.
+# problems.py makes an answer of each error that a caller of the API can meet. Any other exception is a fault of this
+# project: 503 with Retry-After and a log line with its trace, or the function's own error.
 
 
 class TidetableError(Exception):

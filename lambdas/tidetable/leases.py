@@ -25,7 +25,7 @@ def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: 
     try:
         yield True
     finally:
-        # The work of the block is done; a lease that could not be given back runs out by itself.
+        # The work of the block is done. A lease that could not be given back expires.
         with suppress(Exception):
             catalog.release(lease, owner)
 

@@ -29,7 +29,7 @@ def name_table(stage: str, stream: str, period: Period) -> str:
     return f"{make_table_prefix(stage)}{stream}.{period.label}"
 
 
-def name_parts_table(table: str) -> str:
+def name_chunks_table(table: str) -> str:
     """Make the name of the table beside a period table, which holds data that is not in an event's item."""
     return table + _PARTS
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotOurs, NotReady, TableMissing, TableRefused, TableUnusable
-from tidetable.names import name_parts_table, parse_table_name
+from tidetable.names import name_chunks_table, parse_table_name
 from tidetable.ports import Clock, Table, Tables, TableSpec
 from tidetable.remaining import Remaining
 
@@ -39,14 +39,14 @@ def make_table_tags(stage: str, stream: str, label: str) -> dict[str, str]:
     return {"project": "tidetable", "tidetable:stage": stage, "tidetable:stream": stream, "tidetable:period": label}
 
 
-def make_parts_spec(spec: TableSpec) -> TableSpec:
+def make_chunks_spec(spec: TableSpec) -> TableSpec:
     """Specify the table of chunks beside a period table.
 
     It is on demand, so only requests cost money, and it needs no ladder.
     """
     return replace(
         spec,
-        name=name_parts_table(spec.name),
+        name=name_chunks_table(spec.name),
         write=None,
         read=None,
         indexes=(),
@@ -60,7 +60,7 @@ def make_parts_spec(spec: TableSpec) -> TableSpec:
 
 def list_names(entry: Entry) -> list[str]:
     """List the names of an entry's tables, the period table last: as long as it exists, a deletion is not finished."""
-    return [name_parts_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
+    return [name_chunks_table(entry.table), entry.table] if entry.layout.parts else [entry.table]
 
 
 # AWS: while a copy is in one of these states, AWS refuses every change of its table, although the table is ACTIVE.
@@ -68,7 +68,7 @@ COPY_CHANGES = frozenset({"CREATING", "DELETING"})
 
 
 def describe_changing_copies(table: Table) -> str:
-    """Describe the copies that are being made or deleted; empty if there are none."""
+    """Describe the copies that are being made or deleted; empty if there are no such copies."""
     return ", ".join(f"{region} {status}" for region, status in sorted(table.copies.items()) if status in COPY_CHANGES)
 
 
@@ -181,7 +181,7 @@ class PeriodTables:
                 return
 
     def delete(self, entry: Entry) -> bool:
-        """Delete the entry's tables that exist and are ours, and wait until they are gone.
+        """Delete the entry's tables that exist and are ours, and wait until they do not exist any more.
 
         Return False if no table existed. The copies of each table are deleted first, one after another.
 

@@ -24,7 +24,7 @@ class Problem(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """The problem as RFC 9457's JSON object."""
+        """Return the problem as RFC 9457's JSON object."""
         return {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,

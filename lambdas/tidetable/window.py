@@ -19,9 +19,9 @@ class Window(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, stream: Stream, now: datetime) -> Window:
-        """The stream's window at an instant."""
+        """Compute the stream's window at an instant."""
         return cls(now - stream.late, now + stream.ahead)
 
     def document(self) -> dict[str, Any]:
-        """The window in the form of the API."""
+        """Return the window in the form of the API."""
         return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}

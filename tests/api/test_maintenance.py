@@ -182,8 +182,8 @@ BAD_RESTORES: list[tuple[dict[str, Any], str]] = [
     ({"keep_days": 3651}, "a whole number from 1 to 3650"),
     ({"keep_days": 1.5}, "a whole number from 1 to 3650"),
     ({"keep_days": True}, "a whole number from 1 to 3650"),
-    ({"start": {"page": 3}}, "start is what an earlier answer called next"),
-    ({"start": 3}, "start is what an earlier answer called next"),
+    ({"start": {"page": 3}}, "start must be the next of an earlier answer"),
+    ({"start": 3}, "start must be the next of an earlier answer"),
 ]
 
 

@@ -191,7 +191,7 @@ class DynamoStore:
         items = [from_wire(found) for found in self._get_all(table, names, _GET, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
-    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Read chunks by BatchGetItem. A call has so few keys that the answer stays below 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], _GET_PARTS)
         return {item["pk"]["S"]: bytes(item["b"]["B"]) for item in chunks}

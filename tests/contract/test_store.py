@@ -266,7 +266,7 @@ def test_parts_are_written_and_got_by_their_partition_key_alone(engine: Engine) 
     bodies = {f"a#{n}": bytes([n]) * 50_000 for n in range(9)}
     written = engine.store.write([Put(spec.name, {"pk": key, "b": body}) for key, body in bodies.items()])
     assert written.unwritten == []
-    assert engine.store.get_parts(spec.name, [*bodies, "a#99"]) == bodies
-    assert engine.store.get_parts(spec.name, [*bodies, *bodies]) == bodies, "a key may be repeated"
+    assert engine.store.get_chunks(spec.name, [*bodies, "a#99"]) == bodies
+    assert engine.store.get_chunks(spec.name, [*bodies, *bodies]) == bodies, "a key may be repeated"
     with pytest.raises(TableMissing):
-        engine.store.get_parts(engine.no_table(), ["a"])
+        engine.store.get_chunks(engine.no_table(), ["a"])

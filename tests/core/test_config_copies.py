@@ -59,7 +59,7 @@ def test_a_region_has_one_copy_and_a_table_five() -> None:
     assert twice == ["streams.s.replicas: ['eu-west-1', 'eu-west-1'] names a Region twice; name each once"]
     six = ", ".join(f'"eu-west-{number}"' for number in range(1, 7))
     assert problems(STREAM + f"replicas = [{six}]\n") == [
-        "streams.s.replicas: 6 Regions; name 5 at the most, as each pays for every write again"
+        "streams.s.replicas: 6 Regions; name 5 at the most, because each pays for every write"
     ]
 
 

@@ -67,7 +67,7 @@ def test_only_the_sort_key_of_a_pack_names_a_pack() -> None:
 
 @pytest.mark.parametrize("number", ["é", "²", "zzzzzzzzzzzzzzzz"])
 def test_an_address_whose_time_is_no_time_names_no_pack(number: str) -> None:
-    with pytest.raises(InvalidRef, match="names no pack"):
+    with pytest.raises(InvalidRef, match="does not name a pack"):
         parse_address(f"a#0#{number}#0123456789012345678901")
 
 
@@ -102,7 +102,7 @@ def test_a_ref_is_url_safe_base64_of_json(sks: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["a#0#1_0#0123456789012345678901", "a#0#10#01234567890123456789012"])
 def test_an_address_has_a_plain_number_and_a_hash_of_22_characters(text: str) -> None:
-    with pytest.raises(InvalidRef, match="names no pack"):
+    with pytest.raises(InvalidRef, match="does not name a pack"):
         parse_address(text)
 
 
@@ -193,7 +193,7 @@ def test_an_address_names_a_pack_by_its_newest_time_and_its_hash() -> None:
     ],
 )
 def test_another_text_is_no_address(text: str) -> None:
-    with pytest.raises(InvalidRef, match="this ref names no pack"):
+    with pytest.raises(InvalidRef, match="this ref does not name a pack"):
         parse_address(text)
 
 

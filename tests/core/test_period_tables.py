@@ -17,7 +17,7 @@ from tidetable.period_tables import (
     describe_changing_copies,
     list_names,
     list_own_copies,
-    make_parts_spec,
+    make_chunks_spec,
     make_table_tags,
     passes,
 )
@@ -101,7 +101,7 @@ def test_the_table_of_parts_is_on_demand_and_has_nothing_of_its_table_but_its_se
         NAME, 5, 7, TableClass.INFREQUENT, TAGS, (Index("x", "kind"),), protected=True, index_units={"x": (1, 2)},
         warm=(8, 9), most=(10, 11), encryption="aws-managed", stream="new-image", copied=True,
     )  # fmt: skip
-    assert make_parts_spec(spec) == TableSpec(
+    assert make_chunks_spec(spec) == TableSpec(
         f"{NAME}.parts", None, None, TableClass.INFREQUENT, TAGS, protected=True, encryption="aws-managed",
         sorted=False, copied=True,
     )  # fmt: skip

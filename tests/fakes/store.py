@@ -95,7 +95,7 @@ class FakeStore:
         items = self._table(table, consistent=consistent)
         return {key: items[key] for key in keys if key in items}
 
-    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         items = self._table(table)
         return {key: items[Key(key, "")]["b"] for key in keys if Key(key, "") in items}
 

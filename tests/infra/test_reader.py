@@ -248,7 +248,7 @@ def _read(stack: cdk.Stack, text: str | None = None, **options: Any) -> Tidetabl
         ({"origin": AWAY}, "origin 'eu-west-1': this is the stack's own Region"),
         ({"origin": "Virginia"}, "origin 'Virginia': this is not the name of a Region"),
         ({"role": "replica"}, "role 'replica': use \"reader\""),
-        ({"role": "origin"}, "origin 'us-east-1': only a reader has one"),
+        ({"role": "origin"}, "origin 'us-east-1': only a reader has an origin"),
         ({"text": CONFIG.read_text()}, 'no stream has copies in eu-west-1. Add "eu-west-1" to replicas of a stream'),
         # `make destroy` synthesises the stack, too.
         ({"text": CONFIG.read_text()}, "aws cloudformation delete-stack --stack-name Shop --region eu-west-1"),

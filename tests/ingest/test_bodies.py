@@ -183,7 +183,7 @@ def test_half_a_surrogate_pair_costs_only_its_event_and_is_named(name: str, cont
     assert first == last == {"series": "a"}
     assert isinstance(bad, Unreadable)
     named = "ude00" if name == "a name" else "ud83d"
-    assert bad.reason == f"\\{named} is half of a surrogate pair, and no character by itself: send both halves"
+    assert bad.reason == f"\\{named} is half of a surrogate pair, which is not a character: send both halves"
 
 
 def test_a_whole_pair_is_a_character_and_one_event_with_half_a_pair_has_a_verdict() -> None:

@@ -14,7 +14,7 @@ from tidetable.config.model import IndexPolicy, LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import Sent
 from tidetable.ingest.request import ingest_values
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.problems import ProblemError
 from tidetable.times import to_text
 
@@ -60,7 +60,7 @@ def test_a_fraction_that_dynamodb_cannot_hold_costs_only_its_event_in_the_smalle
 
 def test_a_table_of_parts_that_is_throttled_says_nothing_of_the_table_of_events() -> None:
     stage = world(large=LargePolicy(beyond="chunks"))
-    stage.store.throttles = {name_parts_table(TABLE)}
+    stage.store.throttles = {name_chunks_table(TABLE)}
     assert stage.send(event(1) | {"data": {"text": noise(950_000)}}).queued == 1
     assert stage.circuit.admits(TABLE)
     assert stage.send(event(2)).accepted == 1

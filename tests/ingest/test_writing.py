@@ -16,7 +16,7 @@ from tidetable.ingest.overflow import encode_message
 from tidetable.ingest.versions import add_fenced, write_versions
 from tidetable.ingest.writing import retry_writes, write_outside
 from tidetable.keys import Key
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Guarded, Put, Transacted
 
 TABLE = "tidetable-t.quakes.2026-03-01"
@@ -25,7 +25,7 @@ TABLE = "tidetable-t.quakes.2026-03-01"
 def test_an_item_is_not_written_while_its_parts_are_not() -> None:
     """The table of parts is throttled, the item's is not: otherwise the event would be seen without its data."""
     stage = world(large=LargePolicy(beyond="chunks"))
-    stage.store.throttles = {name_parts_table(TABLE)}
+    stage.store.throttles = {name_chunks_table(TABLE)}
     outcome = stage.send(event(1) | {"data": {"text": noise(950_000)}}, event(2))
     assert (outcome.accepted, outcome.queued) == (1, 1)
     assert [item["sk"][-1] for item in stage.table(LABEL)] == ["2"]
@@ -36,7 +36,7 @@ def test_a_drained_item_behind_the_window_is_not_written_while_its_parts_are_not
     stage = world(large=LargePolicy(beyond="chunks"))
     stage.clock.time += timedelta(days=5)
     stage.move(LABEL, State.CLOSED)
-    stage.store.throttles = {name_parts_table(TABLE)}
+    stage.store.throttles = {name_chunks_table(TABLE)}
     body = encode_message("quakes", [Event("a", NOW, "1", {"text": noise(950_000)})], 1)
     with pytest.raises(NotDrained, match="the chunks or the object of an event"):
         stage.drain(body)
@@ -57,9 +57,9 @@ def test_an_object_is_put_only_while_there_is_time(seconds: float, kept: int) ->
 def test_an_item_whose_part_is_not_written_waits_alone() -> None:
     """Its parts are written with it, and are no items that wait."""
     stage = World()
-    stage.store.throttles = {name_parts_table(TABLE)}
-    part = Put(name_parts_table(TABLE), {"pk": "part", "b": b"x"})
-    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, parts=(part,))
+    stage.store.throttles = {name_chunks_table(TABLE)}
+    part = Put(name_chunks_table(TABLE), {"pk": "part", "b": b"x"})
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=(part,))
     ready, written = write_outside(
         stage.store, stage.values, [put], remaining=lambda: 0.0, clock=stage.clock, jitter=lambda pause: pause
     )
@@ -70,11 +70,11 @@ def test_an_item_whose_part_is_not_written_waits_alone() -> None:
 def test_an_item_waits_whichever_of_its_parts_is_not_written(missing: int) -> None:
     stage = World()
     stage.store.throttled = 1
-    table = name_parts_table(TABLE)
+    table = name_chunks_table(TABLE)
     parts = tuple(Put(table, {"pk": f"part {number}", "b": b"x"}) for number in range(3))
     # The parts of the first item are tried first, and the first part of all is throttled.
-    first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, parts=(parts[missing],))
-    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, parts=parts)
+    first = Put(TABLE, {"pk": "o", "sk": "s", "at": 1, "out": {}}, chunks=(parts[missing],))
+    put = Put(TABLE, {"pk": "p", "sk": "s", "at": 1, "out": {}}, chunks=parts)
     plain = Put(TABLE, {"pk": "q", "sk": "s", "at": 1, "data": {}})
     ready, written = write_outside(
         stage.store,

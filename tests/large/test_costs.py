@@ -13,7 +13,7 @@ from strict.units import measure_item, read_units
 from tests.fakes.noise import noise
 from tests.fakes.stage import Stage
 from tests.worlds.large import CONFIG, DAY, NOON, built, event, ready, send
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.query import Cost, find_latest, parse_query, run_query
 from tidetable.query.rankings import find_top, parse_ranking
 from tidetable.times import to_text
@@ -67,7 +67,7 @@ def send_large(stage: Stage, stream: str, *numbers: int) -> float:
         data = {"n": number, "kind": "large", "text": noise(900_000, number)}
         assert send(stage, stream, event(number, data)).accepted == 1
     stage.settle()
-    return units_of_all(stage, name_parts_table(table_of(stage, stream)))
+    return units_of_all(stage, name_chunks_table(table_of(stage, stream)))
 
 
 @pytest.mark.parametrize(("count", "requests"), [(3, 1), (102, 2)])

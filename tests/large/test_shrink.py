@@ -23,7 +23,7 @@ from tidetable.keys import Index, Layout
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, list_chunk_keys
 from tidetable.large.shrink import Place, Shrinker
 from tidetable.large.whole import group_items
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.ports import Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
@@ -50,7 +50,7 @@ class World:
         self.layout = layout
         self.place = Place("s", "2026-03-01", TABLE, layout)
         self.store = FakeStore(FakeCatalog())
-        self.store.tables = {TABLE: {}, name_parts_table(TABLE): {}}
+        self.store.tables = {TABLE: {}, name_chunks_table(TABLE): {}}
         self.values = FakeValues()
         self.unpacker = unpacker(self.store, self.values)
         self.numbers = count()
@@ -64,7 +64,7 @@ class World:
 
     def write(self, put: Put) -> Item:
         """Write a put, and read its item as DynamoDB gives it."""
-        assert not self.store.write(put.parts).unwritten
+        assert not self.store.write(put.chunks).unwritten
         assert put.blob is None or self.values.put(put.blob)
         self.store.write([put])
         return decode_item(decode_json(encode_item(self.store.tables[TABLE][put.key])))
@@ -117,7 +117,7 @@ def test_an_archive_holds_the_same_wherever_the_data_was_and_after_a_restore(
     before = scanned()
     (whole,) = map(decode_item, decode_json(before))
     assert whole["data"] == data
-    world.store.tables = {TABLE: {}, name_parts_table(TABLE): {}}
+    world.store.tables = {TABLE: {}, name_chunks_table(TABLE): {}}
     world.values.blobs.clear()
     world.write(world.shrinker(None, "refuse").put_again(whole, world.place))
     assert decode_json(scanned()) == decode_json(before)
@@ -131,7 +131,7 @@ def test_what_is_larger_than_an_item_is_kept_beside_it(beyond: str, layout: Layo
     put = world.shrinker(None, beyond).put(world.item(data), world.place)
     assert put is not None
     assert count_item_bytes(put.item) <= MAX_ITEM_BYTES
-    assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.parts)
+    assert all(count_item_bytes(part.item) <= MAX_ITEM_BYTES for part in put.chunks)
     read = world.write(put)
     assert world.unpacker.whole([read], TABLE, cold=False).items[0]["data"] == data
 
@@ -171,7 +171,7 @@ def test_a_retry_writes_the_same_parts_and_another_content_others() -> None:
     assert first is not None
     assert first == again
     assert other is not None
-    assert not {part.key for part in first.parts} & {part.key for part in other.parts}
+    assert not {part.key for part in first.chunks} & {part.key for part in other.chunks}
 
 
 def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> None:
@@ -184,7 +184,7 @@ def test_a_part_that_is_gone_or_damaged_is_told_and_the_others_are_whole() -> No
         assert put is not None
         read.append(world.write(put))
     keys = list_chunk_keys(read[0], read[0]["out"])
-    parts = world.store.tables[name_parts_table(TABLE)]
+    parts = world.store.tables[name_chunks_table(TABLE)]
     del parts[next(key for key in parts if key.pk == keys[1])]
     damaged = next(key for key in parts if key.pk == list_chunk_keys(read[2], read[2]["out"])[0])
     parts[damaged] = {**parts[damaged], "b": b"x" + parts[damaged]["b"][1:]}
@@ -262,7 +262,7 @@ def test_an_export_waits_for_chunks_that_are_throttled_and_fails_for_other_refus
     def refuse(*_: Any) -> Any:
         raise StoreUnavailable(code, "not now")
 
-    monkeypatch.setattr(world.store, "get_parts", refuse)
+    monkeypatch.setattr(world.store, "get_chunks", refuse)
     with pytest.raises(error):
         PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)
 
@@ -272,6 +272,6 @@ def test_an_export_whose_table_of_chunks_is_gone_fails_and_says_which_table_is_n
     put = world.shrinker(None, "chunks").put(world.item({"text": noise(900_000)}), world.place)
     assert put is not None
     world.write(put)
-    del world.store.tables[name_parts_table(TABLE)]
+    del world.store.tables[name_chunks_table(TABLE)]
     with pytest.raises(ArchiveFailed, match=f"^{TABLE} is not complete: "):
         PageCompleter(world.unpacker).whole(f"[{encode_item(put.item)}]".encode(), TABLE)

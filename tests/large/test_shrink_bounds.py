@@ -191,10 +191,10 @@ def test_cold_fields_have_their_chunk_wherever_the_other_data_goes(beyond: str, 
     assert put is not None
     assert choose_form(put) == beyond
     assert (put.item["cold"]["n"], put.blob is None) == (1, beyond == "chunks")
-    keys = [part.item["pk"] for part in put.parts]
+    keys = [part.item["pk"] for part in put.chunks]
     assert f"{item['pk']}#{item['sk']}#{put.item['cold']['v']}#0" in keys
     assert len(keys) == chunks
-    assert {part.table for part in put.parts} == {f"{TABLE}.parts"}
+    assert {part.table for part in put.chunks} == {f"{TABLE}.parts"}
 
 
 def test_a_chunk_that_is_not_there_counts_as_nothing_read() -> None:

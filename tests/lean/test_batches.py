@@ -30,7 +30,7 @@ def test_a_batch_names_a_hundred_events_or_forty_parts() -> None:
     assert len(script.store.get_many("t", [Key("p", str(number)) for number in range(201)])) == 201
     assert count_keys(script) == [100, 100, 1]
     script = Script(answer)
-    assert len(script.store.get_parts("t", [str(number) for number in range(81)])) == 81
+    assert len(script.store.get_chunks("t", [str(number) for number in range(81)])) == 81
     assert count_keys(script) == [40, 40, 1]
 
 
@@ -53,7 +53,7 @@ def test_reads_of_keys_are_consistent_unless_the_caller_says_otherwise() -> None
     script = Script(answer)
     script.store.get_many("t", [Key("p", "s")])
     script.store.get_many("t", [Key("p", "s")], consistent=False)
-    script.store.get_parts("t", ["p"])
+    script.store.get_chunks("t", ["p"])
     flags = [item["ConsistentRead"] for _, body in script.sent for item in body["RequestItems"].values()]
     assert flags == [True, False, True]
 

@@ -68,7 +68,7 @@ READS: dict[str, tuple[Callable[[LeanStore], Any], Callable[[dict[str, Any]], An
         answer_keys,
         [Key("a", "s")],
     ),
-    "BatchGetItem of parts": (lambda store: store.get_parts("t", ["a"]), answer_keys, {"a": b"x"}),
+    "BatchGetItem of parts": (lambda store: store.get_chunks("t", ["a"]), answer_keys, {"a": b"x"}),
 }
 
 
@@ -192,7 +192,7 @@ def test_a_key_that_is_named_twice_is_read_once() -> None:
     """DynamoDB refuses a BatchGetItem that repeats a key."""
     script = Script(lambda _, body: answer_keys(body))
     assert list(script.store.get_many("t", [Key("a", "s"), Key("a", "s")])) == [Key("a", "s")]
-    assert script.store.get_parts("t", ["a", "b", "a"]) == {"a": b"x", "b": b"x"}
+    assert script.store.get_chunks("t", ["a", "b", "a"]) == {"a": b"x", "b": b"x"}
     assert [len(body["RequestItems"]["t"]["Keys"]) for _, body in script.sent] == [1, 2]
 
 

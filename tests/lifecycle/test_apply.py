@@ -15,7 +15,7 @@ from tidetable.lifecycle.actions import Archive, Close, Delete, Reopen, SetCapac
 from tidetable.lifecycle.apply import World as Applied
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.ladder import Level
-from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
+from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import TableSpec
 
 TODAY = "2026-03-15"
@@ -286,7 +286,7 @@ def test_the_table_of_parts_has_the_tags_and_the_key_of_its_period_table_and_not
     spec = TableSpec(
         TABLE, 10, 20, TableClass.INFREQUENT, tags, indexes, True, {"i": (1, 1)}, (9000, 9000), (5, 5), "arn:key", "keys-only"
     )  # fmt: skip
-    assert make_parts_spec(spec) == TableSpec(
+    assert make_chunks_spec(spec) == TableSpec(
         f"{TABLE}.parts", None, None, TableClass.INFREQUENT, tags, (), True, {}, None, None, "arn:key", "none", False
     )
 

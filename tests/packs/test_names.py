@@ -33,7 +33,7 @@ def test_an_address_names_a_pack_and_nothing_else_does(pk: str) -> None:
              "a#0#" + "z" * 500 + "#mJqdp3QXtYHhRcVcTbjB8g", "a#0#1#hgdgnfbsxs#mJqdp3QXtYHhRcVcTbjB8g"]
 )  # fmt: skip
 def test_what_names_no_pack_is_no_address(text: str) -> None:
-    with pytest.raises(InvalidRef, match="names no pack"):
+    with pytest.raises(InvalidRef, match="does not name a pack"):
         parse_address(text)
 
 

@@ -130,7 +130,7 @@ def test_a_latest_event_of_a_table_that_is_deleted_meanwhile_is_left_out(monkeyp
     def gone(table: str, keys: Any) -> Any:
         raise TableMissing(table)
 
-    monkeypatch.setattr(days.store, "get_parts", gone)
+    monkeypatch.setattr(days.store, "get_chunks", gone)
     latest = find_latest(COLD, {"series": ["a"], "fields": ["raw"]}, days.reader, NOW, lambda: 100.0)
     assert latest.events["a"]["id"] == "0"
 

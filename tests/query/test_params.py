@@ -85,7 +85,7 @@ REFUSED = [
     ("a prefix of nothing", {"where.a:prefix": [""]}, "bad_parameter", "prefix"),
     ("too many conditions", {f"where.f{n}": ["1"] for n in range(11)}, "bad_parameter", "10 conditions"),
     ("a value that is too long", {"where.a": ["x" * 1025]}, "bad_parameter", "1024 bytes"),
-    ("a priority of neither kind", {"priority": ["high"]}, "bad_parameter", "normal, or low"),
+    ("a priority of neither kind", {"priority": ["high"]}, "bad_parameter", "normal or low"),
     ("a replica read consistently", {"priority": ["low"], "consistent": ["true"]}, "bad_parameter", "eventually"),
     ("a cursor of another stream", {"cursor": [OTHER]}, "invalid_cursor", "belongs to stream other"),
     ("a cursor with another series", {"cursor": [CURSOR], "series": ["b"]}, "invalid_cursor", "another query"),

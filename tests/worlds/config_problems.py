@@ -44,7 +44,7 @@ CASES = [
     (
         "two streams of one Athena table",
         GOOD.replace("streams.s", "streams.a-b") + GOOD.replace("streams.s", "streams.a_b"),
-        "streams.a_b: its Athena table a_b is that of streams.a-b already; rename one of them",
+        "streams.a_b: streams.a-b has the same Athena table, a_b; rename one of the two streams",
     ),
     (
         "a tag that AWS refuses",

@@ -17,7 +17,7 @@ from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import Ingest, IngestRequest, ingest
 from tidetable.ingest.writing import Jitter
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.periods import Kind, find_containing
 from tidetable.times import to_text
 from wiring_upkeep import Upkeep
@@ -58,7 +58,7 @@ class World:
             table = f"tidetable-t.quakes.{period.label}"
             self.catalog.add(Entry("quakes", period, table, config.streams["quakes"].layout, State.OPEN, NOW))
             self.store.tables[table] = {}
-            self.store.tables[name_parts_table(table)] = {}
+            self.store.tables[name_chunks_table(table)] = {}
 
     def send(self, *events: Any, seconds: float = 5, **request: Any) -> Outcome:
         return self.post(json.dumps(events).encode(), seconds=seconds, **request)

@@ -80,7 +80,7 @@ class Column:
         return plain if re.fullmatch(self._fitting, plain) else None
 
     def text(self, column: pa.Array) -> pa.Array:
-        """The column's values as DynamoDB writes them."""
+        """Write the column's values in DynamoDB's form."""
         if self.letter != "N":
             return column
         texts = pc.cast(column, pa.string())
@@ -104,7 +104,7 @@ class Column:
 
 
 def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
-    """The columns of a part, by name: the declared columns, and every plain field that most rows of a page have."""
+    """Infer the columns of a part, by name: the declared columns, and every plain field that is in most rows of a page."""
     columns = {name: Column(name, kind) for name, kind in declared.items()}
     used = {name.lower() for name in declared} | RESERVED_COLUMNS
     for index in range(data.type.num_fields):

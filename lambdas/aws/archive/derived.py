@@ -30,7 +30,8 @@ _Value = Mapping[str, Any]
 
 
 def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -> tuple[Index, ...]:
-    """The indexes whose attributes are calculated from an item's data; with ``names``, only indexes of these names.
+    """Find the indexes whose attributes are calculated from an item's data; with ``names``, only indexes of these
+    names.
 
     The attributes of local indexes, and of indexes that are sorted by levels, stay among an item's other attributes.
     """
@@ -43,7 +44,7 @@ def find_derived_indexes(layout: Layout, names: Collection[str] | None = None) -
 
 
 def name_attributes(index: Index) -> tuple[str, ...]:
-    """The names of the attributes that an item has for an index."""
+    """Return the names of the attributes that an item has for an index."""
     return (index.pk, index.sk, index.copy) if index.project else (index.pk, index.sk)
 
 
@@ -94,7 +95,7 @@ def derive_wire(index: Index, data: Mapping[str, Any]) -> dict[str, Any] | None:
 def render_derived(
     index: Index, pk: pa.Array, fields: Mapping[str, pa.Array], number: Callable[[str], pa.Array]
 ) -> Any:
-    """The derived attributes as ``name, text`` pairs, for rows whose data is completely in columns.
+    """Make the derived attributes as ``name, text`` pairs, for rows whose data is completely in columns.
 
     The text of a row is null if the row has no partition key in the index.
     ``fields`` are the members of data as ``"name":value``, by name and in order; ``number`` returns a column's numbers
@@ -109,19 +110,19 @@ def render_derived(
 
 
 def _take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
-    """The values of one type of an attribute or a field; nulls if it never has this type."""
+    """Take the values of one type from an attribute or a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) < 0 or struct.field(name).type.get_field_index(letter) < 0:
         return pa.nulls(len(struct), _TEXT)
     return struct.field(name).field(letter)
 
 
 def _read_text(struct: pa.StructArray, name: str) -> pa.Array:
-    """An attribute as canonical text, null where it is missing."""
+    """Read an attribute as canonical text; null if it is missing."""
     return value(struct.field(name)) if struct.type.get_field_index(name) >= 0 else pa.nulls(len(struct), _TEXT)
 
 
 def _read_numbers(data: pa.StructArray, path: str) -> pa.Array:
-    """The numbers of a field, by its path such as ``place.depth``, as text."""
+    """Read the numbers of a field, by its path such as ``place.depth``, as text."""
     *maps, last = path.split(".")
     for name in maps:
         if data.type.get_field_index(name) < 0 or data.field(name).type.get_field_index("M") < 0:

@@ -35,7 +35,9 @@ class Keys:
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's key."""
+        """Return the partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's
+        key.
+        """
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:
@@ -48,7 +50,9 @@ class Keys:
         return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from them."""
+        """Return the columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from
+        them.
+        """
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.
@@ -151,7 +155,7 @@ def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def read_ids(columns: Mapping[str, pa.Array]) -> pa.Array:
-    """The ids as text, whichever column holds them."""
+    """Read the ids as text, whichever column holds them."""
     packed = columns["id_hex"]
     if packed.null_count == len(packed):
         return columns["id"]

@@ -76,7 +76,7 @@ class ParquetWriter:
                 self._add_slowly(decoded)
 
     def finish(self) -> bytes:
-        """The bytes of the Parquet file."""
+        """Return the bytes of the Parquet file."""
         table = pa.concat_tables(self._pages).combine_chunks()
         self._pages.clear()
         table = table.take(pc.sort_indices(table.column("sk")))
@@ -228,11 +228,11 @@ class Parquet:
     """The format of parts."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> ParquetWriter:
-        """A new part."""
+        """Make a new part."""
         return ParquetWriter(layout, columns)
 
     def page_facts(self, items: bytes) -> Facts:
-        """The facts of a page, item by item: a comparison needs no columns."""
+        """Compute the facts of a page, item by item: a comparison needs no columns."""
         facts, decoded = Facts(), _PAGE(items)
         if decoded:
             keys = sorted(item["sk"]["S"] for item in decoded)
@@ -241,14 +241,14 @@ class Parquet:
         return facts
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
-        """The facts of a finished part, read one row group at a time."""
+        """Compute the facts of a finished part. It is read one row group at a time."""
         facts = Facts()
         for rows in _read_row_groups(part, layout):
             rows.count_into(facts)
         return facts
 
     def items(self, part: bytes, layout: Layout) -> Iterator[Item]:
-        """A part's items, read one row group at a time."""
+        """Read a part's items, one row group at a time."""
         for rows in _read_row_groups(part, layout):
             yield from map(decode_item, rows.wire())
 
@@ -259,20 +259,20 @@ def _read_row_groups(part: bytes, layout: Layout) -> Iterator[Rows]:
 
 
 def _read_times(items: pa.StructArray) -> pa.Array:
-    """The times of acceptance as text: null if an item has none, empty if it is not a number."""
+    """Read the times of acceptance as text: null if an item has no time, empty if its time is not a number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
     return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)
 
 
 def _check_times(at: pa.Array) -> None:
-    """ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
+    """Raise ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
     if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
         raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
 
 
 def _take_letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
-    """The values of one type of a field; nulls if it never has this type."""
+    """Take the values of one type from a field; nulls if it never has this type."""
     if struct.type.get_field_index(name) >= 0:
         field = struct.field(name)
         if field.type.get_field_index(column.letter) >= 0:
@@ -285,5 +285,5 @@ def _clear_empty(texts: pa.Array) -> pa.Array:
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:
-    """A map's members without its braces; None if it has none."""
+    """Return a map's members without its braces; None if it has no members."""
     return render_canonical(values).decode()[1:-1] or None

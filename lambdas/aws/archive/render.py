@@ -18,17 +18,17 @@ _SETS = frozenset({"SS", "NS", "BS"})
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
-# Concatenates texts and literals, row by row; null where one of them is null.
+# Concatenates texts and literals, row by row. The result is null if one of them is null.
 concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
 
 
 def render_canonical(item: Mapping[str, Any]) -> bytes:
-    """The canonical text of an item, or of a map of attributes; sets are sorted."""
+    """Render the canonical text of an item, or of a map of attributes; sets are sorted."""
     return _ENCODE({name: _sort_sets(value) for name, value in item.items()})
 
 
 def quote_name(name: str) -> str:
-    """A name as JSON."""
+    """Write a name as JSON."""
     return _ENCODE(name).decode()
 
 
@@ -74,7 +74,7 @@ def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Ar
 
 
 def render_members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
-    """The members of maps, each as ``"name":value`` and null where it is missing, in the order of their names."""
+    """Write the members of maps in the order of their names, each as ``"name":value``, or null if it is missing."""
     if names is None:
         names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
     return [concatenate(f"{quote_name(name)}:", value(struct.field(name)), "") for name in names]

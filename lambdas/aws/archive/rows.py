@@ -37,7 +37,7 @@ class Note(msgspec.Struct, frozen=True):
     derived: tuple[str, ...] = ()
 
     def all(self) -> list[Column]:
-        """The columns in the order of their names."""
+        """Return the columns in the order of their names."""
         return [Column(name, self.columns[name]) for name in sorted(self.columns)]
 
 
@@ -108,7 +108,7 @@ class Rows:
         facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])
 
     def wire(self, only: set[int] | None = None) -> Iterator[dict[str, Any]]:
-        """The items in DynamoDB JSON: of every row, or only of the rows with the numbers in ``only``."""
+        """Return the items in DynamoDB JSON: for every row, or only for the rows with the numbers in ``only``."""
         keys = {name: array.to_pylist() for name, array in self._keys.items()}
         attributes = self._arrays["attributes"].to_pylist()
         at = self._at.to_pylist()
@@ -127,7 +127,7 @@ class Rows:
             yield item
 
     def events(self) -> Iterator[ArchivedEvent]:
-        """The events in the order of their sort keys."""
+        """Read the events in the order of their sort keys."""
         versions = self._read_versions()
         times, series = (self._arrays[name].to_pylist() for name in ("time", "series"))
         ids = read_ids(self._arrays).to_pylist()
@@ -137,7 +137,7 @@ class Rows:
             yield event, versions[row] if versions is not None else None
 
     def _read_versions(self) -> list[Version] | None:
-        """Each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
+        """Read each row's version, if the layout keeps versions; the newest version's number is in its attributes."""
         if not self._versioned:
             return None
         columns = self._arrays["version"], self._arrays["attributes"], self._at
@@ -147,7 +147,9 @@ class Rows:
         ]
 
     def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not store."""
+        """Read each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not
+        store.
+        """
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
         for row in range(self._count):
@@ -166,10 +168,10 @@ def _read_version(attributes: str | None, number: int) -> int:
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def count_partitions(pk: pa.Array) -> Counter[str]:
-    """The number of items of each partition."""
+    """Compute the number of items of each partition."""
     return Counter({entry["values"]: entry["counts"] for entry in pk.value_counts().to_pylist()})

@@ -131,6 +131,6 @@ def _cut_page(page: RawPage) -> RawPage:
 
 
 def _measure_beside(item: Mapping[str, Any]) -> int:
-    """The size in bytes of an item's data that is in chunks or in S3."""
+    """Measure the bytes of an item's data in chunks or in S3."""
     markers = (item.get(name, {}).get("M", {}) for name in _BESIDE)
     return sum(int(marker.get("b", {}).get("N", "0")) for marker in markers)

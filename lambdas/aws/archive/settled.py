@@ -47,7 +47,7 @@ class _Position(msgspec.Struct, frozen=True, omit_defaults=True):
     place: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The position as a page's ``after``, without defaults."""
+        """Return the position as a page's ``after``, without defaults."""
         document: dict[str, Any] = msgspec.to_builtins(self)
         return document
 
@@ -74,7 +74,7 @@ class _Pass:
         return page
 
     def make_page(self, texts: list[str], after: Mapping[str, Any] | None, packs: int = 0) -> RawPage:
-        """A page of events, with the units and the number of items that were read since the last page."""
+        """Make a page of events, with the units and the number of items that were read since the last page."""
         units, self.units, count, self.count = self.units, 0.0, self.count, 0
         return RawPage(f"[{','.join(texts)}]".encode(), count, units, after, packs)
 
@@ -104,7 +104,7 @@ class SettledScan:
     def page(
         self, table: str, *, segment: int, segments: int, after: Mapping[str, Any] | None, limit: int | None
     ) -> RawPage:
-        """The next events of a segment."""
+        """Read the next events of a segment."""
         current = self._passes.pop((table, segment), None)
         if current is None or current.after != after:
             position = msgspec.convert(after, _Position) if after is not None else _Position()
@@ -151,7 +151,7 @@ class SettledScan:
     def _read_events(
         self, table: str, logical: str, after: str, position: _Position, current: _Pass
     ) -> Iterator[RawPage]:
-        """The events of a logical partition after a sort key, in pages."""
+        """Read the events of a logical partition after a sort key, in pages."""
         assert self._layout.pack is not None  # noqa: S101 - only layouts with packs come here
         low = after + "\0" if after else ""
         first = after[:_TIME] or None

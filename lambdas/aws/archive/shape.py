@@ -54,7 +54,7 @@ class Shape:
         return len(self.leaves) + inner + (self.elements.size if self.elements is not None else 0)
 
     def arrow(self) -> pa.DataType:
-        """The Arrow type of the attribute: a struct with a field for each type letter."""
+        """Return the Arrow type of the attribute: a struct with a field for each type letter."""
         fields = [pa.field(letter, pa.string() if letter in _TEXT else pa.bool_()) for letter in sorted(self.leaves)]
         if self.names is not None:
             fields.append(pa.field("M", make_names_type(self.names)))
@@ -64,7 +64,7 @@ class Shape:
 
 
 def make_names_type(names: Mapping[str, Shape]) -> pa.DataType:
-    """The Arrow type of a map, or of an item: its names in order."""
+    """Make the Arrow type of a map, or of an item: its names in order."""
     return pa.struct([pa.field(name, names[name].arrow()) for name in sorted(names)])
 
 

@@ -11,7 +11,7 @@ from aws.lean.reads import UNPROCESSED
 from aws.wire import decode_item, encode_item
 from tidetable.errors import ArchiveFailed, StoreUnavailable, TableMissing, TableThrottled, ValueMissing
 from tidetable.large.whole import Unpacker
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _ENCODE = msgspec.json.Encoder().encode
@@ -42,7 +42,7 @@ class PageCompleter:
             wholes = self._unpacker.archived([decode_item(decoded[index]) for index in packed], table)
         except (ValueMissing, TableMissing, StoreUnavailable) as error:
             if isinstance(error, StoreUnavailable) and error.code in _THROTTLED:
-                raise TableThrottled(name_parts_table(table)) from error
+                raise TableThrottled(name_chunks_table(table)) from error
             raise ArchiveFailed(f"{table} is not complete: {error}") from error
         texts = [_ENCODE(item) for item in decoded]
         for index, whole in zip(packed, wholes, strict=True):

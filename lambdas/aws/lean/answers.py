@@ -125,7 +125,7 @@ def find_throttling_reasons(refused: Refused) -> list[str]:
 
 
 def read_reasons(refused: Refused) -> _Why:
-    """The reasons of a refusal; empty if their form is unknown."""
+    """Read the reasons of a refusal; empty if their form is unknown."""
     try:
         return _WHY(refused.body)
     except msgspec.DecodeError:

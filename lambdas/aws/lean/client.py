@@ -123,7 +123,7 @@ class LeanClient:
 
     @classmethod
     def of_process(cls) -> LeanClient:
-        """The client of this process, from the environment variables that AWS's own clients read."""
+        """Return the client of this process, from the environment variables that AWS's own clients read."""
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         endpoint = (
             os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
@@ -170,7 +170,7 @@ class LeanClient:
         return isinstance(replies[index], NoAnswer)
 
     def _send(self, request: Request) -> Connection | NoAnswer:
-        """Send over an idle connection or, if there is none that is still open, over a new connection."""
+        """Send over an idle connection or, if no connection is open, over a new connection."""
         try:
             message = self._make_message(request)
             while (connection := self._take()) is not None:
@@ -230,7 +230,7 @@ class LeanClient:
         return b"%sContent-Length: %d\r\n%s\r\n%s" % (self._head, len(request.body), headers, request.body)
 
     def _set_clock(self, answer: Answer) -> bool:
-        """Use the service's time if it differs from ours enough to explain a refusal; return whether it does."""
+        """Use the service's time if it differs from ours so much that this explains a refusal; return True if it does."""
         from email.utils import parsedate_to_datetime
 
         try:
@@ -266,7 +266,7 @@ class LeanClient:
 
 
 def find_domain(region: str) -> str:
-    """The domain of the endpoints in a Region, which depends on the Region's AWS partition."""
+    """Find the domain of the endpoints in a Region, which depends on the Region's AWS partition."""
     return next((domain for start, domain in _DOMAINS.items() if region.startswith(start)), _DOMAIN)
 
 
@@ -290,7 +290,9 @@ def _read_refusal(answer: Answer) -> Refused:
 
 
 def _make_context(host: str) -> ssl.SSLContext:
-    """The context that verifies certificates: Amazon's own roots for AWS's endpoints, else the system's."""
+    """Make the context that verifies certificates: with Amazon's own roots for AWS's endpoints, otherwise with the
+    system's.
+    """
     if host.endswith(f".{_DOMAIN}"):
         return ssl.create_default_context(cadata=AMAZON_ROOTS)
     return ssl.create_default_context()

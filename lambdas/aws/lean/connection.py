@@ -65,7 +65,7 @@ class Connection:
         self._file = cast("BufferedReader", self._socket.makefile("rb", _BUFFER))
 
     def send(self, request: bytes) -> None:
-        """Send a whole request; Broken if the other end is gone."""
+        """Send a whole request; Broken if the other end has closed the connection."""
         self._sent = monotonic()
         try:
             self._socket.sendall(request)

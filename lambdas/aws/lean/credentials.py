@@ -51,7 +51,7 @@ class Provider(msgspec.Struct):
 
     @classmethod
     def of_process(cls, now: Callable[[], datetime]) -> Provider:
-        """The provider of this process."""
+        """Return the provider of this process."""
         return cls(os.environ, now, _fetch)
 
     def get(self) -> Credentials:

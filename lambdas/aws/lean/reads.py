@@ -103,7 +103,7 @@ def _is_temporary(reply: Reply) -> bool:
 
 
 def decode_answer(reply: Reply, table: str) -> Any:
-    """The decoded answer, or its body; TableMissing or StoreUnavailable after a refusal or without an answer."""
+    """Return the decoded answer, or its body; TableMissing or StoreUnavailable after a refusal or without an answer."""
     if isinstance(reply, NoAnswer):
         raise StoreUnavailable("no answer", reply.why)
     if not isinstance(reply, Refused):

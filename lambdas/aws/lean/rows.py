@@ -27,7 +27,7 @@ class PlainItem(msgspec.Struct, gc=False):
 
 
 def render_texts(items: Sequence[PlainItem]) -> list[str] | None:
-    """The data of some items as JSON; None if one of the items is not a plain event."""
+    """Write the data of some items as JSON; None if one of the items is not a plain event."""
     for item in items:
         if item.z is not None or item.out is not None or item.cold is not None or item.version is not None:
             return None
@@ -87,7 +87,7 @@ def _render_flat(datas: Sequence[msgspec.Raw]) -> list[str] | None:
 
 
 def render_object(values: Mapping[str, Mapping[str, Any]]) -> str:
-    """A map of attribute values as JSON; numbers keep DynamoDB's spelling."""
+    """Render a map of attribute values as JSON; numbers keep DynamoDB's spelling."""
     fields = [
         NAMED[name] + _render_value(letter, inner) for name, value in values.items() for letter, inner in value.items()
     ]

@@ -147,7 +147,7 @@ class LeanStore:
         items = [decode_item(item) for item in self._get_all(table, names, consistent=consistent)]
         return {Key(item["pk"], item["sk"]): item for item in items}
 
-    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Read chunks by BatchGetItem, with at most ``GET_CHUNKS`` keys per call, so that the chunks fit into 16 MB."""
         chunks = self._get_all(table, [{"pk": {"S": key}} for key in dict.fromkeys(keys)], GET_CHUNKS)
         return {item["pk"]["S"]: b64decode(item["b"]["B"]) for item in chunks}

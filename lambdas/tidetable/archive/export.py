@@ -36,7 +36,7 @@ from tidetable.ports import Catalog, Table
 from tidetable.remaining import Remaining
 from tidetable.times import from_text, to_text
 
-# In these states there is nothing to archive: the archive exists, the table is gone, or it is filled from its archive.
+# In these states a table is not archived: its archive exists, it is deleted, or it is being filled from its archive.
 _DONE = frozenset({State.ARCHIVED, State.DELETED, State.RESTORING})
 
 
@@ -156,7 +156,7 @@ def _export(entry: Entry, exporter: Exporter, remaining: Remaining) -> tuple[Pla
 
 
 def _finish(entry: Entry, plan: Plan, written: list[Part], exporter: Exporter) -> Entry:
-    """Write the manifest, after a check that the prefix holds the written parts and nothing else. Then mark the period."""
+    """Check that the prefix holds only the written parts, write the manifest, and mark the period."""
     stream, label = entry.stream, entry.period.label
     sizes = exporter.objects.sizes(make_prefix(stream, label))
     stored = {key: size for key, size in sizes.items() if key.endswith(".parquet")}

@@ -40,18 +40,18 @@ class Exporter:
         return settings.archive if settings is not None else ArchivePolicy()
 
     def maximum_read(self, stream: str) -> int | None:
-        """The greatest number of read units that the stream's tables may take on demand; None without a limit."""
+        """Return the greatest number of read units that the stream's tables may take on demand; None without a limit."""
         settings = self.stream(stream)
         maxima = settings.capacity.maxima if settings is not None else None
         return maxima[1] if maxima is not None else None
 
     def late(self, stream: str) -> timedelta:
-        """The time after a period's end in which its events are accepted; zero without a recorded policy of the stream."""
+        """Return how long after a period's end its events are accepted; zero if no policy of the stream is recorded."""
         settings = self.stream(stream)
         return settings.late if settings is not None else timedelta()
 
     def stream(self, name: str) -> Stream | None:
-        """The stream's configuration; if the stream was removed, the last one that the catalog recorded."""
+        """Return the stream's configuration. If the stream was removed, return its last recorded configuration."""
         return self.config.streams.get(name) or find_recorded_policy(name, self.catalog)
 
 

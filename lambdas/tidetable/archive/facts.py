@@ -1,4 +1,4 @@
-"""Facts of a set of items, computed without keeping the items: they decide whether two sets are the same."""
+"""Facts of a set of items, computed without keeping the items. They show if two sets have the same items."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Facts:
 
 
 def render_digest(digest: int) -> str:
-    """The digest as 32 hexadecimal digits."""
+    """Render the digest as 32 hexadecimal digits."""
     return f"{digest:032x}"
 
 
 def join_digests(digests: Iterable[str]) -> str:
-    """The digest of a union of sets, from the sets' digests as text."""
+    """Compute the digest of a union of sets, from the sets' digests as text."""
     return render_digest(sum(int(digest, 16) for digest in digests) % _MODULUS)
 
 

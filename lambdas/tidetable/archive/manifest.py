@@ -1,4 +1,7 @@
-"""The manifest of an archived period: its files and the checks that prove it complete; and an export's plan and progress."""
+"""The manifest of an archived period, with its files and the checks that prove that it is complete.
+
+Also an export's plan and progress.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     packs: int = 0
 
     def encode(self) -> bytes:
-        """The manifest as JSON."""
+        """Encode the manifest as JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
     @classmethod
     def decode(cls, text: bytes) -> Manifest:
-        """Read what ``encode`` wrote; ValueError if it is anything else."""
+        """Decode a text that ``encode`` wrote; ValueError for any other text."""
         manifest = msgspec.json.decode(text, type=cls)
         if manifest.version not in _READABLE:
             raise ValueError(f"the manifest has version {manifest.version}; this release reads versions 2 and 3")

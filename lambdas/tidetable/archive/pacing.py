@@ -25,14 +25,14 @@ _ITEM_BYTES = 4096
 
 
 def compute_rate(table: Table, policy: ArchivePolicy, maximum: int | None = None) -> float:
-    """The read units per second that an export may take; ``maximum`` limits the table's read units on demand."""
+    """Compute the read units per second that an export may take; ``maximum`` limits the table's read units on demand."""
     if table.read is not None:
         return policy.read_share * table.read
     return policy.read_share * min(ON_DEMAND_UNITS, maximum or ON_DEMAND_UNITS)
 
 
 def count_segments(rate: float, policy: ArchivePolicy) -> int:
-    """The number of segments to read in parallel: each should read a page every second or two."""
+    """Compute the number of segments to read in parallel: each should read a page every second or two."""
     return max(1, min(policy.segments, int(rate / PAGE_UNITS * 2)))
 
 

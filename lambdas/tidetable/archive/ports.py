@@ -39,7 +39,7 @@ class Source(Protocol):
 
 
 class TableSource(Source, Protocol):
-    """Reads the items of a table, and offers what a source for tables with packs needs."""
+    """Reads the items of a table. It can also make a source for a table with packs."""
 
     def partition(
         self, table: str, pk: str, *, low: str | None, after: Mapping[str, Any] | None, limit: int | None
@@ -47,7 +47,7 @@ class TableSource(Source, Protocol):
         """Read the next page of one partition key's items, strongly consistent and in order, from the sort key ``low``
         on.
 
-        The errors are those of ``page``.
+        It raises the same errors as ``page``.
         """
         ...
 
@@ -65,11 +65,11 @@ class Objects(Protocol):
     def put(self, key: str, body: bytes) -> None: ...
     def get(self, key: str) -> bytes: ...
     def find(self, key: str) -> bytes | None:
-        """The object's bytes, or None if it does not exist."""
+        """Read the object's bytes, or None if it does not exist."""
         ...
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """The key and the size in bytes of every object under the prefix."""
+        """List the key and the size in bytes of every object under the prefix."""
         ...
 
     def clear(self, prefix: str) -> None:
@@ -99,7 +99,7 @@ class PartWriter(Protocol):
         ...
 
     def finish(self) -> bytes:
-        """The part's bytes, with its items in the order of their sort keys."""
+        """Return the part's bytes, with its items in the order of their sort keys."""
         ...
 
 
@@ -107,17 +107,19 @@ class Format(Protocol):
     """The file format: writes items as a part, and reads them back."""
 
     def writer(self, layout: Layout, columns: Mapping[str, str]) -> PartWriter:
-        """A writer for a new part of a period of that layout; ``columns`` are the declared columns with their types."""
+        """Make a writer for a new part of a period with this layout; ``columns`` are the declared columns with their
+        types.
+        """
         ...
 
     def facts(self, part: bytes, layout: Layout) -> Facts:
-        """The facts of a finished part, computed from its content."""
+        """Compute the facts of a finished part from its content."""
         ...
 
     def page_facts(self, items: bytes) -> Facts:
-        """The facts of a page of a scan."""
+        """Compute the facts of a page of a scan."""
         ...
 
     def items(self, part: bytes, layout: Layout) -> Iterable[Item]:
-        """A part's items, as the table had them."""
+        """Read a part's items, in the form that the table had."""
         ...

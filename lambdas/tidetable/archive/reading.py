@@ -35,11 +35,12 @@ class PartReader(Protocol):
     """Fetches manifests and reads parts."""
 
     def manifest(self, key: str) -> Manifest:
-        """A period's manifest; ArchiveFailed if it is missing or damaged."""
+        """Read a period's manifest; ArchiveFailed if it is missing or damaged."""
         ...
 
     def events(self, part: Part, keys: ArchiveRange, layout: Layout, *, ascending: bool) -> Iterator[ArchivedEvent]:
-        """The part's events in the order of their sort keys: at least every event whose time lies within the range.
+        """Read the part's events in the order of their sort keys: at least every event whose time lies within the
+        range.
 
         They may include events outside of the range, and events that do not meet its conditions.
         """
@@ -232,5 +233,5 @@ def _is_within(sort_key: str, keys: ArchiveRange, *, ascending: bool) -> bool:
 
 
 def describe_damage(key: str, error: Exception) -> ArchiveFailed:
-    """The error for an object of the archive that cannot be read."""
+    """Make the error for an object of the archive that cannot be read."""
     return ArchiveFailed(f"the archive's object {key} is missing or damaged: {error}")

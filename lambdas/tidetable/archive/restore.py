@@ -43,7 +43,7 @@ from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
-from tidetable.period_tables import PeriodTables, make_parts_spec, make_table_tags
+from tidetable.period_tables import PeriodTables, make_chunks_spec, make_table_tags
 from tidetable.ports import EventStore, Tables, TableSpec
 from tidetable.remaining import Remaining
 from tidetable.times import to_text
@@ -55,7 +55,7 @@ _PART_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Restorer:
-    """The ports that restoring needs besides those of archiving."""
+    """The ports that restoring needs in addition to the ports of archiving."""
 
     stage: str
     archive: Exporter
@@ -150,7 +150,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
     """Create the period's table with the settings of its stream's tables, but on demand while the restore fills it."""
     tags = make_table_tags(restorer.stage, entry.stream, entry.period.label)
     spec = _make_spec(entry, restorer.archive, tags)
-    specs = [spec, make_parts_spec(spec)] if entry.layout.parts else [spec]
+    specs = [spec, make_chunks_spec(spec)] if entry.layout.parts else [spec]
     tables = PeriodTables(restorer.stage, restorer.tables, restorer.archive.clock, remaining)
     try:
         for table in specs:
@@ -165,7 +165,7 @@ def _create(entry: Entry, restorer: Restorer, remaining: Remaining) -> None:
 
 
 def _make_spec(entry: Entry, exporter: Exporter, tags: Mapping[str, str]) -> TableSpec:
-    """The specification of the period's table; if no policy of its stream is recorded, it follows from the layout."""
+    """Make the specification of the period's table. If no policy of its stream is recorded, the layout decides it."""
     stream = exporter.stream(entry.stream)
     if stream is None:
         return TableSpec(entry.table, None, None, TableClass.STANDARD, tags, entry.layout.indexes)
@@ -238,7 +238,10 @@ def _read_object(key: str, exporter: Exporter) -> bytes:
 
 
 def _note_series(items: Sequence[Item], entry: Entry, restorer: Restorer) -> None:
-    """Note the series of items before they are written, if rollups read the period by its series; else ArchiveBusy."""
+    """If rollups read the period by its series, note the series of items before the items are written.
+
+    ArchiveBusy if that fails.
+    """
     stream = restorer.archive.config.streams.get(entry.stream)
     if restorer.notes is None or stream is None or not stream.rollup or entry.layout.partition_by != "series":
         return

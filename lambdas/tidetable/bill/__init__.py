@@ -1,4 +1,4 @@
-"""The bill: what a stream's tables cost as they stand, and what a workload would cost with any configuration.
+"""The bill: the price of a stream's present tables, and the price of a workload with any configuration.
 
 ``prices.py`` has AWS's prices, ``standing.py`` the present tables, ``workload.py`` and ``measured.py`` the events and
 queries, ``tables.py`` DynamoDB's bill of them, ``copies.py`` its lines of copies in other Regions, ``whole.py`` the

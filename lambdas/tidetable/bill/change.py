@@ -75,7 +75,7 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
     change = single.get("change", "").strip()
     if len(change) > MAX_CHANGE:
         raise refuse_parameter(
-            f"change has {len(change):,} characters: the most are {MAX_CHANGE:,}; use `bin/tidetable cost`"
+            f"change has {len(change):,} characters, and may have {MAX_CHANGE:,}; use `bin/tidetable cost`"
         )
     workload = Workload(
         [numbers["rate"]] * 24,

@@ -32,10 +32,10 @@ class Meters(Protocol):
     """The metrics of a stage; each method raises StoreUnavailable if they cannot be read."""
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> Mapping[tuple[str, str], ConsumedUnits]:
-        """The units of the last 30 days by (table, index), where the index "" is the table itself.
+        """Read the units of the last 30 days by (table, index), where the index "" is the table itself.
 
         ``tables`` maps names of tables to the names of their indexes.
         """
 
     def traffic(self, now: datetime) -> Traffic:
-        """The traffic that the functions counted in the last 30 days."""
+        """Read the traffic that the functions counted in the last 30 days."""

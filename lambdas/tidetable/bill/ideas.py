@@ -70,7 +70,7 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
 
 
 def _provision(workload: Workload) -> str:
-    """A ladder with the units that the workload needs."""
+    """Make a ladder with the units that the workload needs."""
     stream, peak = workload.stream, max(workload.events_per_second)
     write, read = (
         max(1, ceil(units)) for units in (peak * workload.event_units, workload.reads_per_second * workload.read_units)
@@ -101,7 +101,7 @@ def _make_infrequent(step: Step) -> Step:
 
 
 def _write_capacity(name: str, mode: str, ladder: Sequence[Step]) -> str:
-    """The lines of a ladder."""
+    """Write the lines of a ladder."""
     lines = [f"[streams.{name}.capacity]", f'mode = "{mode}"']
     for step in ladder:
         lines += [f"[[streams.{name}.capacity.ladder]]", f'age = "{step.age}"' if step.is_late else f"age = {step.age}"]

@@ -78,7 +78,7 @@ def measure_workload(stream: Stream, facts: Facts, now: datetime, *, by_key: boo
     size = f"{workload.event_bytes:,} bytes per event: the size of its tables"
     if stream.pack is not None:
         size += f", and packs that take {PACKED_SHARE:.0%} of plain items"
-    reads = "queries: the consumed read units of its tables, by the units of the stage's average query"
+    reads = "queries: the consumed read units of its tables, divided by the units of the stage's average query"
     return Measured(workload, (how, size, how_batch, reads))
 
 
@@ -141,7 +141,7 @@ def _measure_batch(traffic: Traffic) -> tuple[int, str]:
 
 
 def _measure_reads(facts: Facts, now: datetime) -> tuple[float, float]:
-    """Return the consumed read units per second of open tables, and those of closed tables."""
+    """Return the consumed read units per second of open tables, and of closed tables."""
     sums = {False: 0.0, True: 0.0}
     for period in facts.periods:
         closed = is_closed(period.entry.period, period.stream, now)

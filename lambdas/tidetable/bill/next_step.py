@@ -52,7 +52,7 @@ def find_next_step(entry: Entry, stream: Stream, now: datetime, stagger: timedel
 
 
 def _list_instants(entry: Entry, stream: Stream, stagger: timedelta) -> Iterator[datetime]:
-    """The instants at which a rule of the ladder can begin to hold, in no order."""
+    """List, without an order, the instants at which a rule of the ladder can begin to hold."""
     period, delay = entry.period, compute_stagger(entry.table, stagger)
     yield period.start - stream.ahead - RAISE_AHEAD - delay
     lowered = find_lowering(period, stream)

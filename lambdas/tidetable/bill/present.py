@@ -117,9 +117,7 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
         present = [entry for entry in entries if entry.state is not State.DELETED][::-1]
         most = max(share // len(present[0].tables), 1) if present else 0
         account = _Account(stream, entries, [], known.removed.get(name), max(len(present) - most, 0))
-        account.periods = describe_entries(
-            present[:most], stream, _make_describer(sources, account), sources.pools, account.removed
-        )
+        account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
         if account.left_out:
             notes.append(f"{name}: {account.left_out} tables are not counted: price this stream alone, stream={name}")
         accounts.append(account)
@@ -213,7 +211,7 @@ def _describe_stream(
 
 
 def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
-    """The lines of a stream: its tables, their indexes and copies, backups, and its archives."""
+    """Make the bill's lines of a stream: tables, indexes, copies, backups and archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
     on_demand = [table for table in tables if table.on_demand]
     counts = (
@@ -242,7 +240,7 @@ def _price_stream(account: _Account, bill: Bill) -> Iterator[Line]:
 
 
 def _list_regions(accounts: Sequence[_Account]) -> set[str]:
-    """The other Regions in which tables have copies."""
+    """List the other Regions in which tables have copies."""
     return {region for account in accounts for period in account.periods for region in period.entry.copies}
 
 

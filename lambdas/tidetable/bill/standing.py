@@ -65,7 +65,7 @@ class Row:
     removed_since: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """The row as JSON."""
+        """Return the row as JSON."""
         return asdict(self)
 
     @property
@@ -178,12 +178,12 @@ def mark_period(row: Row) -> tuple[str, str]:
 
 
 def _count_bytes(table: Table) -> int:
-    """The stored bytes of a table and its indexes, which DynamoDB counts separately."""
+    """Compute the stored bytes of a table and its indexes, which DynamoDB counts separately."""
     return table.size_bytes + sum(size for _, size in table.index_sizes.values())
 
 
 def compute_bill(period: ObservedPeriod, consumed: Mapping[tuple[str, str], ConsumedUnits]) -> Bill:
-    """Return the monthly bill of a period's tables: provisioned units or, on demand, consumed units; and storage.
+    """Return the monthly bill of a period's tables: storage, and provisioned units or, on demand, consumed units.
 
     A copy has the units, the class, the size and the writes of its table. The number of queries to a copy is not known
     here.

@@ -205,14 +205,15 @@ def _price_on_demand_hour(workload: Workload, now: datetime) -> Bill:
 
 
 def price_rolling_on_demand(workload: Workload) -> Bill:
-    """The bill of the rolling tables on demand, with the classes of the stream's ladder."""
+    """Compute the bill of the rolling tables on demand, with the classes of the stream's ladder."""
     steps = tuple(Step(age=step.age, table_class=step.table_class) for step in workload.stream.capacity.ladder)
     capacity = Capacity(mode="on-demand", ladder=steps)
     return price_rolling(replace(workload, stream=msgspec.structs.replace(workload.stream, capacity=capacity)))
 
 
 def price_one_provisioned(workload: Workload) -> Bill:
-    """The bill of one table that is provisioned for the busiest hour, with a copy in each of the stream's Regions.
+    """Compute the bill of one table that is provisioned for the busiest hour, with a copy in each of the stream's
+    Regions.
 
     Its indexes have the least possible read units.
     """
@@ -233,7 +234,7 @@ def price_one_provisioned(workload: Workload) -> Bill:
 
 
 def price_one_on_demand(workload: Workload) -> Bill:
-    """The bill of one on-demand table, with a copy in each of the stream's Regions."""
+    """Compute the bill of one on-demand table, with a copy in each of the stream's Regions."""
     workload = workload.plain
     write, read_price = ON_DEMAND[TableClass.STANDARD]
     events = workload.events_per_day * HOURS / 24

@@ -19,7 +19,8 @@ from tidetable.lifecycle.ladder import compute_level
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A stream at one instant: tables ahead, open and closed; units of tables and indexes; tables in the cheap class.
+    """A stream at one instant: the numbers of tables by state, the units of tables and indexes, and the number of
+    tables in the cheap class.
 
     ``late`` counts the open tables that are lowered for late events. ``dollars`` is the price of the day, with copies
     in other Regions. It counts provisioned units and, with a workload, also events, queries and storage. ``write`` and

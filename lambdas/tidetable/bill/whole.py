@@ -54,7 +54,7 @@ class Line:
     how: str
 
     def document(self) -> dict[str, Any]:
-        """The line as JSON."""
+        """Return the line as JSON."""
         return asdict(self)
 
 
@@ -245,7 +245,7 @@ def _export(workload: Workload, stored: float) -> float:
 
 
 def _find_export_step(workload: Workload) -> Step:
-    """The step of the ladder for an expired table."""
+    """Find the step of the ladder for an expired table."""
     return workload.stream.capacity.step_at(max(1, workload.stream.retention))
 
 

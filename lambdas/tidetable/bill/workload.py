@@ -125,7 +125,7 @@ class Workload:
         return self.share_of(index) * ceil(self.count_bytes_in(index) / 1024)
 
     def share_of(self, index: IndexPolicy) -> float:
-        """The share of events that are in an index, 0 to 1."""
+        """Return the share of events that are in an index, 0 to 1."""
         return self.index_shares.get(index.name, 1.0)
 
     def count_bytes_in(self, index: IndexPolicy) -> int:
@@ -133,7 +133,7 @@ class Workload:
         return min(self.event_bytes, KEYS_BYTES) if index.project == "keys" else self.event_bytes
 
     def count_events(self, period: Period, now: datetime) -> float:
-        """The number of events in a period's table, which fills by the hour."""
+        """Compute the number of events in a period's table, which grows by the hour."""
         end = min(now, period.end)
         days = max(0, (end - period.start) // timedelta(days=1))
         hour, count = period.start + timedelta(days=days), days * self.events_per_day

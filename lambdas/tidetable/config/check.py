@@ -129,7 +129,7 @@ def _check_lake_names(config: Config) -> Iterator[str]:
         first = names.setdefault(name_lake_table(name), name)
         if first != name:
             table = name_lake_table(name)
-            yield f"streams.{name}: its Athena table {table} is that of streams.{first} already; rename one of them"
+            yield f"streams.{name}: streams.{first} has the same Athena table, {table}; rename one of the two streams"
 
 
 def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _check_archive(archive: ArchivePolicy) -> Iterator[str]:
         if not is_column_name(name):
             yield f"{at}: a column's name is 1 to 64 letters, digits and _, begins with a letter, and not with pk_"
         elif name.lower() in RESERVED_COLUMNS or names.count(name.lower()) > 1:
-            yield f"{at}: there is another column of this name (upper and lower case are one to Athena)"
+            yield f"{at}: there is another column of this name (Athena does not distinguish upper and lower case)"
         if kind not in COLUMN_TYPES and parse_decimal(kind) is None:
             yield f'{at}: "{kind}" is none of {", ".join(COLUMN_TYPES)}, decimal(precision, scale)'
 
@@ -171,7 +171,7 @@ def _check_window(stream: Stream) -> Iterator[str]:
             f" raise retention to at least {-(-stream.late // shortest)} or lower late"
         )
     yield from check_bounds(".ahead", stream.ahead, "0s", "1d", "; clocks that run further ahead are wrong")
-    without = " periods; with none, a boundary could pass without a table"
+    without = " periods; with 0, a period could begin without a table"
     yield from check_bounds(".premake", stream.premake, 1, 10, without)
     tables = stream.late // length + 2 + stream.premake
     if tables > MAX_OPEN_TABLES:

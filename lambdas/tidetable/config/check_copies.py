@@ -22,7 +22,7 @@ def check_copies(stream: Stream) -> Iterator[str]:
     if len(set(stream.replicas)) < len(stream.replicas):
         yield f"{at}: {list(stream.replicas)} names a Region twice; name each once"
     if len(stream.replicas) > MAX_COPIES:
-        yield f"{at}: {len(stream.replicas)} Regions; name {MAX_COPIES} at the most, as each pays for every write again"
+        yield f"{at}: {len(stream.replicas)} Regions; name {MAX_COPIES} at the most, because each pays for every write"
     if stream.table.stream not in _VIEWS:
         yield (
             f'.table.stream: "{stream.table.stream}" cannot be used with replicas, which need new and old images; remove it, or'

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from tidetable.config.model import Config
 
-# An origin as browsers send it: scheme, host in lower case, and the port if it is not the scheme's default; no path.
+# An origin in the form that browsers send: scheme, host in lower case, and the port if it is not the scheme's default.
+# It has no path.
 _ORIGIN = re.compile(r"https?://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9]\d{0,4})?")
 _ADDRESS = re.compile(r"[^\s@,;<>\"]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_.-]{1,256}")

@@ -16,12 +16,12 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)", re.ASCII)
 
 
 def is_column_name(name: str) -> bool:
-    """True if a column can have this name. Columns whose names begin with ``pk_`` are those of index keys."""
+    """True if a column can have this name. Columns whose names begin with ``pk_`` are for index keys."""
     return _NAME.fullmatch(name) is not None
 
 
 def parse_decimal(kind: str) -> tuple[int, int] | None:
-    """The precision and the scale of the type ``decimal(precision, scale)``; None for any other type."""
+    """Parse the precision and the scale of the type ``decimal(precision, scale)``; None for any other type."""
     match = _DECIMAL.fullmatch(kind)
     precision, scale = (0, 0) if match is None else (int(match[1]), int(match[2]))
     return (precision, scale) if 1 <= precision <= 38 and scale <= precision else None

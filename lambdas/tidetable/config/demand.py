@@ -26,8 +26,8 @@ NEAR = 0.8
 class Demand:
     """The greatest number of tables that a stream has at once: its period tables and the tables beside them.
 
-    ``yearly`` is the number of tables that are added each year if the stream's tables are never deleted, else 0. Tables
-    for backfills and of restored periods are not counted.
+    ``yearly`` is the number of tables that are added each year if the stream's tables are never deleted, otherwise 0.
+    Tables for backfills and of restored periods are not counted.
     """
 
     stream: str
@@ -62,7 +62,7 @@ def measure_keeping(stream: Stream, policy: LifecyclePolicy) -> timedelta:
 
 
 def list_demands(config: Config) -> list[Demand]:
-    """The tables that each stream needs."""
+    """List the tables that each stream needs."""
     return [compute_demand(stream, config.lifecycle) for stream in config.streams.values()]
 
 

@@ -110,7 +110,7 @@ def find_similar(word: str, known: Collection[str]) -> str | None:
 
 
 def _list_types(kind: Any) -> tuple[Any, ...]:
-    """The types that a key's value may have."""
+    """List the types that a key's value may have."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
@@ -119,19 +119,19 @@ def _is_group(kind: Any) -> bool:
 
 
 def _find_item_type(kind: Any) -> Any:
-    """The type of a list's items; None if it is not a list."""
+    """Find the type of a list's items; None if it is not a list."""
     types = next((get_args(member) for member in _list_types(kind) if get_origin(member) is tuple), None)
     return types[0] if types else None
 
 
 def _find_value_type(kind: Any) -> Any:
-    """The type of the values of a table whose keys the user chooses; None for another type."""
+    """Find the type of the values of a table whose keys the user chooses; None for another type."""
     types = next((get_args(member) for member in _list_types(kind) if get_origin(member) in (dict, Mapping)), None)
     return types[1] if types else None
 
 
 def _list_words(kind: Any) -> list[str]:
-    """The words that the key's value may be, if only some words are allowed."""
+    """List the words that the key's value may be, if only some words are allowed."""
     words: list[str] = []
     for member in _list_types(kind):
         if isinstance(member, EnumMeta):

@@ -174,7 +174,10 @@ class Config(Group, frozen=True, kw_only=True):
         return bool(self.replicas or self.storage.former_regions)
 
     def find_keeping(self, stream: str) -> Keeping:
-        """Return the rules for a stream's archives: its own rules, and those of ``[archive]`` where it has none."""
+        """Return the rules for a stream's archives: its own rules.
+
+        For rules that it does not set, return the rules of ``[archive]``.
+        """
         policy = self.streams.get(stream)
         own = policy.archive if policy is not None else ArchivePolicy()
         names = ("expire_after", "storage_class", "storage_class_after")

@@ -1,4 +1,4 @@
-"""The decision about a request: which key it presents, and whether this key may do what the route does."""
+"""Decide on a request: find the key that it presents, and check if this key may call the route."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidetable.credentials.text import read_id
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The gateway's facts about a request before it is let through; ``stream`` is None if its path names no stream."""
+    """The gateway's facts about a request, before the decision; ``stream`` is None if its path does not name a stream."""
 
     method: str
     resource: str
@@ -48,7 +48,7 @@ class Decision:
         return "" if self.record is None else self.record.meter or self.text
 
     def context(self) -> dict[str, str]:
-        """The facts for the functions and the access log; every value is a text."""
+        """Return the facts for the functions and the access log; every value is a text."""
         record = self.record
         shown = {} if record is None else record.access.context() | {"key_id": record.id, "key_name": record.name}
         return shown | ({"refusal": self.refusal} if self.refusal else {})

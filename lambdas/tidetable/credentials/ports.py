@@ -13,11 +13,11 @@ class Keys(Protocol):
     """The keys of a stage. Reads are strongly consistent. A write returns False if its condition does not hold."""
 
     def all(self) -> Sequence[KeyRecord]:
-        """All keys, revoked keys too, in the order of their ids."""
+        """Read all keys, also revoked keys, in the order of their ids."""
         ...
 
     def find(self, id: str) -> KeyRecord | None:
-        """The key of an id; None if there is no such key."""
+        """Read the key of an id; None if there is no such key."""
         ...
 
     def add(self, record: KeyRecord) -> bool:

@@ -59,7 +59,7 @@ class Answer:
 
     @classmethod
     def json(cls, status: int, document: object, headers: Mapping[str, str] | None = None) -> Answer:
-        """An answer in JSON."""
+        """Return an answer in JSON."""
         return cls(status, encode_json(document), "application/json", headers or {})
 
 

@@ -2,7 +2,7 @@
 
 Source: "Understand HTTP endpoint delivery request and response specifications" in Firehose's developer guide. After an
 error Firehose sends the whole request again, and in the end keeps it in the delivery stream's bucket. Only the answer
-413 is final: Firehose does not send the request again, and keeps nothing of it.
+413 is final: Firehose does not send the request again, and does not keep it.
 """
 
 from __future__ import annotations

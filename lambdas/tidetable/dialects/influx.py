@@ -1,8 +1,8 @@
-"""InfluxDB's line protocol as events: a point is a measurement with its tags and a time; its fields are its data.
+"""Convert InfluxDB's line protocol to events. A point is a measurement with its tags and a time.
 
-Source of the format: docs.influxdata.com, "Line protocol reference". In InfluxDB, a write of other fields to an
-existing point adds these fields to the point. So the names of the fields are part of an event's id, and lines of one
-point in one request become one event.
+Its fields are its data. Source of the format: docs.influxdata.com, "Line protocol reference". In InfluxDB, a write of
+other fields to an existing point adds these fields to the point. So the names of the fields are part of an event's id,
+and lines of one point in one request become one event.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ _NAMED = 5
 class CloudEventsDoor:
     """The door of CloudEvents.
 
-    It answers 204 if all events are stored, 202 if some wait in the queue, else a problem that lists the refused
-    events.
+    It answers 204 if all events are stored, 202 if some wait in the queue, otherwise with a problem that lists the
+    refused events.
     """
 
     def stream(self, request: Request) -> str:

@@ -77,7 +77,7 @@ class _Source:
 
     @classmethod
     def of(cls, resource: types.Resource | None, scope: types.Scope | None) -> _Source:
-        """The source of points; ProblemError if an attribute cannot be read."""
+        """Return the source of points; ProblemError if an attribute cannot be read."""
         try:
             return cls._read(resource, scope)
         except (ValueError, RecursionError) as error:
@@ -267,7 +267,7 @@ def _read_name(pair: tuple[str, Any]) -> str:
 
 
 def describe_success(rejected: int, message: str, unit: str) -> Mapping[str, Any]:
-    """Return the answer to a request in JSON; ``unit`` names the counted things: dataPoints or logRecords."""
+    """Return the answer to a request in JSON. ``unit`` says what is counted: dataPoints or logRecords."""
     if not message:
         return {}
     # A whole number of 64 bits is a text in protobuf's JSON.

@@ -58,7 +58,7 @@ class Change(NamedTuple):
         return self.series, self.time, self.id
 
     def document(self, *, with_data: bool = True) -> dict[str, Any]:
-        """The change in the form that targets get."""
+        """Return the change in the form that targets get."""
         document = self._asdict()
         return document if with_data else {**document, "data": None}
 

@@ -37,7 +37,7 @@ class FeedStep(NamedTuple):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        """The line of a report."""
+        """Return the step as a line of a report."""
         return self._asdict()
 
 
@@ -91,7 +91,9 @@ class FeedTables:
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """True if a feed needs the mapping: its periods could not be read, or its deleted table may have records."""
+        """True if a feed still needs the mapping: the stream's periods could not be read, or the mapping's deleted
+        table may have unread records.
+        """
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:
@@ -126,7 +128,7 @@ class FeedTables:
             # stream would not follow it.
             raise NotReady("its change stream shows no new images; the feed begins with the next table")
         if not table.stream_arn and entry.state is not State.OPEN:
-            # The table takes no more events. The records of a restored table would only be of events that came back.
+            # The table takes no more events. A restored table would only have records of restored events.
             return
         if not table.stream_arn:
             yield "stream", "its stream has a feed", lambda: tables.set_stream(entry.table, "new-image")
@@ -157,5 +159,5 @@ class FeedTables:
 
 
 def make_settings(feed: FeedPolicy) -> FeedSettings:
-    """The settings of a feed's mappings."""
+    """Make the settings of a feed's mappings."""
     return FeedSettings(feed.batch, int(feed.window.total_seconds()))

@@ -16,8 +16,8 @@ from tidetable.ports import Written
 from tidetable.problems import refuse
 from tidetable.window import Window
 
-# What rejections mean for a request. "strict": any rejection refuses the request. "all": the request is refused if
-# every event is rejected. "whole": any rejection means that nothing is written. "none": the other events are written.
+# The effect of rejections on a request. "strict": any rejection refuses the request. "all": the request is refused if
+# every event is rejected. "whole": after any rejection, no event is written. "none": the other events are written.
 Refusal = Literal["strict", "all", "whole", "none"]
 # At most this many errors are listed if a whole request is refused: nothing was written, so the sender can repeat it
 # whole.
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct):
         return 202 if self.queued else 200
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the answer."""
         window = show_window(self.window, self.backfills)
         document: dict[str, Any] = {
             "accepted": self.accepted,

@@ -1,4 +1,6 @@
-"""The use case of a request: decode, judge, route, write, and queue what could not be written in time."""
+"""The use case of a request: decode, judge, route and write its events, and queue the events that could not be written
+in time.
+"""
 
 from __future__ import annotations
 
@@ -257,7 +259,7 @@ def _store(
         written = write_packed(ports.store, ports.large.values, tried, ports.store.write, **options)
     # A put may wait for its chunks or its object, or have a full item collection. That does not mean that the table is
     # throttled.
-    unwilling = (put for put in written.unwritten if not (put.parts or put.blob or written.is_full(put)))
+    unwilling = (put for put in written.unwritten if not (put.chunks or put.blob or written.is_full(put)))
     throttled = {put.table for put in unwilling} - written.missing_tables
     ports.circuit.trip(throttled)
     ports.circuit.close(routed.tables - shut - throttled)

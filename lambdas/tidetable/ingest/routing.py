@@ -109,7 +109,10 @@ def route(
 
 
 class _Bound(NamedTuple):
-    """The submissions that have a put (those of one slot in the order of the request), and the fields of their refs."""
+    """The submissions that have a put, and the fields of their refs.
+
+    Submissions of one slot are in the order of the request.
+    """
 
     submissions: list[Submission]
     labels: list[str]

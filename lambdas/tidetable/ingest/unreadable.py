@@ -82,7 +82,7 @@ def find_lone_surrogate(text: bytes | str) -> str | None:
         return None
     if surrogate is None:
         return None
-    return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, and no character by itself: send both halves"
+    return f"\\u{ord(surrogate.group()):04x} is half of a surrogate pair, which is not a character: send both halves"
 
 
 def _refuse_constant(name: str) -> Any:

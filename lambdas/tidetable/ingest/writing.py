@@ -30,8 +30,8 @@ def retry_writes(
     """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
     Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of puts
-    are not tried again: puts whose table is missing (the lifecycle makes it in minutes, longer than a request takes),
-    puts of the tables ``once``, and puts of item collections that are full.
+    are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item collections.
+    The lifecycle makes a missing table in minutes, which is longer than a request takes.
     """
     total = Written()
     waiting = list(puts)
@@ -61,13 +61,13 @@ def write_outside(
     Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
     puts.
     """
-    parts = {part.place: part for put in puts for part in put.parts}
-    written = retry_writes(store.write, list(parts.values()), remaining=remaining, clock=clock, jitter=jitter)
-    missing = {part.place for part in written.unwritten}
+    chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
+    written = retry_writes(store.write, list(chunks.values()), remaining=remaining, clock=clock, jitter=jitter)
+    missing = {chunk.place for chunk in written.unwritten}
     ready: list[Put] = []
     written.unwritten = []
     for put in puts:
-        safe = not any(part.place in missing for part in put.parts)
+        safe = not any(chunk.place in missing for chunk in put.chunks)
         safe = safe and (put.blob is None or (remaining() > 0 and values.put(put.blob)))
         (ready if safe else written.unwritten).append(put)
     return ready, written

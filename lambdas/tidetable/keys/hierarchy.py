@@ -1,12 +1,12 @@
 """Joined sort keys: the values of several fields in one text, which sorts by these values. Each value is one level.
 
 A level ends with ``END``, the second character of Unicode. Characters up to ``_MARK`` are written as two characters. So
-the end of a level sorts before every character of a longer level, and a level never looks like the beginning of another
-level: after "Cal" comes an end, where "California" goes on. A visible separator such as ``#`` has neither property: a
-space and "!" sort before it. The first character (NUL) is not used, because not every engine keeps it.
+the end of a level sorts before every character of a longer level. A level never looks like the beginning of another
+level: after "Cal" comes an end, but "California" goes on there. A visible separator such as ``#`` has neither property:
+a space and "!" sort before it. The first character (NUL) is not used, because not every engine keeps it.
 
-A missing value is the empty level, and sorts first; the empty text, numbers and booleans have marks of their own, so
-that a key tells the number 5 from the text "5", as conditions do.
+A missing value is the empty level, and sorts first. The empty text, numbers and booleans have marks of their own, so
+that a key distinguishes the number 5 from the text "5", as conditions do.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ class Index(msgspec.Struct, frozen=True):
     sort key is that field's number, and an event without this number is not in the index. ``partition_by`` is ``*`` if
     all events are one logical partition.
 
-    With ``kind``, several kinds of events share the index: ``kinds`` are pairs of a value of the field ``kind`` and the
-    field by which events of this kind are indexed; keys begin with the kind. ``project`` is None if the index holds
-    everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the table's own
-    keys, and needs no attributes.
+    With ``kind``, several kinds of events share the index, and keys begin with the kind. ``kinds`` are pairs: a value
+    of the field ``kind``, and the field by which events of this kind are indexed. ``project`` is None if the index
+    holds everything; otherwise it names the fields of data that it holds, in ``in_<name>``. A ``replica`` has the
+    table's own keys, and needs no attributes.
 
     With ``levels`` the index is sorted by the joined values of these fields (``tidetable.keys.hierarchy``), then by
     time: ``sk_<name> = <level>…<time>#<series>#<id>``. An event without the first field is not in the index. An event
@@ -84,7 +84,7 @@ class Index(msgspec.Struct, frozen=True):
         return self.project is None or set(fields) <= set(self.project)
 
     def logical(self, value: str, kind: str = "") -> str:
-        """The logical partition of a value; ``kind`` is the kind of events, if the index has kinds."""
+        """Return the logical partition of a value; ``kind`` is the kind of events, if the index has kinds."""
         text = WHOLE if self.partition_by == WHOLE else escape(value)
         return f"{escape(kind)}#{text}" if self.kind else text
 
@@ -92,7 +92,7 @@ class Index(msgspec.Struct, frozen=True):
         return f"{self.logical(value, kind)}#{suffix}"
 
     def make_attributes(self, event: Event) -> Item:
-        """The attributes that the event's item has for this index."""
+        """Make the attributes that the event's item has for this index."""
         partition = self._find_partition(event.data)
         if partition is None or len(partition.encode()) > MAX_VALUE_BYTES:
             return {}
@@ -117,7 +117,7 @@ class Index(msgspec.Struct, frozen=True):
         return join_levels(levels) + order if levels[0] else None
 
     def problem(self, event: Event) -> str | None:
-        """The reason why an event that has the field cannot be indexed; None if there is no reason."""
+        """Return the reason why an event that has the field cannot be indexed; None if there is no reason."""
         partition = self._find_partition(event.data)
         if partition is None:
             return None
@@ -133,11 +133,11 @@ class Index(msgspec.Struct, frozen=True):
         )
 
     def _find_field(self, data: JsonObject) -> str | None:
-        """The field by which an event is indexed; None if the index does not have the event's kind."""
+        """Find the field by which an event is indexed; None if the index does not have the event's kind."""
         return dict(self.kinds).get(find_text(data, self.kind) or "") if self.kind else self.partition_by
 
     def _find_partition(self, data: JsonObject) -> str | None:
-        """The event's logical partition; None if the event is not in the index."""
+        """Find the event's logical partition; None if the event is not in the index."""
         if self.replica:
             return None
         if self.partition_by == WHOLE or self.local:
@@ -148,7 +148,7 @@ class Index(msgspec.Struct, frozen=True):
 
 
 def find_value(data: JsonObject, path: str) -> Any:
-    """A field's value by its path, such as ``place.state``; None if the field is missing."""
+    """Find a field's value by its path, such as ``place.state``; None if the field is missing."""
     value: Any = data
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -156,13 +156,16 @@ def find_value(data: JsonObject, path: str) -> Any:
 
 
 def find_number(data: JsonObject, path: str) -> int | Decimal | None:
-    """A field's number by its path; None if the field is missing or is not a number."""
+    """Find a field's number by its path; None if the field is missing or is not a number."""
     value = find_value(data, path)
     return value if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
 
 
 def find_text(data: JsonObject, path: str) -> str | None:
-    """A field's value as text: numbers without needless zeros, booleans as true or false. None if it is not a plain value."""
+    """Find a field's value as text: numbers without needless zeros, booleans as true or false.
+
+    None if it is not a plain value.
+    """
     value = find_value(data, path)
     match value:
         case bool():

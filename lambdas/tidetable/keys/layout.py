@@ -45,8 +45,8 @@ class Layout(msgspec.Struct, frozen=True):
     ``bucket`` is the slice of time that forms a logical partition, in whole seconds that divide the period; it is 0 if
     the layout is partitioned by series. ``shards`` is the number of suffixes of each logical partition. ``versioned``
     keeps every version of an event, the newest under a sort key that begins with ``v0#``. ``parts`` says that the table
-    has a second table beside it, for the chunks of large values. With ``pack`` an item holds many events, and every
-    suffix may hold any event of its logical partition; an event that is too large for a pack is an item with the keys
+    has a second table beside it, for the chunks of large values. With ``pack``, an item holds many events, and every
+    suffix may hold any event of its logical partition. An event that is too large for a pack is an item with the keys
     of this layout.
     """
 
@@ -80,15 +80,15 @@ class Layout(msgspec.Struct, frozen=True):
         return f"{start}#{suffix}", f"{stamp}#{series}#{id}"
 
     def partition(self, time: datetime, series: str, suffix: int) -> str:
-        """The partition key of a suffix and of the bucket that holds the time, or of the series."""
+        """Return the partition key of a suffix and of the bucket that holds the time, or of the series."""
         return f"{self.logical(time, series)}#{suffix}"
 
     def logical(self, time: datetime, series: str) -> str:
-        """The logical partition: the bucket that holds the time, or the series."""
+        """Return the logical partition: the bucket that holds the time, or the series."""
         return to_text(self.bucket_start(time)) if self.partition_by == "time" else escape(series)
 
     def sort_key(self, time: datetime, series: str, id: str) -> str:
-        """The sort key, which also decides the event's position in every answer."""
+        """Return the sort key, which also decides the event's position in every answer."""
         if self.partition_by == "time":
             return f"{self.edge(time)}#{escape(series)}#{escape(id)}"
         return f"{self.edge(time)}#{escape(id)}"
@@ -107,7 +107,7 @@ class Layout(msgspec.Struct, frozen=True):
         return NEWEST + to_text(time) if self.versioned else to_text(time)
 
     def bucket_start(self, time: datetime) -> datetime:
-        """The start of the bucket that holds the time.
+        """Compute the start of the bucket that holds the time.
 
         Buckets are counted from midnight UTC, and a bucket divides a day; in periods of an hour it divides an hour. So
         a bucket never belongs to two periods.
@@ -116,7 +116,9 @@ class Layout(msgspec.Struct, frozen=True):
         return midnight + timedelta(seconds=(time - midnight) // timedelta(seconds=self.bucket) * self.bucket)
 
     def buckets(self, start: datetime, end: datetime) -> list[str]:
-        """The logical partitions that overlap ``[start, end)``, in a table partitioned by time, the oldest first."""
+        """Return the logical partitions that overlap ``[start, end)``, in a table partitioned by time, the oldest
+        first.
+        """
         size, first = timedelta(seconds=self.bucket), self.bucket_start(start)
         return [to_text(first + number * size) for number in range(-(-(end - first) // size))]
 
@@ -153,7 +155,7 @@ class Layout(msgspec.Struct, frozen=True):
         return self.names(item["pk"], item["sk"])
 
     def names(self, pk: str, sk: str) -> tuple[str, str, str]:
-        """The text of the time, the series and the id of an event, from a partition key and a sort key."""
+        """Return the text of the time, the series and the id of an event, from a partition key and a sort key."""
         names = sk.split("#")
         if self.versioned:
             del names[0]

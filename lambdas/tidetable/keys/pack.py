@@ -51,7 +51,7 @@ def hash_body(body: bytes) -> str:
 
 
 def make_pack_key(logical: str, name: PackName, shards: int) -> Key:
-    """The key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
+    """Make the key of a pack. Its suffix is calculated from its hash, by the same rule as every suffix."""
     return Key(f"{logical}#{compute_suffix(name.hash, shards)}", name.sk)
 
 
@@ -80,11 +80,13 @@ def parse_address(text: str) -> Key:
     """Return the key of the pack that an address names; InvalidRef if it does not name a pack."""
     parts = text.rsplit("#", 2)
     if not is_address(text) or len(parts[2]) != HASH_CHARACTERS or not parts[1].isalnum():
-        raise InvalidRef("this ref names no pack: use one that the API answered, whole and unchanged")
+        raise InvalidRef("this ref does not name a pack: use a ref that the API answered, whole and unchanged")
     try:
         newest = to_text(from_micros(int(parts[1], 36)))
     except (ValueError, OverflowError) as error:
-        raise InvalidRef("this ref names no pack: use one that the API answered, whole and unchanged") from error
+        raise InvalidRef(
+            "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
+        ) from error
     return Key(parts[0], PackName(newest, parts[2]).sk)
 
 

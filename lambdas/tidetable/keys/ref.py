@@ -84,7 +84,7 @@ def is_plain(text: str) -> bool:
 
 
 def _make_tail(sk: str) -> str:
-    """The end of a ref's JSON, padded with spaces to whole groups of Base64."""
+    """Make the end of a ref's JSON, padded with spaces to whole groups of Base64."""
     text = f"{quote_name(sk)}]"
     return text + _FILL[(len(text) if text.isascii() else len(text.encode())) % 3]
 
@@ -101,7 +101,7 @@ class Ref(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read what ``encode`` wrote; InvalidRef if it is anything else."""
+        """Decode a text that ``encode_ref`` wrote; InvalidRef for any other text."""
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
             version, stream, label, pk, sk = msgspec.json.decode(raw, type=tuple[int, str, str, str, str])

@@ -7,12 +7,12 @@ MAX_NAME_BYTES = 480
 
 
 def escape(name: str) -> str:
-    """The name with ``%`` and ``#`` written as ``%25`` and ``%23``."""
+    """Write a name with ``%25`` and ``%23`` in place of ``%`` and ``#``."""
     if "%" in name or "#" in name:
         return name.replace("%", "%25").replace("#", "%23")
     return name
 
 
 def unescape(text: str) -> str:
-    """The inverse of ``escape``."""
+    """Read a name that ``escape`` wrote."""
     return text.replace("%23", "#").replace("%25", "%") if "%" in text else text

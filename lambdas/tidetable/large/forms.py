@@ -46,7 +46,7 @@ def list_earlier_keys(item: Item) -> list[Key]:
 
 
 def list_chunk_keys(item: Item, marker: Any) -> list[str]:
-    """The keys of a marker's chunks, in order."""
+    """List the keys of a marker's chunks, in order."""
     key = Key(item["pk"], item["sk"])
     return [make_chunk_key(key, marker["v"], number) for number in range(int(marker["n"]))]
 

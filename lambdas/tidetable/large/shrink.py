@@ -13,7 +13,7 @@ from tidetable.events import Item
 from tidetable.exact import encode_json
 from tidetable.keys import Key, Layout
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.ports import Blob, Compressor, Put
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
@@ -140,7 +140,7 @@ class Shrinker(msgspec.Struct):
         """Make the marker of a payload, and the puts of its chunks."""
         version = derive_version(payload)
         key = Key(item["pk"], item["sk"])
-        table = name_parts_table(place.table)
+        table = name_chunks_table(place.table)
         chunks = split_payload(payload)
         puts = tuple(
             Put(table, {"pk": make_chunk_key(key, version, number), "b": chunk}) for number, chunk in enumerate(chunks)

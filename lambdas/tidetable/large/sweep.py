@@ -84,7 +84,7 @@ class Swept:
     failures: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON, with the first 20 keys and failures."""
+        """Return the report as JSON, with the first 20 keys and failures."""
         names = ("dry_run", "seen", "orphans", "expired", "bytes", "unknown", "lapsed", "finished")
         first = {"keys": self.keys[:20], "failures": self.failures[:20]}
         return {name: getattr(self, name) for name in names} | first
@@ -190,12 +190,12 @@ class _Run:
             self._sweeper.notes.put(POSITION_KEY, msgspec.json.encode(position))
 
     def _list_labels(self, stream: str) -> list[str]:
-        """The labels of the stream's periods that have objects."""
+        """List the labels of the stream's periods that have objects."""
         names = self._sweeper.objects.folders(make_blob_prefix(stream))
         return [name.removeprefix("period=") for name in names]
 
     def _read_entry(self, stream: str, label: str) -> Entry | None:
-        """The period's present entry, read anew: the period may have been archived or restored meanwhile."""
+        """Read the period's present entry again, because the period may have been archived or restored meanwhile."""
         try:
             start = from_label(label).start
         except ValueError:

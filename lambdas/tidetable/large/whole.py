@@ -11,7 +11,7 @@ from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
 from tidetable.large.forms import list_chunk_keys
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.ports import Compressor, EventStore, Values
 from tidetable.values import count_item_bytes
 
@@ -109,7 +109,7 @@ class Unpacker(msgspec.Struct):
             if "v" in marker
             for key in list_chunk_keys(item, marker)
         }
-        bodies = self.store.get_parts(name_parts_table(table), list(keys)) if keys else {}
+        bodies = self.store.get_chunks(name_chunks_table(table), list(keys)) if keys else {}
         return {key: bodies.get(key) for key in keys}
 
     def _complete(self, item: Item, bodies: Mapping[str, bytes | None], *, cold: bool) -> Item:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tidetable.catalog import Entry, Opened, State
 from tidetable.config import Autoscaling, TableClass
 from tidetable.lifecycle.ladder import Level
-from tidetable.period_tables import make_parts_spec
+from tidetable.period_tables import make_chunks_spec
 from tidetable.ports import TableSpec
 
 
@@ -39,7 +39,7 @@ class Create(Action, name="create", rank=0):
     @property
     def specs(self) -> list[TableSpec]:
         """The specifications of the period table and, if the layout has one, of the table beside it."""
-        return [self.spec, make_parts_spec(self.spec)] if self.entry.layout.parts else [self.spec]
+        return [self.spec, make_chunks_spec(self.spec)] if self.entry.layout.parts else [self.spec]
 
 
 @dataclass(frozen=True)

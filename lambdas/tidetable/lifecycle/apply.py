@@ -8,7 +8,7 @@ from datetime import datetime
 from tidetable.catalog import Entry, State
 from tidetable.errors import NotReady, TableUnusable
 from tidetable.lifecycle import actions
-from tidetable.names import name_parts_table
+from tidetable.names import name_chunks_table
 from tidetable.period_tables import (
     POLL_SECONDS,
     WAIT_SECONDS,
@@ -46,7 +46,7 @@ class World:
     patience: Remaining | None = None
 
     def period_tables(self) -> PeriodTables:
-        """The tables for one action.
+        """Return the tables for one action.
 
         The action waits at most a minute for them, so that one slow table does not delay the others.
         """
@@ -99,7 +99,7 @@ def _tune(action: actions.SetCapacity | actions.SetClass | actions.Scale | actio
         case actions.SetClass():
             if entry.layout.parts:
                 # The table beside it comes first: while the period table has the old class, runs repeat this.
-                parts_table = tables.find_owned(entry, name_parts_table(entry.table))
+                parts_table = tables.find_owned(entry, name_chunks_table(entry.table))
                 if parts_table.table_class is not action.table_class:
                     world.tables.set_class(parts_table.name, action.table_class)
             if table.table_class is not action.table_class:
@@ -241,9 +241,9 @@ def _find_deletable(planned: Entry, world: World, *, unarchived: bool) -> Entry:
 
 
 def remove_table(entry: Entry, world: World, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are ours, and wait until they are gone. Return False if there was no table.
+    """Delete the entry's tables if they are ours, and wait until they do not exist any more.
 
-    ``tables`` limits the wait; by default it is the same as for any action.
+    Return False if there was no table. ``tables`` limits the wait; by default it is the same as for any action.
     """
     _forget_copies(entry, world)
     if entry.scaled:

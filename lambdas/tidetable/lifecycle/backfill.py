@@ -153,7 +153,7 @@ def _find_ending(
 
 
 def _open(stream: str, catalog: Catalog, now: datetime) -> list[Backfill]:
-    """The stream's backfills that have not ended."""
+    """Find the stream's backfills that have not ended."""
     return [backfill for backfill in catalog.backfills(stream) if now < backfill.opened.until]
 
 
@@ -167,7 +167,7 @@ def _find_problems(backfill: Backfill, reconciler: Reconciler) -> Iterator[str]:
         yield f"from ({to_text(backfill.start)}) must be before to ({to_text(backfill.end)})"
         return
     if backfill.end > now:
-        yield f"to ({to_text(backfill.end)}) is in the future, where nothing has happened"
+        yield f"to ({to_text(backfill.end)}) is in the future: a backfill imports events of the past"
     if not now < opened.until <= now + LONGEST_OPEN:
         yield f"it must close within {LONGEST_OPEN.days} days, and not have closed already"
     if (opened.write is None) is not (opened.read is None):

@@ -32,7 +32,7 @@ class CatalogCopy(NamedTuple):
     detail: str = ""
 
     def document(self) -> dict[str, str]:
-        """The change as a line of a report."""
+        """Return the change as a line of a report."""
         return self._asdict()
 
 
@@ -85,7 +85,7 @@ def _attempt(step: CatalogCopy, catalog_table: str, catalog: Catalog, tables: Ta
 
 
 def remove_catalog_copies(world: World, catalog_table: str) -> list[str]:
-    """Delete the copies of a catalog that is to be deleted, one after another, and wait until they are gone.
+    """Before a catalog is deleted, delete its copies, one after another, and wait until they do not exist any more.
 
     Return their Regions; NotReady if the time is not enough. The call may be repeated. DynamoDB would refuse to delete
     the catalog if a copy of it is younger than a day, and would leave an older copy as a table of its own.

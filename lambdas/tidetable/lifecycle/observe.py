@@ -22,7 +22,7 @@ from tidetable.times import EPOCH
 from tidetable.window import Window
 
 CONCURRENCY = 8
-# The seconds from one scheduled run to the next, and the number of runs in which every table is looked at once.
+# The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
 RUN_SECONDS = 300
 LOOK_EVERY = 12
 
@@ -56,7 +56,7 @@ class Observed:
 class Observation:
     """The streams that could be observed, and the ``known`` configuration.
 
-    ``troubles`` says what was not observed, and why.
+    ``troubles`` has the reasons why streams were not observed.
     """
 
     known: Known

@@ -29,7 +29,7 @@ class RemovedStream(NamedTuple):
     tables: int
 
     def document(self) -> dict[str, Any]:
-        """The stream in the form of a report."""
+        """Return the stream in the form of a report."""
         return {"stream": self.stream, "since": to_text(self.since), "tables": self.tables}
 
 

@@ -32,7 +32,7 @@ def find_missing_periods(
     """
     window = Window.of(stream, now)
     end = find_containing(window.newest, stream.period).shift(stream.premake).end
-    claims = sorted(entry.period for entry in entries)
+    claims = [entry.period for entry in entries]
     # The window comes first: its periods do not belong to a backfill.
     ranges: list[tuple[datetime, datetime, Opened | None]] = [(window.oldest, end, None)]
     open_now = [backfill for backfill in backfills if now < backfill.opened.until]

@@ -206,7 +206,7 @@ def _attempt_all(actions: Sequence[Action], world: World, now: datetime) -> list
     """Attempt the actions of one rank in parallel, so that the wait for one table does not delay the others.
 
     If AWS refuses a creation because too many are under way, it is tried again, with half as many in parallel, down to
-    one at a time: AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
+    one at a time. AWS makes 250 tables with indexes at once, but "might temporarily reduce the number" (CreateTable).
     """
     # An archive runs in a function of its own, which must load pyarrow: only a few run at once, however many are due.
     width = ARCHIVES_AT_ONCE if any(isinstance(action, Archive) for action in actions) else CONCURRENCY

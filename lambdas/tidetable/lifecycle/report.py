@@ -24,7 +24,7 @@ class Done:
     crowded: bool = False
 
     def document(self) -> dict[str, str]:
-        """The action as a line of a report."""
+        """Return the action as a line of a report."""
         action, entry = self.action, self.action.entry
         return {
             "action": action.name,
@@ -70,7 +70,7 @@ class Report:
         return not (self.troubles or failed or self.count("lost"))
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Return the report as JSON."""
         return {
             "now": to_text(self.now),
             "dry_run": self.dry_run,

@@ -108,11 +108,11 @@ def _cut_runs(places: Sequence[str], span: int) -> Iterator[Sequence[str]]:
         start = end
 
 
-def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int, most: int) -> Iterator[Sequence[str]]:
+def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], count: int, most: int) -> Iterator[Sequence[str]]:
     """Divide events that have too many bytes for one pack. An event is large if its data has more than ``most`` bytes.
 
     Each large event gets a list of its own, and the other events get one list together. If no event is large, the
-    events are cut into ``parts`` lists.
+    events are cut into ``count`` lists.
     """
     large = [len(encode_json(decode_json(encode_json(data)))) > most for data in datas]
     if any(large):
@@ -121,7 +121,7 @@ def _divide_large(places: Sequence[str], datas: Sequence[JsonObject], parts: int
         if rest:
             yield rest
         return
-    length = -(-len(places) // parts)
+    length = -(-len(places) // count)
     for start in range(0, len(places), length):
         yield places[start : start + length]
 
@@ -174,5 +174,5 @@ class _Packer:
 
 
 def _pick(values: Any, keys: Sequence[Any]) -> list[Any]:
-    """The values of several keys, in a third of the time of a comprehension."""
+    """Return the values of several keys. This takes a third of the time of a comprehension."""
     return list(itemgetter(*keys)(values)) if len(keys) > 1 else [values[keys[0]]]

@@ -30,14 +30,14 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item to write to a table. The item refers to ``parts`` (its chunks) and ``blob``, which are written before it.
+    """An item to write to a table. The item refers to ``chunks`` and ``blob``, which are written before it.
 
     The key of a chunk is only a partition key.
     """
 
     table: str
     item: Item
-    parts: tuple[Put, ...] = ()
+    chunks: tuple[Put, ...] = ()
     blob: Blob | None = None
 
     @property
@@ -163,7 +163,10 @@ class Columns(NamedTuple):
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
-        """The items. If the content of a plain event is text, its item has the keys and the decoded data only."""
+        """Return the items.
+
+        If the content of a plain event is text, its item has only the keys and the decoded data.
+        """
         return [
             {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
             for pk, sk, content in zip(*self, strict=True)
@@ -228,7 +231,7 @@ class EventStore(Protocol):
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
 
-    def get_parts(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """Read the bodies of the existing chunks of these keys, strongly consistent; a key may be repeated.
 
         TableMissing if there is no such table.
@@ -265,7 +268,7 @@ class Sketch(Protocol):
         """Estimate the number below which this share of the numbers lies."""
 
     def dump(self) -> bytes:
-        """The sketch as bytes, the same for the same numbers in any order."""
+        """Write the sketch as bytes. The same numbers give the same bytes, in any order."""
         ...
 
 

@@ -47,5 +47,5 @@ class Mappings(Protocol):
         ...
 
     def delete(self, mapping: StreamMapping) -> None:
-        """Remove a mapping; nothing happens if there is none. Does not wait."""
+        """Remove a mapping; nothing happens if it does not exist. Does not wait."""
         ...

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
 
-# Makes a pool that runs at most the given number of tasks at once. The caller closes the pool.
+# Makes a pool that runs at most this number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
 
 
@@ -47,7 +47,7 @@ class Catalog(CatalogReader, Protocol):
     """The record of every period table."""
 
     def add(self, entry: Entry) -> bool:
-        """Record a new period; False if the catalog already has the period: then its record stays as it is."""
+        """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
     def move(
         self,
@@ -79,7 +79,7 @@ class Catalog(CatalogReader, Protocol):
         """Record that a copy was begun in a Region, and when; StaleEntry if there is no such entry."""
 
     def note(self, entry: Entry, seen: Seen) -> None:
-        """Record the units and the class that the entry's table was seen with; StaleEntry if there is no such entry."""
+        """Record the last known units and class of the entry's table; StaleEntry if there is no such entry."""
 
     def ensure_secret(self) -> None:
         """Make the secret that signs cursors, unless there is a secret already."""
@@ -91,13 +91,15 @@ class Catalog(CatalogReader, Protocol):
         """Record that a deployment of the stage was completed."""
 
     def forget(self, entry: Entry) -> None:
-        """Take back the record of a period, as if it had never been made; nothing happens if there is none."""
+        """Delete the record of a period, as if the period had never been recorded; nothing happens if there is no
+        record.
+        """
 
     def put_backfill(self, backfill: Backfill) -> None:
         """Record a request. It replaces an earlier request with the same stream, start and end."""
 
     def drop_backfill(self, backfill: Backfill) -> None:
-        """Take a request back; nothing happens if there is none."""
+        """Delete the record of a request; nothing happens if there is no record."""
 
     def policies(self) -> Sequence[RecordedPolicy]:
         """Read the recorded policy of every stream that the configuration has or had, by the stream's name."""

@@ -1,4 +1,4 @@
-"""The state of rollups: up to which time each rollup is sealed, and which of its buckets must be read from the events.
+"""The state of rollups: the time up to which each rollup is sealed, and the buckets that must be read from the events.
 
 docs/design/rollups.md says how edges and marks make every acknowledged event visible in aggregates at once.
 """
@@ -98,7 +98,7 @@ class Rollups(Protocol):
         """Remove a mark if its ``at`` is unchanged; return True if it was removed."""
 
     def put_edge(self, stream: str, edge: Edge, expected: Edge | None) -> bool:
-        """Put an edge in place of ``expected`` (None: a new edge); return False if the stored edge is another one.
+        """Put an edge in place of ``expected`` (None: a new edge); return False if another edge is stored.
 
         An edge is found by its rollup and its start. If ``expected`` has another start it is replaced in the same transaction.
         """

@@ -131,7 +131,7 @@ class Tables(Protocol):
         """Ask for a copy in another Region; CopyRefused if that Region has a table of this name. Does not wait."""
 
     def delete_copy(self, name: str, region: str) -> None:
-        """Ask for the deletion of a copy; nothing happens if there is none. Does not wait."""
+        """Ask for the deletion of a copy; nothing happens if it does not exist. Does not wait."""
 
     def tag_copy(self, name: str, region: str, tags: Mapping[str, str]) -> None:
         """Add these tags to the copy in a Region; NotReady if the Region does not know the copy yet."""
@@ -143,7 +143,7 @@ class Tables(Protocol):
         """Turn point-in-time recovery on; nothing happens if it is on."""
 
     def delete(self, name: str) -> None:
-        """Ask for the table's deletion; nothing happens if there is none. Does not wait."""
+        """Ask for the table's deletion; nothing happens if the table does not exist. Does not wait."""
 
 
 class Scaling(Protocol):

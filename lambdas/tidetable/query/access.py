@@ -48,8 +48,8 @@ def choose_access(
     A table that is partitioned by series is read by the named series; without named series, by an index over the fields
     of the conditions. A table that is partitioned by time can always be read. DynamoDB reads global indexes eventually,
     so a ``consistent`` query does not use them. A query of ``low`` priority uses the read replica instead of the table.
-    A local index has the table's own partitions, in an order that answers a condition. ``share`` is the fraction of a
-    bucket (of a period, if there are no buckets) that the query reads: for a small share the table costs less than a
+    A local index has the table's own partitions, in an order that answers a condition. ``share`` is the part of a
+    bucket that the query reads, or of a period if there are no buckets. For a small share, the table costs less than a
     range that must be gathered.
     """
     by_series = layout.partition_by == "series"

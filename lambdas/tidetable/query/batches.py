@@ -43,7 +43,10 @@ EventRow = tuple[str, str, str, JsonObject]
 
 
 def list_events(batch: LiveBatch | ArchiveBatch, items: Sequence[Item] | None = None) -> Iterator[EventRow]:
-    """The events of a batch, with their data as far as it was read. ``items`` may be the batch's items, completed."""
+    """List the events of a batch, with the part of their data that was read.
+
+    ``items`` may be the completed items of the batch.
+    """
     if isinstance(batch, ArchiveBatch):
         yield from ((to_text(event.time), event.series, event.id, event.data) for event in batch.page.events)
         return

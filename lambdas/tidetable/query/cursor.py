@@ -27,7 +27,7 @@ _MAC_BYTES = 16
 # AWS: API Gateway takes at most 10,240 bytes of request line and headers. A cursor takes four thirds of its content
 # (Base64), and the position in it up to 1,000 bytes. A query of this size leaves 2 KB for the rest of the request.
 MAX_QUERY_BYTES = 5_000
-_INVALID = "this is not a cursor: use one that the API answered, whole and unchanged"
+_INVALID = "this is not a cursor: use a cursor that the API answered, whole and unchanged"
 
 _OF_PAGES = frozenset({"cursor", "limit", "explain", "format", "flat", "escape"})
 

@@ -56,8 +56,8 @@ class Estimate(msgspec.Struct):
     """The read units and requests of a page and of all pages, and the number of pages.
 
     ``unknown`` counts the scans of tables and indexes that DynamoDB has not counted yet. ``guessed`` counts the scans
-    whose estimate is a guess: scans of a series or a value, because nobody has counted its share; and scans of packs,
-    because nobody has counted their events.
+    whose estimate is a guess. These are scans of a series or a value, because nobody has counted its share, and scans
+    of packs, because nobody has counted their events.
     """
 
     page: Spent = msgspec.field(default_factory=Spent)

@@ -106,7 +106,7 @@ class Nearest:
             self._cut()
 
     def entries(self) -> list[Placed]:
-        """The events in order."""
+        """Return the events in order."""
         if self._size > KEPT_BYTES:
             self._cut()
         return self._order_events()

@@ -1,7 +1,7 @@
-"""Hydrate items: add data that an index lacks, data that is stored elsewhere, and versions; check the conditions that
-DynamoDB could not check.
+"""Hydrate items: add versions, data that an index lacks, and data that is stored elsewhere.
 
-Every use case of the read side passes its items through this module, so that each of these steps is written once.
+Then check the conditions that DynamoDB could not check. Every use case of the read side passes its items through this
+module, so that each of these steps is written once.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Latest(msgspec.Struct):
     losses: list[str] = msgspec.field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer, in the order of the series in the request."""
+        """Return the body of the answer, in the order of the series in the request."""
         return {
             "latest": [
                 {"series": name, "event": self.events.get(name)}

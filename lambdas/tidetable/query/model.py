@@ -54,7 +54,7 @@ class Projection(msgspec.Struct, frozen=True, array_like=True):
     cold: frozenset[str] = frozenset()
 
     def of(self, stream: Stream) -> Projection:
-        """The projection with the cold fields of a stream's configuration."""
+        """Return the projection with the cold fields of a stream's configuration."""
         return msgspec.structs.replace(self, cold=frozenset(stream.cold))
 
     @property
@@ -175,7 +175,7 @@ class OfQuery:
 
 
 class Cost(msgspec.Struct):
-    """The cost of reading: read units, requests, and the number of events that were read; they need not be shown."""
+    """The cost of reading: read units, requests, and the number of events that were read, even if they are not shown."""
 
     units: float = 0.0
     requests: int = 0

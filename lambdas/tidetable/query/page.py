@@ -83,7 +83,7 @@ class Answer(ABC):
     data_losses: Sequence[str] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
 
-    # The name of the rows in the answer, and whether they surely fit into a page as JSON.
+    # The name of the rows in the answer, and True if they surely fit into a page as JSON.
     name = ""
     bounded = True
 
@@ -99,11 +99,11 @@ class Answer(ABC):
 
     @abstractmethod
     def texts(self) -> list[str]:
-        """The rows, each as a JSON object."""
+        """Return the rows, each as a JSON object."""
 
     @abstractmethod
     def typed(self) -> TypedTable:
-        """The rows as typed columns. Every page has the same columns."""
+        """Return the rows as typed columns. Every page has the same columns."""
 
     @abstractmethod
     def first(self, count: int) -> Self | None:
@@ -117,7 +117,7 @@ class Answer(ABC):
         return [*self.data_losses, *(loss for gap in self.gaps for loss in gap.losses)]
 
     def joined(self) -> str:
-        """The rows as JSON objects with commas between them."""
+        """Return the rows as JSON objects with commas between them."""
         return ",".join(self.texts())
 
     def describe_rest(self) -> dict[str, Any]:
@@ -138,11 +138,11 @@ class Answer(ABC):
         return None
 
     def own(self) -> dict[str, Any]:
-        """The members that only this kind of answer has."""
+        """Return the members that only this kind of answer has."""
         return {}
 
     def document(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the answer."""
         return {self.name: [decode_json(text) for text in self.texts()], **self.describe_rest()}
 
 

@@ -133,7 +133,7 @@ def parse_consistent(values: Mapping[str, str]) -> bool:
 
 
 def _parse_low_priority(values: Mapping[str, str]) -> bool:
-    detail = "priority must be normal, or low: then a read replica answers where there is one"
+    detail = "priority must be normal or low: with low, a read replica answers if the table has one"
     return read_choice(values, "priority", ("normal", "low"), detail) == "low"
 
 

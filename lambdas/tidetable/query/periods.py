@@ -82,9 +82,10 @@ def describe_layout(layout: Layout) -> Mapping[str, Any]:
 
 
 class PeriodsQuery(msgspec.Struct, frozen=True, array_like=True, tag="periods"):
-    """The periods to show: they begin before ``end``, end after ``start`` and have one of ``states`` (if empty: any).
+    """The periods to show: they begin before ``end`` and end after ``start``.
 
-    ``after`` is the instant where an earlier page ended: this page has the periods before it.
+    If ``states`` is not empty, they have one of these states. ``after`` is the instant where an earlier page ended:
+    this page has the periods before it.
     """
 
     stream: str

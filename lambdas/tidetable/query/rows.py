@@ -103,7 +103,7 @@ class Row(msgspec.Struct, gc=False):
         self.earlier = self.earlier[:count]
 
     def members(self) -> str:
-        """The members of the event's JSON that a plain event does not have, each with a comma before it."""
+        """Return the members of the event's JSON that a plain event does not have, each with a comma before it."""
         members: dict[str, Any] = {}
         if self.version is not None:
             accepted = to_text(from_micros(self.version.at * 1000))
@@ -174,11 +174,11 @@ class Rows(msgspec.Struct):
         return Position(from_text(time), series, id)
 
     def size(self) -> int:
-        """The greatest number of bytes that all events together take in an answer."""
+        """Return the greatest number of bytes that all events together take in an answer."""
         return count_escaped_bytes(self.texts.joined) if self.plain else sum(self.sizes())
 
     def sizes(self) -> list[int]:
-        """For each event, the greatest number of bytes that it takes in an answer."""
+        """Return, for each event, the greatest number of bytes that it takes in an answer."""
         if self.plain:
             return [count_escaped_bytes(text) + 1 for text in self.texts.split_pieces()]
         return [row.size(self.projection) for row in self.rows]

@@ -1,4 +1,4 @@
-"""Scans: a scan describes what a query reads of one period or bucket. Each scan is merged separately from all others.
+"""Scans: a scan describes how a query reads one period or one bucket. Each scan is merged separately from all others.
 
 A scan is for a table, an index, packs or an archive. The planner makes scans. This module does not read anything.
 """

@@ -225,7 +225,7 @@ def choose_by_state(
             reasons[name] = None
         elif reason is None:
             reasons[name] = (
-                "the range has no sealed bucket of it without a mark, or a coarser rollup answers these buckets"
+                "the range has no sealed bucket of this rollup without a mark, or a coarser rollup answers these buckets"
             )
     if not used:
         return read_events_alone(query, entries, reasons, state.noted_since)

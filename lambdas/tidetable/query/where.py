@@ -1,4 +1,4 @@
-"""Parse the conditions of a query string: ``where.FIELD:OPERATOR`` on fields; ``series``, ``id`` and their prefixes."""
+"""Parse the conditions of a query string: on fields (``where.FIELD:OPERATOR``), on series and on ids."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Cells: the state of each group of a bucket, as events of the rollup's own stream.
 
-A cell's time is the start of its bucket. Its series is the series of its events if the rollup groups by series, and
-else "*". Its id holds the definition's key and the other values of its group. States can be merged: a merged state has
-exactly the statistics of all events together.
+A cell's time is the start of its bucket. Its series is the series of its events if the rollup groups by series,
+otherwise "*". Its id holds the definition's key and the other values of its group. States can be merged: a merged state
+has exactly the statistics of all events together.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def forget(writer: Leaver) -> None:
 
 
 def report_loss(failures: Sequence[Failure]) -> None:
-    """Write to the log and to stderr how many events are lost: after this, nobody else knows."""
+    """Write to the log and to stderr how many events are lost: later, nobody can know it."""
     if not failures:
         return
     text = f"tidetable_client: the process ends, and {describe_failures(failures)}"

@@ -1,4 +1,4 @@
-"""Statistics of events: most statistics are exact decimals; a mergeable sketch estimates the percentiles."""
+"""Statistics of events. Most statistics are exact decimals. A mergeable sketch estimates the percentiles."""
 
 from __future__ import annotations
 

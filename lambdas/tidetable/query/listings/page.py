@@ -42,7 +42,7 @@ class Listed(Table):
         return None if scan.entry.stream == self.listing.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
-        """The range of the listing. The rollups, not the request, may decide where it begins."""
+        """Return the range of the listing. The rollups, not the request, may decide where it begins."""
         return {"from": to_text(self.listing.query.start), "to": to_text(self.listing.query.end)}
 
     def first(self, count: int) -> Listed | None:

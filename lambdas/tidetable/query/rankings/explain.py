@@ -1,4 +1,4 @@
-"""Describe what a ranking would read, without reading it."""
+"""Describe the reads of a ranking, without making them."""
 
 from __future__ import annotations
 

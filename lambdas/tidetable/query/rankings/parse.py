@@ -88,7 +88,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
         return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
-        """The ranking in the form for an archive's reader."""
+        """Return the ranking in the form for an archive's reader."""
         after = self.after
         start = None if after is None else (str(after.number), to_text(after.time), after.series, after.id)
         return Rank(self.index.sort_by, start)
