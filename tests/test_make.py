@@ -1,6 +1,8 @@
-"""The Makefile: each variable reaches its command, or is an error. Only make itself is run."""
+"""The Makefile: each variable reaches its command, or is an error. Only make itself is run. And the command line's start."""
 
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +60,11 @@ def test_a_variable_that_would_be_passed_over_is_an_error(words: list[str], mess
     done = make(*words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_the_command_line_names_make_setup_if_its_environment_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    command = shutil.copy(ROOT / "bin" / "tidetable", tmp_path / "bin")
+    done = subprocess.run([command, "check", "shop.toml"], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "The Python environment is missing. Run: make setup\n"
