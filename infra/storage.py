@@ -106,7 +106,7 @@ class Storage(Objects):
 
     def _make_bucket(self, stage: str, config: Config) -> s3.Bucket:
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-        kept = config.storage.removal == "keep"
+        keeps = config.storage.removal == "keep"
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -117,8 +117,8 @@ class Storage(Objects):
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90))],
-            removal_policy=keep if kept else RemovalPolicy.DESTROY,
-            auto_delete_objects=not kept,
+            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
+            auto_delete_objects=not keeps,
         )
         return s3.Bucket(
             self,
@@ -143,8 +143,8 @@ class Storage(Objects):
                 _OVERFLOW_RULE,
                 *archive_rules(config),
             ],
-            removal_policy=keep if kept else RemovalPolicy.DESTROY,
-            auto_delete_objects=not kept,
+            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
+            auto_delete_objects=not keeps,
         )
 
     def _make_table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:

@@ -49,7 +49,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         names = run.names.sorted()
         shown = names[: listing.limit]
         return PAGES[listing.kind](
-            rows=[show_row(listing, held) for _, held in shown],
+            rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
             cost=run.cost,
@@ -144,8 +144,8 @@ class _Run:
             for batch in self._scan(section):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
-                for value, seen in self._list(batch, section.definition):
-                    self._take(value, seen)
+                for value, sighting in self._list(batch, section.definition):
+                    self._take(value, sighting)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
         self._take_noted()
@@ -155,8 +155,8 @@ class _Run:
         for series, periods in self._noted.items():
             place = find_place(series)
             if place is not None and not self.names.holds(place):
-                for seen in periods:
-                    self._take(series, seen)
+                for sighting in periods:
+                    self._take(series, sighting)
 
     def _scan(self, section: Section) -> Iterator[Batch]:
         needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
@@ -175,10 +175,10 @@ class _Run:
         self.scanners.append(scanner)
         period = stretch.entry.period
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
-        seen = Seen(to_text(period.start), to_text(period.end), within)
+        sighting = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            first, _ = self._noted.get(series, (seen, seen))
-            self._noted[series] = first, seen
+            first, _ = self._noted.get(series, (sighting, sighting))
+            self._noted[series] = first, sighting
 
     @property
     def _rollups(self) -> Rollups:
