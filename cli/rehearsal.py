@@ -10,8 +10,9 @@ from tidetable.config import Config, Stream, parse
 from tidetable.exact import decode_json
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.submission import Rejection
-from tidetable.ingest.verdicts import Judge, Window
+from tidetable.ingest.verdicts import Judge
 from tidetable.times import from_text
+from tidetable.window import Window
 from tidetable_client import Client, EventInvalid
 from tidetable_client.stamps import Stamper
 

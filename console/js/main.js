@@ -44,7 +44,7 @@ async function show() {
   try {
     if (!streams) {
       drawTabs(VIEWS[view] ? view : "tide");
-      fill(main, showBusy("Reading which streams there are…"));
+      fill(main, showBusy("Reading the list of streams…"));
       const { body } = await get("v1/streams");
       // It may be the answer to a former key.
       if (signal.aborted) return;
@@ -78,10 +78,10 @@ function showLack(view, { text, needs }) {
 
 /** The API does not say why it refuses a key; its access log does. @param {Problem} error */
 function showRefused(error) {
-  const reasons = ["It is mistyped, or cut.", "It has expired, or was revoked or rotated: `bin/tidetable keys list` shows when.", "It is a key of another stage.", "It is for streams that this stage has no more."];
-  return h("div.empty", {}, h("strong", {}, key() ? "This key opens nothing here" : "The API wants a key"),
-    key() ? h("ul.reasons", {}, reasons.map((reason) => h("li", {}, withCode(reason)))) : h("p", {}, withCode("An operator of the stage makes one with `bin/tidetable keys create`.")),
-    key() ? h("p", {}, "The API tells nobody which; the stage's access log says it to its operators.") : null,
+  const reasons = ["It has a typing mistake, or is cut short.", "It has expired, or was revoked or rotated: `bin/tidetable keys list` shows when.", "It is a key of another stage.", "Its streams are not in this stage any more."];
+  return h("div.empty", {}, h("strong", {}, key() ? "This key opens nothing here" : "The API needs a key"),
+    key() ? h("ul.reasons", {}, reasons.map((reason) => h("li", {}, withCode(reason)))) : h("p", {}, withCode("An operator of the stage can make a key with `bin/tidetable keys create`.")),
+    key() ? h("p", {}, "The API does not say which reason it is. The operators of the stage find it in the access log.") : null,
     h("p.links", {}, h("button.primary", { type: "button", onclick: () => openKey("") }, key() ? "Use another key" : "Enter a key"), h("button", { type: "button", onclick: show }, "Try again")),
     h("p.hint", {}, `${error.status} ${error.code}`));
 }
@@ -150,7 +150,7 @@ function openKey(reason) {
   const dialog = showDialog("Key",
     h("form.keyform", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); use(); } },
       reason ? h("p.remedy", { role: "alert" }, reason) : null,
-      h("p", {}, "The key stays in this tab until it is closed, and is sent to this API alone."),
+      h("p", {}, "The key stays in this tab until you close the tab. The page sends it to this API only."),
       h("label.field", {}, h("span.label", {}, "Key of the API"), input),
       h("div.buttons", {}, h("button.primary", {}, "Use this key"),
         key() ? h("button", { type: "button", onclick: () => { input.value = ""; use(); } }, "Forget it") : null)));

@@ -7,18 +7,16 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 import wiring
 from handlers._http import Response, complete_answers, make_problem_response, read_access, read_headers
-from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
-from handlers.ingest import RESERVE_SECONDS, measure
+from handlers._observe import make_countdown, observe, pause_collector
+from handlers.ingest import RESERVE_SECONDS, measure, report_failure
 from tidetable.dialects import cloudevents
 from tidetable.dialects.door import Answer, Door, Request, take
 from tidetable.dialects.influx_door import HEALTH, WRITE_1, WRITE_2, WRITE_3
 from tidetable.dialects.other_doors import CloudEventsDoor, FirehoseDoor
-from tidetable.problems import ProblemError, make_problem
 
 _STREAM = "/v1/streams/{stream}"
 _DOORS: dict[str, Callable[[wiring.Pipeline], Door]] = {
@@ -40,9 +38,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
     try:
         return _serve(event, context)
     except Exception as error:  # otherwise the gateway would answer 502 without a reason
-        logger.exception("door failed")
-        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return make_problem_response(make_problem(error, "ingest"))
+        return make_problem_response(report_failure(error, "door failed"))
 
 
 def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
@@ -57,14 +53,8 @@ def _serve(event: dict[str, Any], context: LambdaContext) -> Response:
         )
         measure(outcome, door.stream(request), len(request.body))
         return _respond(answer)
-    except ProblemError as error:
-        logger.info("request refused", code=error.problem.code, status=error.problem.status)
-        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-        return _respond(door.refuse(request, error.problem))
     except Exception as error:  # the sender must learn that nothing was acknowledged, also if only the answer failed
-        logger.exception("ingest failed")
-        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return _respond(door.refuse(request, make_problem(error, "ingest")))
+        return _respond(door.refuse(request, report_failure(error)))
 
 
 def _read_request(event: dict[str, Any], pipeline: wiring.Pipeline) -> Request:

@@ -21,7 +21,7 @@ from handlers._http import (
 )
 from handlers._observe import logger, make_countdown, metrics, observe, pause_collector
 from tidetable.ingest import IngestRequest, Outcome, ingest
-from tidetable.problems import ProblemError, make_problem, refuse
+from tidetable.problems import Problem, ProblemError, make_problem, refuse
 
 # Reserved at the end of the function's time, to queue the events that could not be written, and to answer.
 RESERVE_SECONDS = 10.0
@@ -42,13 +42,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Response:
                 headers["Tidetable-Rejected"] = str(len(outcome.rejections))
             return make_json_response(outcome.status, outcome.document(), headers)
         except ProblemError as error:
-            logger.info("request refused", code=error.problem.code, status=error.problem.status)
-            metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
-            return make_problem_response(make_problem(error, "ingest"))
+            return make_problem_response(report_failure(error))
     except Exception as error:  # the caller must learn that nothing was acknowledged, also if only the answer failed
-        logger.exception("ingest failed")
-        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
-        return make_problem_response(make_problem(error, "ingest"))
+        return make_problem_response(report_failure(error))
 
 
 def _read_request(event: dict[str, Any]) -> IngestRequest:
@@ -70,6 +66,17 @@ def _read_request(event: dict[str, Any]) -> IngestRequest:
         strict="handling=strict" in preferences.split(","),
         series_prefix=access.series_prefix,
     )
+
+
+def report_failure(error: Exception, what: str = "ingest failed") -> Problem:
+    """Log and count a request that was refused, or that failed; return the problem to answer."""
+    if isinstance(error, ProblemError):
+        logger.info("request refused", code=error.problem.code, status=error.problem.status)
+        metrics.add_metric("RequestsRefused", MetricUnit.Count, 1)
+    else:
+        logger.exception(what)
+        metrics.add_metric("IngestFailures", MetricUnit.Count, 1)
+    return make_problem(error, "ingest")
 
 
 def measure(outcome: Outcome, stream: str, size: int) -> None:

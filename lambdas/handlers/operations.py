@@ -13,7 +13,7 @@ import wiring_upkeep
 from handlers._http import Response, complete_answers, make_json_response, make_problem_response, read_access
 from handlers._observe import logger, make_countdown, observe
 from settings import settings
-from tidetable.access import Access
+from tidetable.access import Access, forbid_stream
 from tidetable.problems import ProblemError, make_problem, refuse, refuse_parameter
 
 # Reserved for the answer.
@@ -97,7 +97,7 @@ def _read_stream(request: Request) -> str | None:
             raise refuse_parameter(f"{name[:64]}: this route has the parameter stream alone, once")
     (stream,) = request.parameters.get("stream", [None])
     if stream is not None and not request.access.sees(stream):
-        raise refuse(403, "forbidden", f"this key may not operate the stream {stream[:64]!r}: use a key that may")
+        raise forbid_stream(stream, "operate")
     return stream
 
 

@@ -72,7 +72,7 @@ class Access(msgspec.Struct, frozen=True):
         """Raise ProblemError 403, unless the key has one of the scopes for the stream."""
         if not self.sees(stream) or self.can.isdisjoint(scopes):
             what = " or ".join(sorted(scopes))
-            raise refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
+            raise forbid_stream(stream, what)
 
     def require(self, stream: str, scope: Scope) -> None:
         """Raise ProblemError 403, unless the key has the scope for the stream."""
@@ -89,6 +89,11 @@ class Access(msgspec.Struct, frozen=True):
 
 # Every right: for a signed request, which IAM has allowed.
 FULL = Access()
+
+
+def forbid_stream(stream: str, what: str) -> ProblemError:
+    """The error 403 for a key without a right on a stream."""
+    return refuse(403, "forbidden", f"this key may not {what} the stream {stream[:64]!r}: use a key that may")
 
 
 def forbid_series(access: Access, why: str) -> ProblemError:

@@ -7,15 +7,13 @@ write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidetable.catalog import Backfill, Entry
+from tidetable.catalog import Entry
 from tidetable.config import Config, Stream
-from tidetable.ports import CatalogReader
+from tidetable.expired import CatalogView
 from tidetable.problems import ProblemError, refuse
 
 
@@ -83,24 +81,10 @@ class Copies(NamedTuple):
         return refuse(503, "no_copy", detail, periods=[label], origin=self.origin)
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedCatalog:
-    """The catalog's own copy, as a reader may use it."""
+class CopiedCatalog(CatalogView, frozen=True):
+    """The catalog's own copy, as a reader may use it. A consistent read sees only writes that have arrived here."""
 
-    catalog: CatalogReader
     copies: Copies
 
-    def entries(
-        self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
-    ) -> Sequence[Entry]:
-        # A consistent read sees only writes that have arrived in this Region.
-        return [self.copies.entry(entry) for entry in self.catalog.entries(stream, start, end, consistent=consistent)]
-
-    def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        return [self.copies.entry(entry) for entry in self.catalog.entries_before(stream, end, limit)]
-
-    def backfills(self, stream: str) -> Sequence[Backfill]:
-        return self.catalog.backfills(stream)
-
-    def secret(self) -> bytes:
-        return self.catalog.secret()
+    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:  # noqa: ARG002 - the view's signature
+        return [self.copies.entry(entry) for entry in entries]

@@ -34,28 +34,38 @@ def as_of(entry: Entry, config: Config, now: datetime) -> Entry:
     return replace(entry, archive=replace(entry.archive, expired_at=expires))
 
 
-class PresentCatalog(msgspec.Struct, frozen=True):
-    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it."""
+class CatalogView(msgspec.Struct, frozen=True):
+    """The catalog with its entries as some readers see them."""
 
     catalog: CatalogReader
-    config: Config
-    clock: Clock
+
+    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """A stream's entries as the readers see them."""
+        raise NotImplementedError
 
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        entries = self.catalog.entries(stream, start, end, consistent=consistent)
-        if not self.config.find_keeping(stream).expire_after:
-            return entries
-        now = self.clock.now()
-        return [as_of(entry, self.config, now) for entry in entries]
+        return self.show(stream, self.catalog.entries(stream, start, end, consistent=consistent))
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        now = self.clock.now()
-        return [as_of(entry, self.config, now) for entry in self.catalog.entries_before(stream, end, limit)]
+        return self.show(stream, self.catalog.entries_before(stream, end, limit))
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         return self.catalog.backfills(stream)
 
     def secret(self) -> bytes:
         return self.catalog.secret()
+
+
+class PresentCatalog(CatalogView, frozen=True):
+    """The catalog for readers of events: an archive expires at its exact instant, not when the catalog records it."""
+
+    config: Config
+    clock: Clock
+
+    def show(self, stream: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        if not self.config.find_keeping(stream).expire_after:
+            return entries
+        now = self.clock.now()
+        return [as_of(entry, self.config, now) for entry in entries]

@@ -11,6 +11,11 @@ from tidetable.ports import Catalog
 _FOR_EVER = timedelta(days=36_500)
 
 
+def name_archive_lease(stream: str, label: str) -> str:
+    """The lease of a run that archives or restores a period."""
+    return f"archive#{stream}#{label}"
+
+
 @contextmanager
 def hold_lease(catalog: Catalog, lease: str, owner: str, now: datetime, length: timedelta) -> Iterator[bool]:
     """Hold a lease during the block, and give it back afterwards; yield False if another run has it."""

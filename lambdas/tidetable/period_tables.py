@@ -84,6 +84,13 @@ def passes(status: str) -> bool:
     return status == "ACTIVE" or status in _PASSING
 
 
+def pause(seconds: float, why: str, clock: Clock, remaining: Remaining) -> None:
+    """Wait before a table is looked at again; NotReady, which says ``why``, if too little time is left."""
+    if remaining() < seconds:
+        raise NotReady(why)
+    clock.sleep(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class PeriodTables:
     """The control plane for the tables of periods. ``remaining`` returns the seconds for which it may still wait."""
@@ -121,7 +128,7 @@ class PeriodTables:
                 return
             if not self._is_new(table):
                 raise NotOurs(f"table {name} exists but is not tagged as ours; it is left alone")
-            self._pause(POLL_SECONDS, f"table {name} is new and its tags cannot be seen yet")
+            self._pause(f"table {name} is new and its tags cannot be seen yet")
 
     def _read_tags(self, table: Table) -> Mapping[str, str]:
         """Read the table's tags; no tags if the table is new and cannot be found yet."""
@@ -147,7 +154,7 @@ class PeriodTables:
                 return table
             if table is not None and not passes(table.status):
                 raise TableUnusable(name, table.status)
-            self._pause(POLL_SECONDS, f"table {name} is {table.status if table is not None else 'not there yet'}")
+            self._pause(f"table {name} is {table.status if table is not None else 'not there yet'}")
 
     def make_recoverable(self, name: str) -> None:
         """Turn point-in-time recovery on, as soon as DynamoDB allows it for a new table."""
@@ -197,7 +204,7 @@ class PeriodTables:
                     # A description may lag behind: the table is changing, or its protection was changed just now.
                     if not refused.transient:
                         raise
-            self._pause(POLL_SECONDS, f"table {name} is not deleted yet")
+            self._pause(f"table {name} is not deleted yet")
             table = self.tables.describe(name)
         return exists
 
@@ -207,7 +214,7 @@ class PeriodTables:
         while (table := self.tables.describe(name)) is None:
             if entry.state not in _BEGUN or (self.clock.now() - since).total_seconds() >= SEEN_SECONDS:
                 return None
-            self._pause(POLL_SECONDS, f"table {name} may have been made a moment ago")
+            self._pause(f"table {name} may have been made a moment ago")
         return table
 
     def _begin_deletion(self, entry: Entry, table: Table) -> None:
@@ -222,7 +229,5 @@ class PeriodTables:
         else:
             self.tables.delete(table.name)
 
-    def _pause(self, seconds: float, why: str) -> None:
-        if self.remaining() < seconds:
-            raise NotReady(why)
-        self.clock.sleep(seconds)
+    def _pause(self, why: str) -> None:
+        pause(POLL_SECONDS, why, self.clock, self.remaining)

@@ -53,11 +53,27 @@ def test_the_price_of_a_period_is_that_of_its_tables_indexes_and_copies() -> Non
         ("s.2026-03-15", ""): ConsumedUnits(4e6, 8e6),
         ("s.2026-03-15", "status"): ConsumedUnits(1e6, 2e6),
     }
-    (period,) = stage.stream()["periods"]
+    found = stage.stream()
+    (period,) = found["periods"]
     # $0.625 and $0.125 per million, $0.25 per GB; writes and storage twice, and 4 million KB to the other Region at $0.02 per GB.
     assert [period[name] for name in ("writes", "reads", "storage", "transfer", "dollars")] == pytest.approx(
         [6.25, 1.25, 3.0, 0.08192, 10.58192]
     )
+    copies = [(line["name"], line["dollars"]) for line in found["lines"] if line["name"].startswith("copies")]
+    assert [name for name, _ in copies] == ["copies, writes", "copies, storage", "copies, transfer"]
+    assert [dollars for _, dollars in copies] == pytest.approx([3.125, 1.5, 0.08192])
+
+
+def test_indexes_have_lines_if_any_table_has_an_index() -> None:
+    """The table of yesterday was made before the stream had an index."""
+    stage = BilledStage(more=INDEX)
+    stage.add(TODAY, table())
+    stage.add(YESTERDAY, table())
+    for key, entry in stage.catalog.items.items():
+        if entry.period.label == YESTERDAY:
+            stage.catalog.items[key] = replace(entry, layout=replace(entry.layout, indexes=()))
+    names = [line["name"] for line in stage.stream()["lines"]]
+    assert names[3:] == ["indexes, writes", "indexes, reads", "indexes, storage"]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,10 @@ def test_nobody_is_told_to_wait_once_a_unit_was_counted(units: ConsumedUnits) ->
     assert "they appear some minutes after the first events" in waits
     stage.meters.units["s.2026-03-15", ""] = units
     assert stage.bill()["incomplete"] == []
+    # Another table without a unit changes nothing.
+    stage.meters.units["s.2026-03-14", ""] = ConsumedUnits(0, 0)
+    stage.add(YESTERDAY, table())
+    assert stage.bill()["incomplete"] == []
 
 
 def test_policies_that_cannot_be_read_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_the_bill_is_shown_by_stream(chromium: Browser, console: Priced) -> None
     assert rows["quakes"] == f"${quakes:.2f}"
     text = chromium.text("[aria-label=Bill]")
     assert "us-east-1, November 2026" in text
-    assert "What this bill leaves out" in text
+    assert "Costs that this bill does not include" in text
     assert of_key(chromium.errors) == []
 
 
@@ -192,7 +192,7 @@ def test_a_load_that_is_not_measured_is_entered_and_an_idea_is_tried_by_keyboard
     chromium: Browser, console: Priced
 ) -> None:
     visit(chromium, console, "cost?stream=devices")
-    assert "Too little is measured" in chromium.text("[aria-label='What if']")
+    assert "There are too few measurements" in chromium.text("[aria-label='What if']")
     chromium("type", selector=".figure input[required]", text="100")
     chromium("press", key="Enter")
     chromium.wait("document.querySelector('button.idea')")

@@ -66,9 +66,9 @@ def test_a_range_is_typed(
 @pytest.mark.parametrize(
     ("first", "last", "said"),
     [
-        ("soon", "now", "“soon” is no time"),
+        ("soon", "now", "“soon” is not a time"),
         ("now-1h", "now-2h", "must end after it begins"),
-        ("2026-02-31", "now", "is no time"),
+        ("2026-02-31", "now", "is not a time"),
     ],
 )
 def test_a_wrong_range_is_not_used(chromium: Browser, console: Locked, first: str, last: str, said: str) -> None:

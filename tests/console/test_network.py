@@ -43,7 +43,7 @@ def test_the_page_says_what_it_waits_for_at_each_step(chromium: Browser, console
     console.open.clear()
     try:
         chromium("restart")
-        chromium.wait("document.querySelector('main').innerText.includes('Reading which streams there are…')")
+        chromium.wait("document.querySelector('main').innerText.includes('Reading the list of streams…')")
         assert chromium.text("nav [aria-current]") == "Explore"
     finally:
         console.open.set()

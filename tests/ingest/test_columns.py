@@ -21,10 +21,10 @@ from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
 from tidetable.ingest.columns import Batch, read_batch, route_batch
 from tidetable.ingest.packing import unspread
-from tidetable.ingest.verdicts import Window
 from tidetable.keys import Layout, Packing
 from tidetable.packs import open_item
 from tidetable.times import to_text
+from tidetable.window import Window
 
 WINDOW = Window(NOW - timedelta(days=2), NOW + timedelta(minutes=5))
 # An event that no way takes, so that the request is judged event by event.

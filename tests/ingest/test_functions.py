@@ -17,7 +17,7 @@ from tests.worlds.intake import LABEL, World, event
 from tidetable.ingest.drain import Drained
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.submission import Rejection
-from tidetable.ingest.verdicts import Window
+from tidetable.window import Window
 
 __all__ = ["environment"]
 WINDOW = Window(NOW - timedelta(days=2), NOW + timedelta(minutes=5))

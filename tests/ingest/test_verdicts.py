@@ -16,10 +16,11 @@ from tidetable.exact import decode_json
 from tidetable.ingest.bodies import decode_body, read_body
 from tidetable.ingest.submission import Rejection, Submission
 from tidetable.ingest.unreadable import read_line
-from tidetable.ingest.verdicts import Judge, Window
+from tidetable.ingest.verdicts import Judge
 from tidetable.keys import Index
 from tidetable.times import to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
+from tidetable.window import Window
 
 WINDOW = Window.of(QUAKES, NOW)
 

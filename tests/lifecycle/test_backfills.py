@@ -35,6 +35,13 @@ EVENT = {"series": "a", "id": "late", "time": "2026-02-20T10:00:00Z", "data": {}
 EARLY = HISTORY[0]
 
 
+def test_a_backfill_opens_the_periods_that_it_overlaps_and_not_its_neighbours() -> None:
+    start, end = from_text("2026-02-10T00:00:00Z"), from_text("2026-02-13T00:00:00Z")
+    backfill = Backfill("s", start, end, Opened(NOON, None, None))
+    labels = ["2026-02-09", "2026-02-10", "2026-02-12", "2026-02-13", "2026-02-12T23", "2026-02-13T00"]
+    assert [backfill.meets(from_label(label)) for label in labels] == [False, True, True, False, True, False]
+
+
 def states(stage: Any) -> dict[str, State]:
     return {label: entry.state for label, entry in entries(stage).items() if label < "2026-03-01"}
 

@@ -123,6 +123,14 @@ def test_a_damaged_pack_leaves_a_gap_where_it_and_the_range_overlap(
     assert found is None or isinstance(found, Gap)
 
 
+def test_a_damaged_pack_of_a_single_time_leaves_a_gap_of_a_moment() -> None:
+    item = {"pk": "p#0", "sk": f"{to_text(at(12))}#a#1", "oldest": to_text(at(12))}
+    scan: Any = SimpleNamespace(start=at(10), end=at(13))
+    found = make_damaged_gap(scan, item)
+    assert found is not None
+    assert (found.start, found.end) == (at(12), at(12, 0, 1))
+
+
 @pytest.mark.parametrize("oldest", ["2026-03-01T13:00:00.000000Z", "2026-03-01T11:00:00", "yesterday", None])
 def test_a_damaged_pack_without_a_credible_oldest_time_leaves_the_widest_gap_it_may_have(oldest: str | None) -> None:
     """The events of a pack are at most an hour apart in this period."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes import SEAL
 from tests.fakes.items import read_event
 from tests.fakes.stage import Stage
 from tests.worlds.days import NOW, START, STREAM, Fixture, many, run
@@ -16,6 +17,7 @@ from tidetable.events import Event
 from tidetable.keys import Ref
 from tidetable.problems import ProblemError
 from tidetable.query import find_latest, get_event, parse_query, run_query
+from tidetable.query.aggregates import find_aggregate, parse_aggregation
 from tidetable.times import to_text
 
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -129,6 +131,16 @@ def test_the_catalog_is_read_as_consistently_as_the_query_wants(consistent: str)
     fixture = Fixture(many(10))
     fixture.catalog.reads.clear()
     assert run(fixture, **SPAN_OF_FIXTURE, consistent=consistent).count == 10
+    assert [consistently for _, _, consistently in fixture.catalog.reads] == [consistent == "true"]
+
+
+@pytest.mark.parametrize("consistent", ["true", "false"])
+def test_the_catalog_is_read_as_consistently_as_an_aggregate_wants(consistent: str) -> None:
+    fixture = Fixture(many(10))
+    fixture.catalog.reads.clear()
+    texts = {**SPAN_OF_FIXTURE, "consistent": consistent}
+    aggregation = parse_aggregation(STREAM, {name: [text] for name, text in texts.items()}, NOW, SEAL)
+    assert find_aggregate(aggregation, STREAM, fixture.reader, NOW, lambda: 100.0).rows[0]["count"] == 10
     assert [consistently for _, _, consistently in fixture.catalog.reads] == [consistent == "true"]
 
 

@@ -222,6 +222,8 @@ def test_what_is_gathered_is_the_whole_bucket() -> None:
     (scan,) = plan_query(parse_query(STREAMS["time"], span, NOW, SEAL), [live(layout)]).scans
     own = table(1000, index_sizes={"near": (800, 80_000)})
     assert _estimate_density(scan, own, NOW) == (200, 100)
+    # Of a period that begins just now or later, all events are taken.
+    assert _estimate_density(scan, own, FIRST) == (800, 100)
 
 
 def test_the_events_of_a_level_are_guessed_and_those_of_a_whole_index_are_not() -> None:
@@ -275,6 +277,16 @@ def test_what_a_ranking_shows_is_fetched_from_each_of_its_ranges() -> None:
         f"t{day}": table(100, 4096, day, index_sizes={"best": (100, 409_600)}) for day in range(2)
     }
     assert estimate_top(plan, 4, tables, NOW).page.document() == {"read_units": 6.0, "requests": 4}
+
+
+def test_the_ranges_of_a_ranking_are_ranges_of_tables() -> None:
+    """The archive has no range. So five events of 4 KB are read of the table's only range, and four are fetched."""
+    parameters = {"index": ["best"], "from": [to_text(FIRST)], "to": [to_text(FIRST + 2 * DAY)], "limit": ["4"]}
+    ranking = parse_ranking(STREAMS["series"], parameters, NOW, SEAL)
+    layout = STREAMS["series"].layout
+    plan = plan_ranking(ranking, [archived(35, layout), live(layout, 1)])
+    own = table(100, 4096, 1, index_sizes={"best": (100, 409_600)})
+    assert estimate_top(plan, 4, {"t1": own}, NOW).page.units == 2.5 + 2.0
 
 
 def test_a_ranking_of_an_archive_costs_a_request_and_an_empty_range_nothing() -> None:

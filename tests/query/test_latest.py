@@ -122,6 +122,7 @@ def test_the_catalog_is_listed_once_if_a_retained_table_has_the_event(monkeypatc
         ("s", {}, "bad_parameter"),
         ("s", {"series": [""]}, "bad_parameter"),
         ("s", {"series": [str(n) for n in range(101)]}, "bad_parameter"),
+        ("s", {"series": ["a", "é" * 240 + "e"]}, "bad_parameter"),
         ("s", {"series": ["a"], "limit": ["3"]}, "unknown_parameter"),
         ("timely", {"series": ["a"]}, "needs_series"),
     ],
@@ -130,6 +131,12 @@ def test_a_refusal_says_what_to_change(stream: str, parameters: dict[str, list[s
     with pytest.raises(ProblemError) as refused:
         find_latest(STREAMS[stream], parameters, reader_of([]), NOW, lambda: 100.0)
     assert refused.value.problem.code == code
+
+
+def test_a_series_has_up_to_480_bytes_and_a_request_up_to_100_series() -> None:
+    names = ["é" * 240, *map(str, range(99))]
+    found = find_latest(STREAM, {"series": names}, reader_of([]), NOW, lambda: 100.0).document()["latest"]
+    assert found == [{"series": name, "event": None} for name in names]
 
 
 def one_table(layout: Layout, day: float, *events: Event) -> tuple[Entry, list[Event]]:

@@ -106,6 +106,21 @@ def test_an_answer_is_cut_before_an_event_that_does_not_fit_and_what_comes_after
     assert (ids(list(both.rows)), both.next) == (["1", "2"], "after 2")
 
 
+def test_an_answer_that_is_cut_after_several_batches_has_all_of_them() -> None:
+    cut = answer(rows(row("1")), rows(row("2")), rows(row("3"), row("4")), rows(row("5"))).first(3)
+    assert cut is not None
+    assert (ids(list(cut.rows)), cut.next) == (["1", "2", "3"], "after 3")
+
+
+def test_all_fields_are_no_column_of_their_own() -> None:
+    some = replace(answer(), projection=Projection(fields=("*", "raw")))
+    assert some.columns == ["series", "time", "id", "data.raw", "ref"]
+
+
+def test_several_events_of_five_million_bytes_together_fit_into_a_page() -> None:
+    assert [Room().take_all(5_000_000, 2), Room().take_all(5_000_001, 2)] == [True, False]
+
+
 def test_many_gaps_leave_room_for_fewer_events() -> None:
     """AWS: a function answers 6 MB at the most. Two years of hours that were deleted are a gap each."""
     hour = timedelta(hours=1)

@@ -193,6 +193,23 @@ def test_a_ranking_whose_cursors_no_request_has_room_for_is_refused() -> None:
         parse_ranking(policy, parameters | {"where.a": ["x" * 1_000], "where.b": ["x" * 1_000]}, NOW, SEAL)
 
 
+def test_a_ranking_that_is_cut_goes_on_after_its_last_event() -> None:
+    policy = stream(BY_TIME, WHOLE)
+    base = StoredEvents(policy, [scored(1, n, n) for n in range(5)], [policy.layout] * DAYS)
+    whole = ask(policy, base)
+    assert (ids(whole), whole.next) == (["1-4", "1-3", "1-2", "1-1", "1-0"], None)
+    cut = whole.first(3)
+    assert cut is not None
+    assert (ids(cut), cut.tied) == (["1-4", "1-3", "1-2"], False)
+    assert cut.next is not None
+    assert ids(ask(policy, base, cursor=cut.next)) == ["1-1", "1-0"]
+    again = cut.first(1)
+    assert again is not None
+    assert again.next is not None
+    assert ids(ask(policy, base, cursor=again.next)) == ["1-3", "1-2", "1-1", "1-0"]
+    assert whole.first(0) is None
+
+
 @pytest.mark.parametrize(("limit", "more"), [("3", True), ("4", False), ("5", False)])
 @pytest.mark.parametrize("day", [0, 1], ids=["archive", "table"])
 def test_only_a_page_that_events_may_follow_has_a_cursor(day: int, limit: str, more: bool) -> None:

@@ -78,14 +78,14 @@ SPAN = {"from": ["2026-03-05T00:00:00Z"], "to": ["2026-03-06T00:00:00Z"]}
 )
 def test_a_rollup_fits_or_says_why_not(parameters: dict[str, str], misfit: str | None) -> None:
     query_string = SPAN | {name: [value] for name, value in parameters.items()}
-    assert find_misfit(HOURLY, parse_aggregation(STREAM, query_string, NOON, SEAL)) == misfit
+    assert find_misfit(parse_aggregation(STREAM, query_string, NOON, SEAL), HOURLY) == misfit
 
 
 @pytest.mark.parametrize("name", ["series", "series:prefix"])
 def test_a_rollup_without_series_answers_no_query_of_a_series(name: str) -> None:
     aggregation = parse_aggregation(STREAM, SPAN | {name: ["a"]}, NOON, SEAL)
     whole = Definition("all", timedelta(hours=1), ("kind",), (), ("sum",), 100, "s", "s-all")
-    assert find_misfit(whole, aggregation) == "its by lacks series"
+    assert find_misfit(aggregation, whole) == "its by lacks series"
 
 
 def numbers(number: int, place: str) -> Numbers:

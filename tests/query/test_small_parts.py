@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from aws.zstd import Zstd
+from tests.fakes import FakeStore
 from tests.worlds.days import STREAM, Days
+from tests.worlds.packed import STREAMS as PACKED_STREAMS
 from tests.worlds.packed import items_of
 from tidetable.catalog import Entry, State
 from tidetable.conditions import Names
@@ -19,6 +21,7 @@ from tidetable.keys import Index, Key, Layout, Packing, Ref
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
+from tidetable.query import find_latest
 from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
@@ -206,6 +209,15 @@ def test_an_event_that_an_archive_lacks_is_unknown(layout: Layout) -> None:
         get_event(STREAM, refs[1], days.reader)
 
 
+def test_a_ref_of_another_partition_finds_no_archived_event() -> None:
+    days, period = Days(), find_containing(NOON, Kind.DAY)
+    days.add_archive(period, LAYOUT, [EVENT])
+    key = LAYOUT.make_key(EVENT)
+    other = Ref("s", period, Key(key.pk.replace("#0", "#1"), key.sk)).encode()
+    with pytest.raises(ProblemError, match="404 unknown_event: there is no event of this ref"):
+        get_event(STREAM, other, days.reader)
+
+
 def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     days = Days()
     days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])
@@ -216,6 +228,24 @@ def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.Monkey
     monkeypatch.setattr(days.store, "get", gone)
     with pytest.raises(ProblemError, match="404 unknown_event"):
         get_event(STREAM, ref(EVENT), days.reader)
+
+
+@pytest.mark.parametrize("layout", [Layout("series", 2, "id"), Layout("series", 2, "id", pack=Packing(3_600, 65_536))])
+@pytest.mark.parametrize("consistent", ["true", "false"])
+def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
+    layout: Layout, consistent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days, query_many, reads = Days(), FakeStore.query_many, list[bool]()
+    days.add_table(find_containing(NOON, Kind.DAY), layout, items_of([EVENT], layout, 0))
+
+    def note(*given: Any, **options: Any) -> Any:
+        reads.append(options["consistent"])
+        return query_many(days.store, *given, **options)
+
+    monkeypatch.setattr(days.store, "query_many", note)
+    parameters = {"series": ["a"], "consistent": [consistent]}
+    assert find_latest(PACKED_STREAMS["series"], parameters, days.reader, NOON, lambda: 100.0).events["a"]["id"] == "1"
+    assert reads == [consistent == "true"]
 
 
 # Rows

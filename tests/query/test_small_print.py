@@ -65,6 +65,20 @@ MANY = {f"where.f{number}": ["x"] for number in range(10)}
 EDGES: list[tuple[str, Any, dict[str, list[str]], dict[str, list[str]], str]] = [
     ("fields in bytes", parse_own, {"fields": ["é" * 512]}, {"fields": ["é" * 513]}, "fields has at most 1024 bytes"),
     ("zeros before a limit", parse_own, {"limit": ["000000007"]}, {"limit": ["000000000199999"]}, "1 to 10000"),
+    (
+        "nine digits",
+        parse_own,
+        {"limit": ["000000007"]},
+        {"limit": ["0000000007"]},
+        "limit must be a whole number from 1",
+    ),
+    (
+        "the length of a ranking's value",
+        rank,
+        {"index": ["own"], "kind": ["order"], "value": ["é" * 512]},
+        {"index": ["own"], "kind": ["order"], "value": ["é" * 512 + "e"]},
+        "value has at most 1024 bytes",
+    ),
     ("groups in bytes", aggregate, {"by": ["é" * 512]}, {"by": ["é" * 513]}, "at most 1024 bytes together"),
     (
         "groups and a field in bytes",

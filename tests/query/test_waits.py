@@ -131,6 +131,18 @@ def test_a_range_is_gathered_while_three_seconds_are_left(
         assert run_query(query, policy, base.reader, NOW, lambda: left).count == 120
 
 
+@pytest.mark.parametrize(("left", "refused"), [(3.0, False), (2.99, True)])
+def test_a_ranking_goes_on_while_three_seconds_are_left(left: float, refused: bool) -> None:
+    base = hours(1)
+    span = {name: value for name, value in SECOND.items() if name != "order"}
+    ranking = parse_ranking(TIMELY, span | {"index": ["best_of_all"], "limit": ["5"]}, NOW, SEAL)
+    if refused:
+        with pytest.raises(ProblemError, match="422 too_much"):
+            find_top(ranking, TIMELY, base.reader, NOW, lambda: left)
+    else:
+        assert len(find_top(ranking, TIMELY, base.reader, NOW, lambda: left).rows) == 5
+
+
 def test_an_aggregate_whose_first_archive_does_not_answer_is_to_be_asked_again() -> None:
     """If it is not the first, the page ends before it."""
     base = stored()

@@ -201,8 +201,9 @@ def test_an_answer_counts_the_units_of_notes_and_ends_where_the_time_is_up(monke
     assert world.ask(**ALL).cost.units == 10
     monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
     assert world.ask(**ALL).cost.units == 10
+    assert world.ask(lambda: 3.0, **ALL).cost.units == 10
     with pytest.raises(ProblemError) as error:
-        world.ask(lambda: 0.0, **ALL)
+        world.ask(lambda: 2.99, **ALL)
     assert error.value.problem.code == "too_much"
 
 

@@ -200,11 +200,35 @@ def test_of_rollups_that_are_equally_long_the_one_of_fewer_groups_is_read() -> N
     assert {scan.entry.stream for scan in page.sources} == {"s-n"}
 
 
+@pytest.mark.parametrize("consistent", ["true", "false"])
+def test_the_catalog_is_read_as_consistently_as_a_listing_wants(consistent: str) -> None:
+    """The range has one entry of the stream and one of the rollup, and each is read once."""
+    world = roll_up(*EVENTS)
+    world.catalog.reads.clear()
+    page = ask_listing(world, "series", consistent=consistent, **{"from": at(60), "to": at(360)})
+    assert names_of(page) == ["a", "b", "b/2"]
+    assert {consistently for _, _, consistently in world.catalog.reads} == {consistent == "true"}
+
+
 def test_a_range_for_which_the_time_does_not_suffice_is_refused() -> None:
     world = roll_up(*EVENTS)
     with pytest.raises(ProblemError) as refused:
         ask_listing(world, "series", lambda: 1.0, **{"from": at(5), "to": at(360)})
     assert (refused.value.problem.status, refused.value.problem.code) == (422, "too_much")
+
+
+def test_with_three_seconds_left_a_listing_and_an_aggregate_go_on() -> None:
+    """The range has sections of both rollups and of events."""
+    world = roll_up(*EVENTS)
+    world.write(reading(364, 1, "young"))
+    span = {"from": at(64), "to": at(365)}
+    assert names_of(ask_listing(world, "series", lambda: 3.0, **span)) == ["a", "b", "b/2", "young"]
+    with pytest.raises(ProblemError, match="422 too_much"):
+        ask_listing(world, "series", lambda: 2.99, **span)
+    page = world.ask(lambda: 3.0, **span, step="1h")
+    assert ([row["count"] for row in page.rows], page.next) == ([2, 1, 1, 1], None)
+    with pytest.raises(ProblemError, match="422 too_much"):
+        world.ask(lambda: 2.99, **span, step="1h")
 
 
 def problem(world: World, what: str, stream: Stream = STREAM, /, **parameters: str) -> tuple[int, str, str]:
@@ -254,6 +278,17 @@ def test_a_plan_says_which_rollups_are_used() -> None:
         {"rollup": "s-h", "used": False, "reason": "its by lacks series"},
     ]
     assert {stage["table"] for stage in plan["stages"]} == {"tidetable-t.s-m.2026-03-02"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_sightings_that_end_at_one_time_the_exact_one_counts(turned: bool) -> None:
+    held, place = Names(10, None), find_place("a")
+    assert place is not None
+    sightings = [Seen("1", "2", "10m"), Seen("2", "2", "0s")]
+    for seen in sightings[::-1] if turned else sightings:
+        held.add(place, "a", seen)
+    ((_, record),) = held.sorted()
+    assert (record.first, record.first_within, record.last, record.last_within) == ("1", "10m", "2", "0s")
 
 
 @pytest.mark.parametrize("step", [1, 7_919], ids=["in order", "in disorder"])

@@ -31,7 +31,7 @@ export function showEvents(content, { rows, body, question, stream, change }) {
   const numeric = paths.filter((path) => flat.some((row) => isNumber(row.flat[path])));
   const more = body.next ? h("p.more", {}, `These are the first ${plural(rows.length, "event")}. `,
     Number(question.limit) < MOST_POINTS ? h("button", { type: "button", onclick: () => change({ limit: String(Math.min(Number(question.limit) * 10, MOST_POINTS)) }) },
-      "Show more") : "Choose a shorter range for the others.") : null;
+      "Show more") : "Choose a shorter range to see the other rows.") : null;
   if (question.show === "chart" && numeric.length) {
     const y = numeric.includes(question.y) ? question.y : numeric[0];
     const { times, lines } = pointsOf(flat, y);
@@ -118,7 +118,7 @@ export function showNotes(body, question, change) {
   const notes = [];
   for (const gap of body.gaps?.slice(0, 5) ?? []) notes.push(h("li", {}, `${showTime(gap.from)} to ${showTime(gap.to)} is missing here: ${gap.reason}.`));
   if (body.gaps?.length > 5) notes.push(h("li", {}, `And ${plural(body.gaps.length - 5, "more gap")}.`));
-  if (body.next && question.ask === "aggregate") notes.push(h("li", {}, "The answer goes on behind the last step shown. ",
+  if (body.next && question.ask === "aggregate") notes.push(h("li", {}, "The answer continues after the last step that is shown. ",
     h("button", { type: "button", onclick: () => change({ step: lengthText(stepOf(question) * 4) }) }, "Use a coarser step")));
   return notes.length ? h("ul.notes", {}, notes) : null;
 }

@@ -30,7 +30,7 @@ export function copyMenu(url, csv, name) {
       await navigator.clipboard.writeText(text);
       said.textContent = `${what} copied`;
     } catch {
-      said.textContent = "The browser allows no copying";
+      said.textContent = "The browser does not allow copying";
     }
     say(said.textContent);
     setTimeout(() => (said.textContent = ""), 2500);

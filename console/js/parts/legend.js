@@ -24,7 +24,7 @@ export function drawLegend(lines, hidden, changed) {
     const focused = [...list.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement));
     fill(list, lines.map(({ name, colour, earlier }) => h("li", {},
       h("button", { type: "button", "aria-pressed": String(!hidden.has(name)), class: earlier ? "earlier" : "",
-        title: "Click hides or shows this line; with Shift it is shown alone",
+        title: "A click hides or shows this line; with Shift, only this line is shown",
         onclick: (/** @type {MouseEvent} */ event) => press(name, event.shiftKey || event.ctrlKey || event.metaKey) },
         h("span.key", { vars: { colour } }), h("span.name", {}, name)))));
     if (focused >= 0) list.querySelectorAll("button")[focused]?.focus();

@@ -62,7 +62,7 @@ export function rangePicker(from, to, choose) {
     const apply = () => {
       const [start, end] = [boundOf(first.input.value), boundOf(last.input.value)];
       const wrong = start === null ? first : end === null ? last : null;
-      if (wrong) fill(error, `“${wrong.input.value}” is no time. Write -6h, now-6h, today, or 2026-03-31 10:00.`);
+      if (wrong) fill(error, `“${wrong.input.value}” is not a time. Write -6h, now-6h, today, or 2026-03-31 10:00.`);
       else if (Number(instantOf(start ?? "")) >= Number(instantOf(end ?? ""))) fill(error, "The range must end after it begins.");
       else done(start ?? "", end === "now" ? "" : (end ?? ""));
     };

@@ -34,7 +34,7 @@ export function recentMenu() {
   menu.addEventListener("toggle", () => {
     const list = readRecent();
     panel.replaceChildren(...(list.length ? list.map(({ hash, text, at }) => h("a", { href: hash }, h("span", {}, text), h("time.hint", {}, showMinute(at))))
-      : [h("p.hint", {}, "The questions of this tab will be here.")]));
+      : [h("p.hint", {}, "The queries of this tab will be listed here.")]));
   });
   return menu;
 }

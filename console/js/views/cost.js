@@ -25,7 +25,7 @@ const ASSUMED = /** @type {Record<string, string>} */ ({ bytes: "1000", batch: "
 export function showCost(place, values, _streams, signal, can) {
   const bill = h("section.result", { "aria-label": "Bill" }, showBusy("Adding up the bill…"));
   const whatif = h("section.result", { "aria-label": "What if" });
-  fill(place, h("div.viewbar", {}, h("h1", {}, "Cost"), h("p.hint", {}, "What the tables cost as they stand, and what another configuration would cost.")), bill, whatif);
+  fill(place, h("div.viewbar", {}, h("h1", {}, "Cost"), h("p.hint", {}, "The cost of the present tables, and the cost of another configuration.")), bill, whatif);
   if (!can.includes("operate")) {
     fill(bill, showEmpty("This key may not operate", "The bill is for the operators of the stage. Enter a key that may operate, with the button “Key” above."));
     return;
@@ -54,7 +54,7 @@ function drawBill(place, body, values, again) {
   if (!rows.length) return fill(place, showEmpty("No streams", "tidetable.toml names the streams of a stage."));
   say(`${showMoney(body.dollars)} a month`);
   fill(place,
-    h("div.resultbar", {}, h("p.sum", {}, h("strong", {}, showMoney(body.dollars)), " a month, as it stands ", h("span.hint", {}, `(${showMinute(body.at)})`)),
+    h("div.resultbar", {}, h("p.sum", {}, h("strong", {}, showMoney(body.dollars)), " a month, with the present tables ", h("span.hint", {}, `(${showMinute(body.at)})`)),
       h("button.quiet", { type: "button", onclick: again }, "Add up again")),
     body.incomplete.length ? h("ul.notes.warn", {}, body.incomplete.map((/** @type {string} */ text) => h("li", {}, text))) : null,
     h("ul.legend", { "aria-label": "Legend" }, KINDS.filter(([kind, lines]) => kind !== "copies" || rows.some((row) => row.lines.some((/** @type {any} */ line) => lines.test(line.name)))).map(([kind]) => h("li", {}, h("span.swatch", { class: `cost-${kind}` }), kind))),
@@ -66,7 +66,7 @@ function drawBill(place, body, values, again) {
     ], rows, { caption: "The bill by stream" }),
     chosen ? h("details", { open: true }, h("summary", {}, `What ${chosen.name} is made of`), lineTable(chosen.lines, `The bill of ${chosen.name}`)) : null,
     h("p.hint", {}, pricesText(body.prices)),
-    h("details", {}, h("summary", {}, "What this bill leaves out"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
+    h("details", {}, h("summary", {}, "Costs that this bill does not include"), h("ul", {}, body.not_priced.map((/** @type {string} */ text) => h("li", {}, text)))));
 }
 
 /** A bar of the kinds of a row, as long as its share of the greatest. @param {any} row @param {number} most */
@@ -95,7 +95,7 @@ function lineTable(lines, caption) {
 function drawWhatIf(place, body, values, signal) {
   const written = body.streams.filter((/** @type {any} */ row) => !row.source && !row.removed_since);
   const stream = written.find((/** @type {any} */ row) => row.stream === values.get("stream")) ?? written[0];
-  if (!stream) return fill(place, showEmpty("Nothing to compare", "There is no stream whose events are sent by callers."));
+  if (!stream) return fill(place, showEmpty("Nothing to compare", "This stage has no stream that accepts events from callers."));
   const question = questionOf(stream, values);
   const answer = h("div.content", {});
   const fields = FIGURES.map(([name, label]) => ({ name, label, input: /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "0", step: "any", value: question[name] ?? "", required: name === "rate" })) }));
@@ -114,7 +114,7 @@ function drawWhatIf(place, body, values, signal) {
       h("button.primary.run", {}, "Price it")),
     stream.workload
       ? h("details", {}, h("summary", {}, "Where these figures come from"), h("ul", {}, stream.workload.how.map((/** @type {string} */ text) => h("li", {}, text))))
-      : h("p.notes", {}, "Too little is measured of this stream yet. Enter the events per second that you expect, and what an event takes."),
+      : h("p.notes", {}, "There are too few measurements of this stream yet. Enter the events per second that you expect, and the bytes of an event."),
     answer);
   if (question.rate) ask();
 
@@ -151,7 +151,7 @@ function ideas(found, price) {
       { name: "a month", number: true, cell: (idea) => showMoney(idea.dollars) },
       { name: "saves", number: true, cell: (idea) => savingText(idea.saving) },
       { name: "why", cell: (idea) => h("span.wrap", {}, idea.why) },
-    ], found.ideas, { caption: "Ideas" }) : showEmpty("No ideas", "This configuration has what there is. Write lines above to try others."),
+    ], found.ideas, { caption: "Ideas" }) : showEmpty("No ideas", "There is no further idea for this configuration. Write lines above to try a change."),
     found.refused.length ? h("details", {}, h("summary", {}, "Ideas that this configuration cannot have"),
       h("ul", {}, found.refused.map((/** @type {any} */ idea) => h("li", {}, h("b", {}, idea.name), `: ${idea.reason}`)))) : null,
     plan("The bill of this load", found.before), limits(found));
@@ -175,7 +175,7 @@ function comparison(found, url) {
       { name: "after", number: true, cell: (row) => showMoney(row.after) },
       { name: "saves", number: true, cell: (row) => savingText(row.before - row.after) },
     ], rows, { caption: "Before and after" }),
-    h("p", {}, "Put these lines into tidetable.toml in the place of the stream's own, and deploy. Layouts, such as packs, hold for tables that are made after that."),
+    h("p", {}, "In tidetable.toml, replace the stream's own lines by these lines, and deploy. A change of the layout, such as packs, holds for tables that are made after the deploy."),
     h("pre.json", { tabindex: 0 }, found.change),
     h("div.buttons", {}, copyButton("Copy the lines", found.change), copyButton("curl", curlOf(url)), copyButton("Link", location.href), h("a.button", { href: hashOf("cost", { stream: found.stream }) }, "Other ideas")),
     plan("Before: lines and days", found.before), plan("After: lines and days", found.after), limits(found));
@@ -198,7 +198,7 @@ function plan(title, bill) {
 function limits(found) {
   const texts = (found.after ?? found.before).not_priced;
   return h("div", {}, h("p.hint", {}, `${pricesText(found.prices)} The load is taken as steady over the day.`),
-    h("details", {}, h("summary", {}, "What these prices leave out"), h("ul", {}, texts.map((/** @type {string} */ text) => h("li", {}, text)))));
+    h("details", {}, h("summary", {}, "Costs that these prices do not include"), h("ul", {}, texts.map((/** @type {string} */ text) => h("li", {}, text)))));
 }
 
 /** @param {number} dollars */
@@ -213,7 +213,7 @@ function copyButton(label, text) {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "The browser allows no copying";
+      button.textContent = "The browser does not allow copying";
     }
     say(button.textContent ?? "");
     setTimeout(() => (button.textContent = label), 2500);

@@ -37,7 +37,7 @@ export function openEvent(stream, event) {
 function show(event) {
   return h("div", {},
     showFacts({ series: event.series, time: event.time, id: event.id, version: event.version, accepted: event.accepted,
-      incomplete: event.incomplete ? "Its data is damaged or gone." : null }),
+      incomplete: event.incomplete ? "Its data is damaged or missing." : null }),
     h("pre.json", {}, writeJson(event.data, 2)));
 }
 

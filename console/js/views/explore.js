@@ -50,7 +50,7 @@ export function showExplore(place, values, streams, signal) {
 
   fill(place, questionForm(question, stream, streams, change), result);
   if (question.show === "explain" && prefixOfKey())
-    fill(result, bar(null), showEmpty("No plan for this key", `${only()} A plan names what is read of all series.`));
+    fill(result, bar(null), showEmpty("No plan for this key", `${only()} A plan shows the tables and indexes of all series.`));
   else ask();
 
   /** @param {boolean} [quietly] a repetition, which leaves the former answer as it is */
@@ -68,7 +68,7 @@ export function showExplore(place, values, streams, signal) {
     } catch (error) {
       if (signal.aborted || own !== waiting) return;
       forgetChart();
-      if (/** @type {any} */ (error).name === "AbortError") fill(result, bar(null), showEmpty("Cancelled", "This page waits no more. The API may still read.", again()));
+      if (/** @type {any} */ (error).name === "AbortError") fill(result, bar(null), showEmpty("Cancelled", "This page has stopped waiting. The API may still read.", again()));
       else fill(result, bar(null), showProblem(error, () => ask()));
       if (!(error instanceof Problem) || error.status === 0 || error.status >= 500 || error.status === 429) repeat(error instanceof Problem ? error.wait : 0);
     } finally {

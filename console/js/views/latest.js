@@ -12,7 +12,7 @@ export function showLatest(place, values, streams, signal) {
   // Only a table by series finds the newest event of a series without a scan.
   const fitting = streams.filter((each) => each.layout.partition_by === "series");
   const stream = fitting.find((each) => each.stream === values.get("stream")) ?? fitting[0];
-  if (!stream) return fill(place, showEmpty("No stream is partitioned by series", "Explore shows the newest events of the others."));
+  if (!stream) return fill(place, showEmpty("No stream is partitioned by series", "Explore shows the newest events of the streams that are partitioned by time."));
   const series = values.get("series") ?? "";
   const result = h("section.result");
   const select = h("select", { onchange: (/** @type {any} */ event) => go("latest", { stream: event.target.value }) }, fitting.map((each) => h("option", { value: each.stream }, each.stream)));
@@ -27,9 +27,9 @@ export function showLatest(place, values, streams, signal) {
     try {
       const names = series ? series.split(",").map((name) => name.trim()).filter(Boolean) : await firstSeries();
       if (signal.aborted) return;
-      if (!names.length) return fill(result, showEmpty("Which series?", listsSeries(stream) ? "The list of series has none yet. Type the names of series." : "Type the names of series. A rollup by series would suggest them."));
+      if (!names.length) return fill(result, showEmpty("Which series?", listsSeries(stream) ? "The list of series is still empty. Type the names of series." : "Type the names of series. A rollup by series would suggest them."));
       const { body } = await get(streamPath(stream.stream, "latest"), { series: names.slice(0, 100) }, signal);
-      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, body.searched_back_to ? `Searched back to ${showTime(body.searched_back_to)}.` : "No table could be searched: none is partitioned by series yet, or the time was up."));
+      if (!signal.aborted) fill(result, h("div.cards", {}, body.latest.map(card)), h("p.hint", {}, body.searched_back_to ? `Searched back to ${showTime(body.searched_back_to)}.` : "No table could be searched: no table is partitioned by series yet, or the time was over."));
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));
     }

@@ -54,7 +54,7 @@ function showPlan(plan) {
   ];
   return h("div.plan", {},
     notes.length ? h("ul.notes.warn", {}, notes.map((parts) => h("li", {}, parts))) : null,
-    plan.skipped ? h("p.hint", {}, note(`A run is under way: ${plan.skipped}.`, "another-run-is-under-way")) : steps.length
+    plan.skipped ? h("p.hint", {}, note(`A run is in progress: ${plan.skipped}.`, "another-run-is-under-way")) : steps.length
       ? h("details", {}, h("summary", {}, `The next run does ${plural(steps.length, "step")}`), showTable([
         { name: "step", cell: (step) => step.action },
         { name: "stream", cell: (step) => step.stream },

@@ -58,7 +58,7 @@ export function showRanking(place, values, streams, signal) {
           { name: "series", cell: (row) => row.series },
           { name: "time", cell: (row) => showTime(row.time) },
           { name: "data", cell: (row) => h("span.pairs", {}, Object.entries(flatten(row.data)).filter(([name]) => name !== index.sort_by).slice(0, 6).map(([name, value]) => h("span", {}, h("i", {}, name), " ", showValue(value)))) },
-        ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(stream, row) }) : showEmpty("Nobody is ranked in this range", "Choose a longer range."));
+        ], body.top, { caption: `Ranking ${index.name}`, open: (row) => openEvent(stream, row) }) : showEmpty("No event is ranked in this range", "Choose a longer range."));
     } catch (error) {
       if (!signal.aborted) fill(result, showProblem(error, ask));
     }

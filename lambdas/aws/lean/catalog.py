@@ -20,7 +20,7 @@ from aws.catalog_items import (
 )
 from aws.lean.answers import ITEMS, ItemsAnswer
 from aws.lean.client import LeanClient, Request
-from aws.lean.reads import decode_answer, read_all
+from aws.lean.reads import decode_answer, make_range_body, read_all, read_pages
 from aws.wire import decode_item
 from tidetable.catalog import Backfill, Entry
 from tidetable.events import Item
@@ -47,8 +47,9 @@ class LeanCatalog:
         within = self._make_body(key, low, high, consistent=consistent)
         replies = read_all(self._client, [_request(last_before), _request(within)])
         last, page = [cast("ItemsAnswer", decode_answer(reply, self._table)) for reply in replies]
-        items = [*map(decode_item, last.Items), *self._read_items(within, page)]
-        return [entry for entry in map(read_entry, items) if start < entry.period.end]
+        pages = last, page, *read_pages(self._client, within, ITEMS, page)
+        entries = (read_entry(decode_item(item)) for page in pages for item in page.Items)
+        return [entry for entry in entries if start < entry.period.end]
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
         """Send a Query, from the newest entry on."""
@@ -68,27 +69,11 @@ class LeanCatalog:
         return read_secret(self._query(self._make_body(SECRET_KEY["pk"], "0", "~", consistent=True)))
 
     def _make_body(self, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
-        return {
-            "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
-            "ExpressionAttributeValues": {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}},
-            "ConsistentRead": consistent,
-        }
+        return make_range_body(self._table, pk, low, high, consistent=consistent)
 
     def _query(self, body: dict[str, Any]) -> Iterator[Item]:
-        """Read the items in order of their sort keys."""
-        return self._read_items(body, self._fetch_page(body))
-
-    def _read_items(self, body: dict[str, Any], page: ItemsAnswer) -> Iterator[Item]:
-        """Read the items of a page and of all pages that follow it."""
-        yield from map(decode_item, page.Items)
-        while page.LastEvaluatedKey is not None:
-            page = self._fetch_page(body | {"ExclusiveStartKey": page.LastEvaluatedKey})
-            yield from map(decode_item, page.Items)
-
-    def _fetch_page(self, body: dict[str, Any]) -> ItemsAnswer:
-        (reply,) = read_all(self._client, [_request(body)])
-        return cast("ItemsAnswer", decode_answer(reply, self._table))
+        """Read the items in the order of their sort keys."""
+        return (decode_item(item) for page in read_pages(self._client, body, ITEMS) for item in page.Items)
 
 
 def _request(body: dict[str, Any]) -> Request:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from aws.codes import NOT_FOUND, THROTTLED
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
 from tidetable.errors import StoreUnavailable, TableMissing
@@ -66,6 +68,28 @@ def _collect_replies(
             return
         waiting = again
         client.pause(_FIRST_PAUSE * 2 ** (turn - 1))
+
+
+def make_range_body(table: str, pk: str, low: str, high: str, *, consistent: bool) -> dict[str, Any]:
+    """The body of a Query for the items of a partition whose sort keys lie between two texts."""
+    return {
+        "TableName": table,
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+        "ExpressionAttributeValues": {":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high}},
+        "ConsistentRead": consistent,
+    }
+
+
+def read_pages(
+    client: LeanClient, body: dict[str, Any], decode: Callable[[bytes], Any], first: Any = None
+) -> Iterator[Any]:
+    """Read the pages of a Query to the end, one request per page. ``first`` is the first page, if it was read before."""
+    page = first
+    while page is None or page.LastEvaluatedKey is not None:
+        more = {} if page is None else {"ExclusiveStartKey": page.LastEvaluatedKey}
+        (reply,) = read_all(client, [Request("Query", msgspec.json.encode(body | more), decode)])
+        page = decode_answer(reply, body["TableName"])
+        yield page
 
 
 def is_throttled(reply: Reply) -> bool:

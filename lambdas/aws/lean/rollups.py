@@ -8,7 +8,7 @@ partitions of their own (``aws.lean.notes``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
 from aws.lean.notes import LeanNotes
-from aws.lean.reads import decode_answer, is_throttled, read_all
+from aws.lean.reads import decode_answer, is_throttled, make_range_body, read_all, read_pages
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
 from tidetable.times import from_text, to_text
@@ -80,23 +80,10 @@ class LeanRollups(LeanNotes):
         )
 
     def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
-        """Yield the items of a stream between two sort keys, each with the fields of its sort key after the first
-        field.
-        """
-        body: dict[str, Any] = {
-            "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
-            "ExpressionAttributeValues": {":pk": {"S": stream}, ":low": {"S": low}, ":high": {"S": high}},
-            "ConsistentRead": True,
-        }
-        items = []
-        while True:
-            (reply,) = read_all(self._client, [Request("Query", msgspec.json.encode(body), _DECODE)])
-            page: _Found = decode_answer(reply, self._table)
-            items += [(item["sk"].S.split("#")[1:], item) for item in page.Items]
-            if page.LastEvaluatedKey is None:
-                return items
-            body["ExclusiveStartKey"] = page.LastEvaluatedKey
+        """Read the items of a stream between two sort keys, each with the fields of its sort key after the first field."""
+        body = make_range_body(self._table, stream, low, high, consistent=True)
+        pages: Iterator[_Found] = read_pages(self._client, body, _DECODE)
+        return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
         """Send one conditional PutItem per bucket, several under way at once. If the condition of a put fails, a later

@@ -29,7 +29,7 @@ from tidetable.archive.pacing import BURST_SECONDS, SMOOTH_SECONDS, Pacer, compu
 from tidetable.archive.segment import Segment
 from tidetable.catalog import ArchiveFacts, Entry, State
 from tidetable.errors import ArchiveBusy, ArchiveFailed, ArchiveMismatch
-from tidetable.leases import hold_lease
+from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.expiry import compute_settling
 from tidetable.periods import from_label
 from tidetable.ports import Catalog, Table
@@ -67,7 +67,9 @@ def archive_period(stream: str, label: str, exporter: Exporter, owner: str, rema
         return _report_archived(entry)
     _require_active_table(entry, exporter)
     length = timedelta(seconds=remaining())
-    with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+    with hold_lease(
+        exporter.catalog, name_archive_lease(stream, label), owner, exporter.clock.now(), length
+    ) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived by another run")
         # Read again: a run that held the lease until now may have finished the archive, which must not be cleared.

@@ -39,7 +39,7 @@ from tidetable.ingest.notes import Notes
 from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, retry_writes, write_outside
 from tidetable.large.shrink import Place, Shrinker
-from tidetable.leases import hold_lease
+from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
 from tidetable.lifecycle.specs import make_filling_spec
@@ -115,7 +115,9 @@ def restore_period(
     if entry.archive.expired_at is not None:
         raise ArchiveFailed(f"the archive of period {label} of {stream} expired at {to_text(entry.archive.expired_at)}")
     length = timedelta(seconds=remaining())
-    with hold_lease(exporter.catalog, f"archive#{stream}#{label}", owner, exporter.clock.now(), length) as is_owner:
+    with hold_lease(
+        exporter.catalog, name_archive_lease(stream, label), owner, exporter.clock.now(), length
+    ) as is_owner:
         if not is_owner:
             raise ArchiveBusy(f"period {label} of {stream} is being archived or restored by another run")
         manifest = _read_manifest(entry.archive.manifest, exporter)

@@ -11,6 +11,7 @@ from itertools import accumulate
 from math import ceil
 from typing import Any, NamedTuple
 
+from tidetable.access import forbid_stream
 from tidetable.bill.ideas import list_ideas
 from tidetable.bill.measured import BATCH, READ_BYTES
 from tidetable.bill.present import describe_prices, describe_workload
@@ -21,7 +22,7 @@ from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream
 from tidetable.config.load import change_stream
 from tidetable.errors import ConfigError
-from tidetable.problems import ProblemError, refuse, refuse_parameter, refuse_unknown_stream
+from tidetable.problems import ProblemError, refuse_parameter, refuse_unknown_stream
 
 # A longer address does not pass the gateway (AWS: 10,240 bytes of request line and headers).
 MAX_CHANGE = 3_000
@@ -206,7 +207,7 @@ def _choose_stream(config: Config, name: str, sees: Callable[[str], bool]) -> St
     if not name:
         raise refuse_parameter(f"stream: missing; name one of {', '.join(written)}")
     if not sees(name):
-        raise refuse(403, "forbidden", f"this key may not operate the stream {name[:64]!r}: use a key that may")
+        raise forbid_stream(name, "operate")
     stream = config.streams.get(name)
     if stream is None:
         raise refuse_unknown_stream(name, written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -62,13 +62,6 @@ class _Account:
     left_out: int = 0
 
 
-@dataclass
-class _Notes:
-    """Sentences that say which data is missing in the answer."""
-
-    texts: list[str] = field(default_factory=list)
-
-
 def present_bill(
     config: Config, sources: Sources, now: datetime, sees: Callable[[str], bool], only: str | None = None
 ) -> dict[str, Any]:
@@ -76,7 +69,7 @@ def present_bill(
 
     ``sees`` says which streams the caller may see, ``only`` names one stream. ProblemError 404 if it is unknown.
     """
-    known, notes = find_known_streams(config, sources.catalog, now), _Notes()
+    known, notes = find_known_streams(config, sources.catalog, now), list[str]()
     if only is not None and only not in known.config.streams:
         raise refuse_unknown_stream(only, {name: None for name in known.config.streams if sees(name)})
     accounts = _read_accounts(
@@ -89,7 +82,7 @@ def present_bill(
         batch = traffic.events / traffic.requests if traffic.requests else 0.0
         shared = price_requests(traffic.requests, batch, traffic.queries, by_key=config.api.by_key)
     else:
-        notes.texts.append("API Gateway and the functions: they are those of all streams")
+        notes.append("API Gateway and the functions: they are those of all streams")
     stage = sum(line.dollars for line in shared)
     return {
         "at": to_text(now),
@@ -98,7 +91,7 @@ def present_bill(
         "streams": streams,
         "stage": {"dollars": stage, "lines": [line.document() for line in shared]},
         "prices": describe_prices(sources.region),
-        "incomplete": notes.texts,
+        "incomplete": notes,
         "not_priced": [*_UNPRICED, *name_unpriced_copies(_list_regions(accounts))],
     }
 
@@ -113,9 +106,9 @@ def describe_prices(region: str) -> dict[str, Any]:
     return {"region": REGION, "month": MONTH, "hours": HOURS, "note": note}
 
 
-def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: _Notes) -> list[_Account]:
+def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: list[str]) -> list[_Account]:
     """Read the entries and tables of each stream, the newest first, within the limits of one answer."""
-    notes.texts += known.troubles
+    notes += known.troubles
     share = MAX_TABLES // max(len(names), 1)
     accounts = []
     for name in names:
@@ -124,13 +117,9 @@ def _read_accounts(known: Known, sources: Sources, names: Sequence[str], notes: 
         present = [entry for entry in entries if entry.state is not State.DELETED][::-1]
         most = max(share // len(present[0].tables), 1) if present else 0
         account = _Account(stream, entries, [], known.removed.get(name), max(len(present) - most, 0))
-        account.periods = describe_entries(
-            present[:most], stream, _make_describer(sources, account), sources.pools, account.removed
-        )
+        account.periods = describe_entries(present[:most], stream, _make_describer(sources, account), sources.pools)
         if account.left_out:
-            notes.texts.append(
-                f"{name}: {account.left_out} tables are not counted: price this stream alone, stream={name}"
-            )
+            notes.append(f"{name}: {account.left_out} tables are not counted: price this stream alone, stream={name}")
         accounts.append(account)
     return accounts
 
@@ -148,7 +137,7 @@ def _make_describer(sources: Sources, account: _Account) -> Callable[[str], Tabl
 
 
 def _read_meters(
-    accounts: Sequence[_Account], sources: Sources, now: datetime, notes: _Notes
+    accounts: Sequence[_Account], sources: Sources, now: datetime, notes: list[str]
 ) -> tuple[Mapping[tuple[str, str], ConsumedUnits], Traffic]:
     """Read the units of as many tables as one answer may measure, on-demand tables first; and the stage's traffic."""
     tables: dict[str, list[str]] = {}
@@ -161,16 +150,16 @@ def _read_meters(
         tables[name] = indexes
         metrics += needed
     if left_out:
-        notes.texts.append(f"the consumed units of {left_out} on-demand tables are not counted: price one stream alone")
+        notes.append(f"the consumed units of {left_out} on-demand tables are not counted: price one stream alone")
     try:
         consumed, traffic = sources.meters.consumed(tables, now), sources.meters.traffic(now)
     except StoreUnavailable:
-        notes.texts.append(
+        notes.append(
             "CloudWatch did not answer: on-demand tables are priced by their storage alone, requests are missing; load it again"
         )
         return {}, Traffic()
     if tables and not any(units.write or units.read for units in consumed.values()):
-        notes.texts.append(
+        notes.append(
             "CloudWatch has no consumed units of these tables yet: they appear some minutes after the first events; until then "
             "on-demand tables are priced by their storage alone"
         )
@@ -212,10 +201,7 @@ def _describe_stream(
             {
                 "period": period.entry.period.label,
                 "dollars": bill.total,
-                "writes": bill.writes,
-                "reads": bill.reads,
-                "storage": bill.storage,
-                "transfer": bill.transfer,
+                **bill.document(),
                 "next": _describe_step(find_next_step(period.entry, stream, now, stagger)),
             }
             for period, bill in zip(account.periods, bills, strict=True)

@@ -30,6 +30,7 @@ from tidetable.config import Capacity, Step, Stream, TableClass
 from tidetable.lifecycle.expiry import compute_expiry
 from tidetable.lifecycle.ladder import Level, compute_level
 from tidetable.periods import Kind, Period, find_containing
+from tidetable.ports import find_index_units
 
 __all__ = [
     "GB",
@@ -97,6 +98,10 @@ class Bill:
         """Dollars of the storage of tables, indexes and copies."""
         return self.table_storage + self.index_storage + self.copy_storage
 
+    def document(self) -> dict[str, float]:
+        """The dollars of the writes, the reads, the storage and the transfer."""
+        return {"writes": self.writes, "reads": self.reads, "storage": self.storage, "transfer": self.transfer}
+
     @property
     def total(self) -> float:
         """Dollars of the whole bill."""
@@ -116,16 +121,17 @@ def price_units_hour(units: tuple[int, int], table_class: TableClass) -> tuple[f
     return units[0] * WRITE_HOUR * surcharge, units[1] * READ_HOUR * surcharge
 
 
-def index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
+def list_index_units(level: Level, stream: Stream) -> list[tuple[int, int]]:
     """Provisioned units of each index at a level; none on demand."""
     if level.write is None or level.read is None:
         return []
-    return [level.index_units.get(index.name, (level.write, level.read)) for index in stream.index if not index.local]
+    own = (level.write, level.read)
+    return [find_index_units(index.name, level.index_units, own) for index in stream.index if not index.local]
 
 
 def price_level_hour(level: Level, stream: Stream) -> float:
     """Dollars per hour of a table's and its indexes' provisioned units."""
-    indexes = sum(sum(price_units_hour(units, level.table_class)) for units in index_units(level, stream))
+    indexes = sum(sum(price_units_hour(units, level.table_class)) for units in list_index_units(level, stream))
     return sum(price_table_hour(level)) + indexes
 
 
@@ -162,7 +168,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
         write, read_dollars = price_table_hour(level)
         events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         gb_hour = STORAGE[level.table_class] / GB / HOURS
-        priced = [price_units_hour(units, level.table_class) for units in index_units(level, stream)]
+        priced = [price_units_hour(units, level.table_class) for units in list_index_units(level, stream)]
         bill += Bill(
             write,
             read_dollars,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tidetable.bill.tables import index_units, list_existing_periods, price_hour, price_level_hour
+from tidetable.bill.tables import list_existing_periods, list_index_units, price_hour, price_level_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, TableClass
 from tidetable.late import is_lowered
@@ -64,7 +64,7 @@ def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workl
         if period.end <= start - stream.late:
             break
         level = compute_level(period, stream, now)
-        indexes = index_units(level, stream)
+        indexes = list_index_units(level, stream)
         write += (level.write or 0) + sum(units for units, _ in indexes)
         read += (level.read or 0) + sum(units for _, units in indexes)
         infrequent += level.table_class is TableClass.INFREQUENT

@@ -266,10 +266,7 @@ def describe_bill(
 ) -> dict[str, Any]:
     """Return a bill as JSON."""
     return {
-        **{
-            name: {"writes": bill.writes, "reads": bill.reads, "storage": bill.storage, "transfer": bill.transfer}
-            for name, bill in tables.items()
-        },
+        **{name: bill.document() for name, bill in tables.items()},
         "lines": [line.document() for line in lines],
         "not_priced": list(unpriced),
         "advice": list(advice),

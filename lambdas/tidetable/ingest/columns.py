@@ -21,12 +21,13 @@ from tidetable.ingest.bodies import SentRaw
 from tidetable.ingest.packing import is_same
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
-from tidetable.ingest.verdicts import SURELY_SHORT, Window
+from tidetable.ingest.verdicts import SURELY_SHORT
 from tidetable.keys import Layout, encode_refs, escape
 from tidetable.packs import Columns, Rows, derive_ids, list_places, pack_rows
 from tidetable.ports import Compressor, Put
 from tidetable.times import from_text, parse_stamps, to_text
 from tidetable.values import MAX_ITEM_BYTES
+from tidetable.window import Window
 
 # An item has at most four times the bytes of its JSON. In a list of digits, two bytes of JSON become four bytes.
 _EXPANSION = 4

@@ -22,6 +22,7 @@ from tidetable.ingest.writing import Jitter, write_outside
 from tidetable.large.shrink import Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted, Written
 from tidetable.remaining import Remaining, limit_time
+from tidetable.window import Window
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks
@@ -108,13 +109,16 @@ def write_message(body: str, ports: Drain, remaining: Remaining, *, repeated: bo
     # are written first.
     groups: dict[tuple[bool, str], tuple[Entry, list[Event]]] = {}
     problems: list[Exception] = []
+    policy = ports.config.streams.get(message.stream)
+    window = None if policy is None else Window.of(policy, ports.clock.now())
     for event in message.events:
         entry = find_entry_at(entries, event.time)
         if entry is None:
             when = event.time.isoformat()
             problems.append(NotDrained(f"no period table of {message.stream} is recorded for {when} yet"))
             continue
-        is_direct = entry.state in OPENING and _is_in_window(message.stream, event, ports)
+        # The API would still accept such an event, so its table is not even closed.
+        is_direct = entry.state in OPENING and window is not None and event.time >= window.oldest
         groups.setdefault((is_direct, entry.table), (entry, []))[1].append(event)
     _mark_late(message, ports)
     _note_series(message, list(groups.values()), ports)
@@ -293,12 +297,6 @@ def _write_some(puts: list[Put], ports: Drain, remaining: Remaining) -> Written:
         clock=ports.clock,
         jitter=ports.jitter,
     )
-
-
-def _is_in_window(stream: str, event: Event, ports: Drain) -> bool:
-    """True if the API would still accept the event: then its table is not even closed."""
-    policy = ports.config.streams.get(stream)
-    return policy is not None and event.time >= ports.clock.now() - policy.late
 
 
 def _read_entries(catalog: CatalogReader, stream: str, events: list[Event]) -> list[Entry]:

@@ -12,9 +12,9 @@ import msgspec
 from tidetable.catalog import Backfill
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Rejection
-from tidetable.ingest.verdicts import Window
 from tidetable.ports import Written
 from tidetable.problems import refuse
+from tidetable.window import Window
 
 # The effect of rejections on a request. "strict": any rejection refuses the request. "all": the request is refused if
 # every event is rejected. "whole": after any rejection, no event is written. "none": the other events are written.

@@ -20,7 +20,7 @@ from tidetable.ingest.outcome import Outcome, Refusal, refuse_whole, reject_all,
 from tidetable.ingest.packing import unspread
 from tidetable.ingest.routing import LargeValueServices, Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
-from tidetable.ingest.verdicts import Judge, Window
+from tidetable.ingest.verdicts import Judge
 from tidetable.ingest.versions import write_packed
 from tidetable.ingest.writing import Jitter, retry_writes
 from tidetable.keys import Layout
@@ -32,6 +32,7 @@ from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_str
 from tidetable.remaining import Remaining, limit_time
 from tidetable.times import from_text, to_micros, to_text
 from tidetable.values import MAX_ITEM_BYTES
+from tidetable.window import Window
 
 if TYPE_CHECKING:
     from tidetable.ingest.marks import Marks

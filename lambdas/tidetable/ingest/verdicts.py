@@ -20,26 +20,11 @@ from tidetable.ingest.unreadable import Unreadable
 from tidetable.keys import MAX_NAME_BYTES, Layout, escape
 from tidetable.times import parse_stamp, to_text
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes, is_plain
+from tidetable.window import Window
 
 # A text of at most this many characters is never too long: a character takes at most four bytes, escaped and in UTF-8.
 SURELY_SHORT = MAX_NAME_BYTES // 4
 _FIELDS = frozenset({"series", "time", "id", "data"})
-
-
-class Window(msgspec.Struct, frozen=True):
-    """The writable window: events with ``oldest <= time <= newest`` are accepted."""
-
-    oldest: datetime
-    newest: datetime
-
-    @classmethod
-    def of(cls, stream: Stream, now: datetime) -> Window:
-        """Compute the stream's window at an instant."""
-        return cls(now - stream.late, now + stream.ahead)
-
-    def document(self) -> dict[str, Any]:
-        """Return the window in the form of the API."""
-        return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
 
 
 class Judge(msgspec.Struct):

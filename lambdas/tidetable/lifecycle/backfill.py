@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -56,9 +57,7 @@ def open_backfill(
         return reconcile(reconciler, owner, remaining, dry_run=True, planned=[backfill], only=backfill.stream)
     # This must not happen during a run of the lifecycle: the run would not know the request, and might move the horizon
     # beyond the request's periods.
-    with hold_lease(reconciler.catalog, LEASE, owner, reconciler.clock.now(), timedelta(seconds=remaining())) as free:
-        if not free:
-            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+    with _keep_runs_out(reconciler, owner, remaining):
         # The horizon is moved first: runs make the tables of a recorded request, and must see these tables after its
         # end, too.
         for request in requests:
@@ -94,9 +93,7 @@ def end_backfills(
         return [backfill for backfill in ending if now < backfill.opened.until]
     # This must not happen during a run of the lifecycle: the run may be making tables for the backfills that are taken
     # back here.
-    with hold_lease(reconciler.catalog, LEASE, owner, now, timedelta(seconds=remaining())) as free:
-        if not free:
-            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+    with _keep_runs_out(reconciler, owner, remaining):
         ending = _find_ending(stream, reconciler.catalog, span, now)
         if not ending:
             return []
@@ -123,6 +120,16 @@ def _take_back(stream: str, ending: Sequence[Backfill], reconciler: Reconciler, 
                 reconciler.catalog.move(entry, entry.state, expected=(entry.state,), opened=opened)
     for backfill in ending:
         reconciler.catalog.drop_backfill(backfill)
+
+
+@contextmanager
+def _keep_runs_out(reconciler: Reconciler, owner: str, remaining: Remaining) -> Iterator[None]:
+    """Hold the lease of the lifecycle during the block; BadBackfill if a run has it."""
+    now, length = reconciler.clock.now(), timedelta(seconds=remaining())
+    with hold_lease(reconciler.catalog, LEASE, owner, now, length) as free:
+        if not free:
+            raise BadBackfill("a run of the lifecycle is under way; try again in a moment")
+        yield
 
 
 def _list_names(stream: str, config: Config) -> list[str]:

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidetable.config import Config
-from tidetable.errors import NotReady, TableRefused, judge_failure
+from tidetable.errors import TableRefused, judge_failure
 from tidetable.lifecycle.apply import World
 from tidetable.lifecycle.copies import LISTED
 from tidetable.lifecycle.observe import RUN_SECONDS
-from tidetable.period_tables import POLL_SECONDS, describe_changing_copies
+from tidetable.period_tables import POLL_SECONDS, describe_changing_copies, pause
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import to_text
 
@@ -112,6 +112,5 @@ def _wait_until_alone(world: World, catalog_table: str) -> Iterator[Table]:
         if table is None or not table.copies:
             return
         yield table
-        if world.remaining() < POLL_SECONDS:
-            raise NotReady(f"table {catalog_table} still has copies in {', '.join(sorted(table.copies))}")
-        world.clock.sleep(POLL_SECONDS)
+        why = f"table {catalog_table} still has copies in {', '.join(sorted(table.copies))}"
+        pause(POLL_SECONDS, why, world.clock, world.remaining)

@@ -21,6 +21,7 @@ from tidetable.lifecycle.report import Report
 from tidetable.names import name_table
 from tidetable.periods import Period
 from tidetable.remaining import Remaining
+from tidetable.window import Window
 
 # The pause between two runs of a deploy. A scheduled run ends within minutes, and a table is made in seconds.
 PAUSE_SECONDS = 5.0
@@ -123,7 +124,7 @@ def _look(reconciler: Reconciler, report: Report, deployed: Deployed) -> None:
 
 def _find_unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]) -> Iterator[Unmade]:
     now = reconciler.clock.now()
-    entries = reconciler.catalog.entries(stream.name, now - stream.late, consistent=True)
+    entries = reconciler.catalog.entries(stream.name, Window.of(stream, now).oldest, consistent=True)
     for period, _ in find_missing_periods(stream, now, entries):
         table = name_table(reconciler.stage, stream.name, period)
         yield Unmade(stream.name, table, _is_needed(period, stream, now), None, details.get(table, ""))
@@ -135,7 +136,8 @@ def _find_unmade(reconciler: Reconciler, stream: Stream, details: dict[str, str]
 
 def _is_needed(period: Period, stream: Stream, now: datetime) -> bool:
     """True if events of the writable window need the period's table now, or will need it within its lead time."""
-    return now - stream.late < period.end and period.start <= now + stream.ahead + measure_lead(period)
+    window = Window.of(stream, now)
+    return window.oldest < period.end and period.start <= window.newest + measure_lead(period)
 
 
 def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:

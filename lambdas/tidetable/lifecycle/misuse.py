@@ -28,19 +28,16 @@ def find_changed_natures(config: Config, catalog: Catalog) -> Iterator[str]:
 
     Queries would read cells of a rollup as events, or events as cells, and the refresher would write cells beside events.
     """
-    for record in catalog.policies():
-        stream = config.streams.get(record.stream)
-        if stream is None:
+    for former in _read_policies(catalog):
+        stream = config.streams.get(former.name)
+        if stream is None or former.source == stream.source:
             continue
-        # A policy that this version cannot read is reported by the runs of the lifecycle.
-        with suppress(ConfigError):
-            former = parse_policy(record.stream, record.policy)
-            if former.source != stream.source and _holds_anything(record.stream, catalog):
-                kind = "rollup" if stream.source else "stream"
-                yield (
-                    f"{record.stream}: its tables or archives hold {_describe(former)}, and the configuration makes it"
-                    f" {_describe(stream)}: give the {kind} another name"
-                )
+        if any(entry.live or entry.archived is not None for entry in catalog.entries(former.name, consistent=True)):
+            kind = "rollup" if stream.source else "stream"
+            yield (
+                f"{former.name}: its tables or archives hold {_describe(former)}, and the configuration makes it"
+                f" {_describe(stream)}: give the {kind} another name"
+            )
 
 
 def find_lost_copies(config: Config, catalog: Catalog) -> Iterator[str]:
@@ -71,12 +68,12 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
     Only keys of the last recorded policies are found. If a key leaves ``former_keys`` too early, requests are refused.
     """
     streams: dict[str, list[str]] = {}
-    for record in catalog.policies():
-        # A policy that this version cannot read is reported by the runs of the lifecycle.
-        with suppress(ConfigError):
-            key = parse_policy(record.stream, record.policy).table.encryption
-            if key.startswith("arn:") and key not in config.table_keys and _has_tables(record.stream, catalog):
-                streams.setdefault(key, []).append(record.stream)
+    for former in _read_policies(catalog):
+        key = former.table.encryption
+        if not key.startswith("arn:") or key in config.table_keys:
+            continue
+        if any(entry.live for entry in catalog.entries(former.name, consistent=True)):
+            streams.setdefault(key, []).append(former.name)
     for key, names in streams.items():
         yield (
             f"the tables of {', '.join(names)} are encrypted with {key}, and the configuration does not name this key any more:"
@@ -84,13 +81,12 @@ def find_lost_keys(config: Config, catalog: Catalog) -> Iterator[str]:
         )
 
 
+def _read_policies(catalog: Catalog) -> Iterator[Stream]:
+    """Read the recorded policies. The runs of the lifecycle report a policy that this version cannot read."""
+    for record in catalog.policies():
+        with suppress(ConfigError):
+            yield parse_policy(record.stream, record.policy)
+
+
 def _describe(stream: Stream) -> str:
     return f"a rollup of {stream.source}" if stream.source else "events that were sent"
-
-
-def _holds_anything(stream: str, catalog: Catalog) -> bool:
-    return any(entry.live or entry.archived is not None for entry in catalog.entries(stream, consistent=True))
-
-
-def _has_tables(stream: str, catalog: Catalog) -> bool:
-    return any(entry.live for entry in catalog.entries(stream, consistent=True))

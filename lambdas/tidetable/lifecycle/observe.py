@@ -19,6 +19,7 @@ from tidetable.lifecycle.ladder import choose_level
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Pools, Table, Tables
 from tidetable.times import EPOCH
+from tidetable.window import Window
 
 CONCURRENCY = 8
 # The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
@@ -188,7 +189,11 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     backfills reach.
     """
     horizon = catalog.horizon(stream.name)
-    return None if horizon is None else min([horizon, now - stream.late, *(backfill.start for backfill in backfills)])
+    return (
+        None
+        if horizon is None
+        else min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
+    )
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:

@@ -13,6 +13,7 @@ from tidetable.lifecycle.expiry import compute_entry_expiry
 from tidetable.lifecycle.observe import Observed
 from tidetable.periods import Period
 from tidetable.times import to_text
+from tidetable.window import Window
 
 # Every run tries an archive that is due, so an archive that is a day overdue has failed again and again.
 OVERDUE = timedelta(days=1)
@@ -88,7 +89,7 @@ def measure_lead(period: Period) -> timedelta:
 
 
 def _lacks_next_table(stream: Stream, view: Observed, now: datetime) -> bool:
-    newest = now + stream.ahead
+    newest = Window.of(stream, now).newest
     current = find_entry_at(view.entries, newest)
     if current is None:
         return True

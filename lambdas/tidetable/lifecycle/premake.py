@@ -9,6 +9,7 @@ from functools import reduce
 from tidetable.catalog import Backfill, Entry, Opened
 from tidetable.config import Stream
 from tidetable.periods import Kind, Period, find_containing
+from tidetable.window import Window
 
 # The lengths to try, from long to short. Periods begin and end at whole hours, so an hour fits into every gap.
 _FINER: dict[Kind, tuple[Kind, ...]] = {
@@ -29,11 +30,11 @@ def find_missing_periods(
     for ever, whatever its length and state. After a change of the length of periods, shorter periods fill the time
     until a period of the new length can begin. So each instant belongs to exactly one table.
     """
-    newest = now + stream.ahead
-    end = find_containing(newest, stream.period).shift(stream.premake).end
-    claims = sorted(entry.period for entry in entries)
+    window = Window.of(stream, now)
+    end = find_containing(window.newest, stream.period).shift(stream.premake).end
+    claims = [entry.period for entry in entries]
     # The window comes first: its periods do not belong to a backfill.
-    ranges: list[tuple[datetime, datetime, Opened | None]] = [(now - stream.late, end, None)]
+    ranges: list[tuple[datetime, datetime, Opened | None]] = [(window.oldest, end, None)]
     open_now = [backfill for backfill in backfills if now < backfill.opened.until]
     ranges += [(backfill.start, backfill.end, backfill.opened) for backfill in open_now]
     missing: list[tuple[Period, Opened | None]] = []

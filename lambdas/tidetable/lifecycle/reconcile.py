@@ -63,11 +63,11 @@ class Reconciler:
     # Returns the name of the catalog's table, which only copies in other Regions need.
     find_catalog_table: Callable[[], str] | None = None
 
-    def make_feed_tables(self, config: Config | None = None) -> FeedTables | None:
+    def make_feed_tables(self) -> FeedTables | None:
         """Make the object that fits the mappings of feeds to the tables."""
         if self.mappings is None:
             return None
-        return FeedTables(config or self.config, self.stage, self.tables, self.mappings, self.catalog)
+        return FeedTables(self.config, self.stage, self.tables, self.mappings, self.catalog)
 
     def world(self, remaining: Remaining) -> World:
         """Return the ports of a run. ``remaining`` returns the seconds that are left for it."""

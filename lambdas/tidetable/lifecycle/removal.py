@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
 from tidetable.errors import NotOurs, NotReady, RemovalFailed, judge_failure
-from tidetable.leases import hold_lease
+from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.apply import World, remove_table
 from tidetable.lifecycle.known import find_known_streams
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
@@ -82,7 +82,7 @@ def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
     with ExitStack() as leases:
         if entry.state is State.RESTORING:
             # A restore that is under way would make the table again. The lease of an abandoned restore is free.
-            _wait_for_lease(world, f"archive#{entry.stream}#{entry.period.label}", owner, leases)
+            _wait_for_lease(world, name_archive_lease(entry.stream, entry.period.label), owner, leases)
         existed = remove_table(entry, world, PeriodTables(world.stage, world.tables, world.clock, world.remaining))
         # Every state is accepted: an archive or a restore may have changed the state meanwhile, but the table does not
         # exist any more.

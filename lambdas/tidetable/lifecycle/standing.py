@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config
-from tidetable.errors import NotReady, TableRefused
+from tidetable.errors import TableRefused
 from tidetable.lifecycle.apply import World, remove_table
+from tidetable.period_tables import pause
 
 _AT_ONCE = 8
 _POLL_SECONDS = 1.0
@@ -72,9 +73,8 @@ def protect(world: World, catalog_table: str, *, protected: bool) -> None:
                 # Protection cannot change twice within 15 seconds.
                 if not error.transient:
                     raise
-        if world.remaining() < _POLL_SECONDS:
-            raise NotReady(f"table {catalog_table} is {table.status if table is not None else 'not there'}")
-        world.clock.sleep(_POLL_SECONDS)
+        why = f"table {catalog_table} is {table.status if table is not None else 'not there'}"
+        pause(_POLL_SECONDS, why, world.clock, world.remaining)
 
 
 def _is_young(entry: Entry, world: World, since: datetime) -> bool:

@@ -17,6 +17,7 @@ from tidetable.problems import refuse_parameter
 from tidetable.query.cursor import Seal, open_cursor, refuse_changes
 from tidetable.query.parse import parse_count, parse_instant_of, read_single
 from tidetable.times import to_text
+from tidetable.window import Window
 
 KNOWN = ("from", "to", "state", "limit", "cursor")
 DEFAULT_LIMIT = 100
@@ -53,7 +54,7 @@ def _describe_stream(stream: Stream, now: datetime) -> dict[str, Any]:
             {"stream": f"{stream.name}-{rollup.name}", "every": str(rollup.every), "by": rollup.by}
             for rollup in stream.rollup
         ],
-        "window": {"oldest": to_text(now - stream.late), "newest": to_text(now + stream.ahead)},
+        "window": Window.of(stream, now).document(),
     }
 
 

@@ -13,14 +13,14 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.conditions import Names
 from tidetable.config import Stream
-from tidetable.ports import Rollups, RollupState
+from tidetable.ports import NotedSeries, Rollups, RollupState
 from tidetable.problems import refuse
 from tidetable.query.batches import Batch
-from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.model import AT_ONCE, Cost, Query, Reader
 from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
-from tidetable.query.scans import Gap, Plan
+from tidetable.query.scans import Gap, Plan, Scan
 from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import (
@@ -55,28 +55,60 @@ class Section(NamedTuple):
     stretch: Stretch | None = None
 
 
-def scan_section(
-    section: Section,
-    reader: Reader,
-    remaining: Remaining,
-    scanners: list[Scanner | NotedScanner],
-    *,
-    fields: Sequence[str],
-    forgiving: bool,
-) -> Iterator[Batch]:
-    """Read the batches of a section by a new scanner, which is added to ``scanners``.
+class SectionReader:
+    """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
 
-    ``fields`` are the fields of data that are needed of events. Cells are read completely.
-    """
-    fields = fields if section.definition is None else ()
-    if section.stretch is None:
-        scanner = Scanner(section.query, reader, remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
-        scanners.append(scanner)
+    def __init__(self, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
+        self._reader = reader
+        self._remaining = remaining
+        self._forgiving = forgiving
+        self._scanners: list[Scanner | NotedScanner] = []
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any section was read."""
+        return bool(self._scanners)
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of reading."""
+        return Cost.sum_of(scanner.cost for scanner in self._scanners)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """The gaps that the scanners have met."""
+        return [gap for scanner in self._scanners for gap in scanner.gaps]
+
+    @property
+    def sources(self) -> list[Scan]:
+        """The scans that were read."""
+        return [scan for scanner in self._scanners for scan in scanner.sources]
+
+    def read(self, section: Section, fields: Sequence[str]) -> Iterator[Batch]:
+        """Read the batches of a section. ``fields`` are needed of the data of events; cells are read completely."""
+        fields = fields if section.definition is None else ()
+        if section.stretch is not None:
+            noted = self._open_noted(section.query, fields)
+            return noted.read(section.stretch, self._find_series(section.query, section.stretch))
+        reader, forgiving = self._reader, self._forgiving
+        scanner = Scanner(section.query, reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
+        self._scanners.append(scanner)
         return scanner.read(section.plan.scans)
-    assert reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
-    noted = NotedScanner(section.query, reader, remaining, fields=fields, forgiving=forgiving)
-    scanners.append(noted)
-    return noted.read(section.stretch, read_series(section.query, section.stretch, reader.rolled.rollups))
+
+    def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
+        """The noted series of a stretch, without their events."""
+        noted = self._find_series(query, stretch)
+        self._open_noted(query, ()).cost.units += noted.units
+        return noted
+
+    def _open_noted(self, query: Query, fields: Sequence[str]) -> NotedScanner:
+        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
+        self._scanners.append(scanner)
+        return scanner
+
+    def _find_series(self, query: Query, stretch: Stretch) -> NotedSeries:
+        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
+        return read_series(query, stretch, self._reader.rolled.rollups)
 
 
 class Choice(NamedTuple):

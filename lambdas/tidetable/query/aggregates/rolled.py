@@ -6,6 +6,7 @@ Choose the sections of a range that rollups answer, and explain why they do not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
@@ -70,16 +71,13 @@ def choose_sections(
         # The events give the same answer, at a higher cost.
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
-
-    def misfit(definition: Definition) -> str | None:
-        return find_misfit(definition, aggregation)
-
+    misfit = partial(find_misfit, aggregation)
     choice = choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
     refuse_unnoted(stream, choice, state.noted_since)
     return choice
 
 
-def find_misfit(definition: Definition, aggregation: Aggregation) -> str | None:
+def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
     """Find the reason why the cells of a rollup cannot answer an aggregate; None if they can."""
     names, by = aggregation.query.names, set(definition.by)
     if aggregation.step is not None and aggregation.step % definition.every:

@@ -19,10 +19,8 @@ from tidetable.query.aggregates.rolled import join_numbers, read_cells
 from tidetable.query.aggregates.stats import Cell, make_adder
 from tidetable.query.aggregates.unordered import Unordered
 from tidetable.query.batches import Batch, EventRow, TimeUp, list_events
-from tidetable.query.model import RESERVE, Cost, Position, Reader
-from tidetable.query.noted import NotedScanner
-from tidetable.query.read import Scanner
-from tidetable.query.sections import Section, scan_section
+from tidetable.query.model import RESERVE, Position, Reader
+from tidetable.query.sections import Section, SectionReader
 from tidetable.remaining import Remaining
 from tidetable.rollups.cells import Cell as RolledCell
 from tidetable.rollups.cells import Group, make_group_value
@@ -46,10 +44,9 @@ class Run:
         self._aggregation = aggregation
         self._reader = reader
         self._remaining = remaining
-        self._forgiving = forgiving
         self._sketches = reader.sketches
         self._add = make_adder(aggregation.stats, reader.sketches)
-        self.scanners: list[Scanner | NotedScanner] = []
+        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._cells: dict[Group, Cell] = {}
@@ -61,15 +58,10 @@ class Run:
         self.result: list[dict[str, Any]] = []
         self.stopped: datetime | None = None
 
-    @property
-    def cost(self) -> Cost:
-        """The cost of reading."""
-        return Cost.sum_of(scanner.cost for scanner in self.scanners)
-
     def rows(self, sections: Iterable[Section]) -> Run:
         """Read until the range ends, the page is full or the time is up."""
         for section in sections:
-            if self.scanners and self._remaining() < RESERVE:
+            if self.sections.has_begun and self._remaining() < RESERVE:
                 return self._stop(Position(section.start))
             if not self._take_section(section):
                 return self
@@ -103,12 +95,9 @@ class Run:
 
         A slow archive ends the page, unless the page has read nothing before this archive.
         """
-        first = not self.scanners
+        first = not self.sections.has_begun
         try:
-            fields = self._aggregation.needed or (SERIES,)
-            yield from scan_section(
-                section, self._reader, self._remaining, self.scanners, fields=fields, forgiving=self._forgiving
-            )
+            yield from self.sections.read(section, self._aggregation.needed or (SERIES,))
         except ArchiveBusy:
             if first:
                 raise

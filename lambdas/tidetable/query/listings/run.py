@@ -15,19 +15,19 @@ import msgspec
 from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.durations import Duration
-from tidetable.ports import Rollups, Tables
+from tidetable.ports import Tables
 from tidetable.problems import ProblemError, refuse
-from tidetable.query.batches import ArchiveBatch, Batch, LiveBatch, TimeUp
+from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
 from tidetable.query.explain import explain_query
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import PAGES, Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
 from tidetable.query.listings.sightings import list_of_cells, list_of_events
-from tidetable.query.model import RESERVE, Cost, Query, Reader
-from tidetable.query.noted import NotedScanner, Stretch, read_series
-from tidetable.query.read import Scanner, read_planned
+from tidetable.query.model import RESERVE, Query, Reader
+from tidetable.query.noted import Stretch
+from tidetable.query.read import read_planned
 from tidetable.query.scans import Gap, find_visible_gaps
-from tidetable.query.sections import Choice, Section, choose_by_state, list_definitions, refuse_unnoted, scan_section
+from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions, refuse_unnoted
 from tidetable.remaining import Remaining
 from tidetable.rollups.cover import find_readable_spans, find_usable_spans, list_versions
 from tidetable.rollups.definition import SERIES, Definition
@@ -52,8 +52,8 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
-            cost=run.cost,
-            sources=[scan for scanner in run.scanners for scan in scanner.sources],
+            cost=run.sections.cost,
+            sources=run.sections.sources,
             listing=listing,
             reader=reader,
             places=[place for place, _ in shown],
@@ -116,32 +116,27 @@ class _Run:
         self._cold = stream.cold
         self._reader = reader
         self._remaining = remaining
-        self._forgiving = forgiving
         self.names = Names(listing.limit, listing.place)
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[Seen, Seen]] = {}
-        self.scanners: list[Scanner | NotedScanner] = []
+        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
         self._lost: list[Gap] = []
-
-    @property
-    def cost(self) -> Cost:
-        """The cost of reading."""
-        return Cost.sum_of(scanner.cost for scanner in self.scanners)
 
     @property
     def gaps(self) -> list[Gap]:
         """The gaps that this pass has met."""
-        return [*(gap for scanner in self.scanners for gap in scanner.gaps), *self._lost]
+        return [*self.sections.gaps, *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
         for section in sections:
-            if self.scanners and self._remaining() < RESERVE:
+            if self.sections.has_begun and self._remaining() < RESERVE:
                 raise _refuse_slow()
             if section.stretch is not None and self._listing.kind == "series":
                 self._read_notes(section.query, section.stretch)
                 continue
-            for batch in self._scan(section):
+            needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
+            for batch in self.sections.read(section, needed):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
                 for value, sighting in self._list(batch, section.definition):
@@ -158,32 +153,18 @@ class _Run:
                 for sighting in periods:
                     self._take(series, sighting)
 
-    def _scan(self, section: Section) -> Iterator[Batch]:
-        needed = {"series": (SERIES,), "values": (self._listing.field or "",), "fields": ()}[self._listing.kind]
-        return scan_section(
-            section, self._reader, self._remaining, self.scanners, fields=needed, forgiving=self._forgiving
-        )
-
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
         """Take a period's noted series: each of them has an event in the period.
 
         Reading events would cost a request per series and suffix.
         """
-        noted = read_series(query, stretch, self._rollups)
-        scanner = NotedScanner(query, self._reader, self._remaining)
-        scanner.cost.units += noted.units
-        self.scanners.append(scanner)
+        noted = self.sections.read_noted(query, stretch)
         period = stretch.entry.period
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
         sighting = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
-
-    @property
-    def _rollups(self) -> Rollups:
-        assert self._reader.rolled is not None  # noqa: S101 - _resolve has checked this
-        return self._reader.rolled.rollups
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
         if definition is None:

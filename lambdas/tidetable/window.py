@@ -1,0 +1,27 @@
+"""The rule for the times that a stream accepts: an event outside of the window is ``too_old`` or ``too_new``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidetable.config import Stream
+from tidetable.times import to_text
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The writable window: events with ``oldest <= time <= newest`` are accepted."""
+
+    oldest: datetime
+    newest: datetime
+
+    @classmethod
+    def of(cls, stream: Stream, now: datetime) -> Window:
+        """Compute the stream's window at an instant."""
+        return cls(now - stream.late, now + stream.ahead)
+
+    def document(self) -> dict[str, Any]:
+        """Return the window in the form of the API."""
+        return {"oldest": to_text(self.oldest), "newest": to_text(self.newest)}
