@@ -119,7 +119,9 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
 
 
 def parse_change(text: str, stream: str) -> dict[str, Any]:
-    """Return a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400."""
+    """Parse a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400 for
+    other lines.
+    """
     if _count_levels(text) > _MOST_LEVELS:
         raise refuse_parameter("change is nested too deeply")
     try:

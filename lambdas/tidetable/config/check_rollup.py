@@ -61,7 +61,7 @@ def _check_every(rollup: RollupPolicy) -> Iterator[str]:
 def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
     """Check that each step is a multiple of the finer steps.
 
-    Marks are buckets of the finest rollup, and a coarser rollup is made of the cells of a finer one.
+    Marks are buckets of the finest rollup, and a coarser rollup is made of the cells of a finer rollup.
     """
     ordered = sorted((rollup for rollup in rollups if rollup.every > timedelta(0)), key=lambda rollup: rollup.every)
     for finer, coarser in pairwise(ordered):

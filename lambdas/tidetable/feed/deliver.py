@@ -1,12 +1,12 @@
 """Deliver a batch of records: every change reaches every target at least once, and the changes of an event keep their
 order.
 
-The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later ones
-again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a target that
-does not exist any more, or a record that cannot be read, does not block the shard until its records expire (AWS: after
-24 hours). If a feed has several targets, a target that accepted no change for ``max_age`` is out of order from then on.
-The other targets are served before it, it is tried once per batch, and changes that it does not accept become dead
-letters at once.
+The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later
+records again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a
+target that does not exist any more, or a record that cannot be read, does not block the shard until its records expire
+(AWS: after 24 hours). If a feed has several targets, a target that accepted no change for ``max_age`` is out of order
+from then on. The other targets are served before it, it is tried once per batch, and changes that it does not accept
+become dead letters at once.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def read_base_items(
 def _fetch_items(
     store: EventStore, table: str, keys: Sequence[Key], cost: Cost, *, consistent: bool = True
 ) -> Mapping[Key, Item]:
-    """Fetch the items with these keys, as far as they exist, and add the read units to the cost."""
+    """Fetch the existing items with these keys, and add the read units to the cost."""
     items = store.get_many(table, keys, consistent=consistent)
     cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
     return items

@@ -64,7 +64,10 @@ def _measure(state: RollupState, definitions: Sequence[Definition], now: datetim
 
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
-    """Seal and reseal the due buckets of one stream. Finer rollups come first: coarser ones are computed from them."""
+    """Seal and reseal the due buckets of one stream.
+
+    Finer rollups come first, because coarser rollups are computed from them.
+    """
     ordered = sorted(definitions, key=lambda definition: definition.every)
     state = begin_noting(
         source, max(definition.ahead for definition in ordered), services.rollups.read_state(source), services
