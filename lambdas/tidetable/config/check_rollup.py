@@ -20,7 +20,8 @@ _LEAST = timedelta(minutes=1)
 MAX_ROLLUPS = 5
 MAX_BY = 4
 MAX_FIELDS = 20
-# The most groups times fields of a bucket. While it is read, each sketch takes 9 KB of the refresher's memory.
+# A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
+# refresher's memory.
 MAX_CELLS = 100_000
 # The statistics that need a number from each event.
 _OF_FIELDS = frozenset({"first", "last", "percentiles"})
