@@ -54,9 +54,9 @@ def advise(
         fail(f"there is no stream {stream!r}; there are {', '.join(streams)}", USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
     sources = measure.open_sources(account, endpoint)
-    chosen = [policy for name, policy in streams.items() if stream in (None, name)]
+    policies = [policy for name, policy in streams.items() if stream in (None, name)]
     advice = []
-    for policy in chosen:
+    for policy in policies:
         history = run_task(
             f"reading the measurements of {policy.name}",
             lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),
@@ -77,8 +77,8 @@ def _print(advice: Advice) -> None:
 
 def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:
     """Write the advice as lines of text, each with its style."""
-    found = f"{len(advice.findings)} to change" if advice.findings else "nothing to change"
-    yield f"{advice.stream}: {found}, by {advice.days:.1f} days", "bold"
+    summary = f"{len(advice.findings)} to change" if advice.findings else "nothing to change"
+    yield f"{advice.stream}: {summary}, by {advice.days:.1f} days", "bold"
     for number, finding in enumerate(advice.findings, 1):
         yield "", None
         yield f"  {number}. {finding.text}: {_price(finding)} (confidence: {finding.confidence})", "green"

@@ -36,13 +36,13 @@ def find_entries(catalog: Catalog, config: Config | None, stream: str, first: st
     start, end = (_read_label(stream, label, entries).start for label in (first, last or first))
     if end < start:
         raise NoChoice(f"{last} is before {first}: write the older period first")
-    chosen = [entry for entry in entries if start <= entry.period.start <= end]
-    if not chosen or (last is None and chosen[0].period.label != first):
+    named_entries = [entry for entry in entries if start <= entry.period.start <= end]
+    if not named_entries or (last is None and named_entries[0].period.label != first):
         labels = [entry.period.label for entry in entries]
         existing = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
         range_name = first if last is None else f"from {first} to {last}"
         raise NoChoice(f"{stream} has no period {range_name}; it has {existing}")
-    return chosen
+    return named_entries
 
 
 def explain_open_period(entry: Entry, config: Config | None, now: datetime) -> str:

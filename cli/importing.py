@@ -177,7 +177,7 @@ class Transfer:
 
 def _rehearse(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
     codes: Counter[str] = Counter()
-    shown: list[dict[str, Any]] = []
+    rows_to_show: list[dict[str, Any]] = []
     rows = 0
     with _show_progress() as bar:
         task = bar.add_task(f"reading {source.path.name}", total=source.total, counts="")
@@ -188,14 +188,14 @@ def _rehearse(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
                 problem = (verdict.code, verdict.detail)
             if problem is not None:
                 codes[problem[0]] += 1
-                if len(shown) < _SHOWN:
-                    shown.append({"row": row.number, "code": problem[0], "detail": problem[1]})
+                if len(rows_to_show) < _SHOWN:
+                    rows_to_show.append({"row": row.number, "code": problem[0], "detail": problem[1]})
             if rows % 1000 == 0:
                 bar.update(task, completed=row.read)
     if as_json:
-        print_json({"rows": rows, "refused": dict(codes), "first": shown, "complete": rehearsal.is_complete})
+        print_json({"rows": rows, "refused": dict(codes), "first": rows_to_show, "complete": rehearsal.is_complete})
     else:
-        for line in shown:
+        for line in rows_to_show:
             out.print(f"row {line['row']:,}: {line['code']}: {line['detail']}", markup=False, soft_wrap=True)
         out.print(f"{rows:,} rows, {codes.total():,} would be refused; nothing was sent")
         if not rehearsal.is_complete:

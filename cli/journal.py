@@ -116,13 +116,13 @@ class Journal:
     def _trim_refusals(self) -> None:
         """Remove the refusals of rows that will be sent again, and count the results of the other rows."""
         lines = self.refusals.read_text().splitlines() if self.refusals.exists() else []
-        kept = [line for line in map(_read_refusal, lines) if line is not None and line["row"] < self.progress.rows]
-        if kept:
-            self.refusals.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        refusals = [line for line in map(_read_refusal, lines) if line is not None and line["row"] < self.progress.rows]
+        if refusals:
+            self.refusals.write_text("".join(json.dumps(line) + "\n" for line in refusals))
         else:
             self.refusals.unlink(missing_ok=True)
-        self.progress.refused = dict(Counter(line["code"] for line in kept))
-        self.progress.stored = self.progress.rows - len(kept)
+        self.progress.refused = dict(Counter(line["code"] for line in refusals))
+        self.progress.stored = self.progress.rows - len(refusals)
 
 
 def _read_refusal(text: str) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ _HIDDEN_SECONDS = 60
 
 def receive_letters(client: Any, url: str) -> Iterator[Any]:
     """Yield every message of the queue once, except messages that another receiver has."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     while True:
         answer = client.receive_message(
             QueueUrl=url,
@@ -31,10 +31,10 @@ def receive_letters(client: Any, url: str) -> Iterator[Any]:
             MessageAttributeNames=["All"],
             WaitTimeSeconds=1,
         )
-        new = [message for message in answer.get("Messages", []) if message["MessageId"] not in seen]
+        new = [message for message in answer.get("Messages", []) if message["MessageId"] not in ids]
         if not new:
             return
-        seen |= {message["MessageId"] for message in new}
+        ids |= {message["MessageId"] for message in new}
         yield from new
 
 

@@ -39,7 +39,7 @@ def tail(
 ) -> None:
     """Show the events of the last minute, and then each new event, until Ctrl-C."""
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
-    shown = 0
+    shown_count = 0
     try:
         with open_client(url, key, policy=_PATIENT, **place) as client:
             narrowed = {"series": series or None, "where": _read_conditions(where)}
@@ -49,8 +49,8 @@ def tail(
                 else:
                     fields = " ".join(f"{name}={write_cell(value)}" for name, value in event["data"].items())
                     typer.echo(f"{event['time']} {event['series']} {event['id']} {fields}")
-                shown += 1
-                if shown == count:
+                shown_count += 1
+                if shown_count == count:
                     return
     except (TidetableError, ValueError) as error:
         fail(str(error))
@@ -88,14 +88,14 @@ def query(
     """Read events, a ranking or an aggregate, and show or write them. Goes through all pages."""
     place: dict[str, Any] = {"sigv4": sigv4, "stage": stage, "endpoint": endpoint, "profile": profile, "region": region}
     try:
-        chosen = choose_form(form, file)
+        output_form = choose_form(form, file)
         shared = {"start": start, "end": end, "where": _read_conditions(where), "order": order}
         with open_client(url, key, **place) as client:
             if latest:
                 if not series:
                     fail("--latest needs --series", USAGE)
                 events = client.latest(stream, series, fields=fields, **shared).values()
-                _show([event for event in events if event is not None], chosen, file, field)
+                _show([event for event in events if event is not None], output_form, file, field)
                 return
             if top is not None:
                 narrowed = {"value": value, "fields": fields, "series": series or None}
@@ -113,8 +113,8 @@ def query(
                 field = (stat or "count").partition(",")[0]
             else:
                 pages = _read_events(client, stream, series, fields, limit, shared)
-            rows = pages.to_arrow(every_field=True) if chosen == "parquet" else list(pages)
-            _show(rows, chosen, file, field)
+            rows = pages.to_arrow(every_field=True) if output_form == "parquet" else list(pages)
+            _show(rows, output_form, file, field)
             _report_gaps(pages)
     except (TidetableError, ValueError) as error:
         fail(str(error))

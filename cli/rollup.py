@@ -58,11 +58,13 @@ def rollup(
     rollups = run_task("looking", lambda: account.refresh(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")
-    chosen = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
+    named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
-        print_json(chosen) if as_json else _draw(chosen, stream)
+        print_json(named_rollups) if as_json else _draw(named_rollups, stream)
         return
-    answers = [_rebuild(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in chosen]
+    answers = [
+        _rebuild(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
+    ]
     if as_json:
         print_json(answers)
     if any(answer["problem"] for answer in answers):
@@ -74,13 +76,13 @@ def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
     for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
         grid.add_column(heading, overflow="fold")
     for rollup in rollups:
-        begun = rollup["start"] is not None
+        has_begun = rollup["start"] is not None
         grid.add_row(
             *(rollup["stream"], rollup["every"], ", ".join(rollup["by"]), ", ".join(rollup["fields"])),
             *(
                 _format_minute(rollup["start"]),
                 _format_minute(rollup["sealed"]),
-                f"{rollup['lag_seconds']} s" if begun else "",
+                f"{rollup['lag_seconds']} s" if has_begun else "",
             ),
             *(f"{rollup['marks']:,}", f"{rollup['overfull_count']:,}"),
         )

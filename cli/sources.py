@@ -164,11 +164,11 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
 def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
     with path.open("rb") as raw, _name_damage(path), _inflate(path, raw) as plain:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
-        kept = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
+        text_columns = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
             _refuse_duplicates(path, reader.fieldnames or ())
             for number, row in enumerate(reader):
-                make_event = partial(_make_csv_event, row, mapping, kept)
+                make_event = partial(_make_csv_event, row, mapping, text_columns)
                 yield _make_row(number, raw.tell(), repr(row), make_event)
         except (csv.Error, UnicodeDecodeError) as error:
             raise SourceError(f"{path} is not CSV in UTF-8 after line {reader.line_num}: {error}") from error
@@ -176,11 +176,11 @@ def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
 
 def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
     """Raise SourceError if two columns have the same name, because only one of them would be imported."""
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name in names:
-        if name and name in seen:
+        if name and name in earlier_names:
             raise SourceError(f"{path}: two columns are called {name!r}: rename one")
-        seen.add(name)
+        earlier_names.add(name)
 
 
 def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[str | None]) -> dict[str, Any]:

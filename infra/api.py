@@ -16,7 +16,7 @@ from .console import Console
 from .copied import Copied
 from .cors import allow_preflights, make_gateway_headers
 from .doors import Doors
-from .function import Common, retention
+from .function import Common, convert_retention
 from .lifecycle import Lifecycle
 from .storage import Storage
 
@@ -133,7 +133,7 @@ class Api(Construct):
         self._console = console
         self._headers = {"X-Content-Type-Options": "'nosniff'", **make_gateway_headers(policy.cors)}
         days = common.config.observability.log_retention_days
-        access = logs.LogGroup(self, "Access", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
+        access = logs.LogGroup(self, "Access", retention=convert_retention(days), removal_policy=RemovalPolicy.DESTROY)
         self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
         self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None

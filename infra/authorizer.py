@@ -48,10 +48,10 @@ class Keys(Construct):
             identity_sources=[],
             results_cache_ttl=Duration.seconds(0),
         )
-        made = self._authorizer.node.default_child
-        if isinstance(made, apigateway.CfnAuthorizer):
+        resource = self._authorizer.node.default_child
+        if isinstance(resource, apigateway.CfnAuthorizer):
             # Without a source, the CDK writes an empty text. But for AWS the property must be missing.
-            made.add_property_deletion_override("IdentitySource")
+            resource.add_property_deletion_override("IdentitySource")
 
     @property
     def method_options(self) -> apigateway.MethodOptions:

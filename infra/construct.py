@@ -86,12 +86,12 @@ class Tidetable(Construct):
         else:
             self._constructs = make_stage(self, self._common, functions, external, present)
         outside = [child for child in stack.node.children if child.node.id not in present]
-        for made in (self, *outside):
-            Tags.of(made).add("project", "tidetable")
-            Tags.of(made).add("stage", stage)
-            self._acknowledge(made)
+        for construct in (self, *outside):
+            Tags.of(construct).add("project", "tidetable")
+            Tags.of(construct).add("stage", stage)
+            self._acknowledge(construct)
             if permissions_boundary is not None:
-                iam.PermissionsBoundary.of(made).apply(permissions_boundary)
+                iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
 
     def _acknowledge(self, made: IConstruct) -> None:
         own, config = self._constructs.own, self._common.config
@@ -217,8 +217,8 @@ class Tidetable(Construct):
     @property
     def functions(self) -> Mapping[str, lambda_.Function]:
         """The functions by the names of their handlers, such as ``ingest`` and ``query``."""
-        found = [construct for construct in self.node.find_all() if isinstance(construct, Function)]
-        return {function.handler_name: function for function in found}
+        functions = [construct for construct in self.node.find_all() if isinstance(construct, Function)]
+        return {function.handler_name: function for function in functions}
 
     @property
     def alarms(self) -> Mapping[str, cloudwatch.Alarm]:

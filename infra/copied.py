@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from .function import Common
-from .naming import archive_bucket, name_catalog_table
+from .naming import name_archive_bucket, name_catalog_table
 from .objects import Objects
 
 
@@ -29,7 +29,7 @@ class Copied(Objects):
         self._region = common.origin
         self._object_keys = [*common.config.storage_keys, *([key.key_arn] if key is not None else [])]
         self.catalog = dynamodb.Table.from_table_name(self, "Catalog", name_catalog_table(common.stage))
-        name = archive_bucket(self, common.stage, common.origin)
+        name = name_archive_bucket(self, common.stage, common.origin)
         self.bucket = bucket or s3.Bucket.from_bucket_name(self, "Archive", name)
         if bucket is not None and bucket.encryption_key is not None:
             self._object_keys.append(bucket.encryption_key.key_arn)

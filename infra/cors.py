@@ -69,7 +69,7 @@ def _make_preflight_integration(origins: Sequence[str]) -> apigateway.MockIntegr
 def _make_preflight_headers(origins: Sequence[str]) -> dict[str, str]:
     """Make the headers of a preflight's answer.
 
-    With several origins the headers name the first one, and the template replaces it by the caller's origin.
+    With several origins, the headers name the first origin, and the template replaces it by the caller's origin.
     """
     return {
         _ALLOW_ORIGIN: origins[0],

@@ -15,7 +15,7 @@ from .function import Common, Function
 from .objects import LARGE
 from .queue import Queue
 from .storage import Storage
-from .tables import reach
+from .tables import allow_tables
 
 # The actions with which the feed sends to a target, by the service in the target's ARN.
 _ACTIONS = {
@@ -47,7 +47,7 @@ class Feed(Construct):
                 "TIDETABLE_ARCHIVE_BUCKET": storage.bucket.bucket_name,
             },
         )
-        reach(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
+        allow_tables(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
         # IAM cannot limit this action to resources, and Lambda requires it before it makes a mapping.
         self.function.allow(["dynamodb:ListStreams"], "*")
         self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)

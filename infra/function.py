@@ -64,7 +64,7 @@ class Function(lambda_.Function):
         group = logs.LogGroup(
             scope,
             f"{id}Logs",
-            retention=retention(observability.log_retention_days),
+            retention=convert_retention(observability.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         role = iam.Role(scope, f"{id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -110,7 +110,7 @@ class Function(lambda_.Function):
         )
 
 
-def retention(days: int) -> logs.RetentionDays:
+def convert_retention(days: int) -> logs.RetentionDays:
     """Convert a log group's retention in days to the CDK's name."""
     return logs.RetentionDays[_RETENTION[days]]
 

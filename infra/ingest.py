@@ -14,7 +14,7 @@ from .function import Common, Function
 from .objects import LARGE, OVERFLOW
 from .queue import Queue
 from .storage import Storage
-from .tables import reach
+from .tables import allow_tables
 
 _DRAIN_SECONDS = 60
 # Marks of rollups, and notes of series.
@@ -74,7 +74,7 @@ class Ingest(Construct):
         )
         self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
         storage.allow_messages(self.drain)
-        reach(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
+        allow_tables(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
         storage.allow_objects(self.drain, ["PutObject"], LARGE)
         storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
         storage.allow_listing(self.drain, OVERFLOW)
@@ -104,7 +104,7 @@ class Ingest(Construct):
         storage = self._storage
         # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read.
         # The stream's tables keep versions until they are deleted, even after the configuration changed.
-        reach(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
+        allow_tables(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
         function.allow(["dynamodb:Query"], storage.catalog.table_arn)
         # The function has these rights also in a stage without rollups, so a new rollup changes no role.

@@ -81,7 +81,7 @@ class Lake(Construct):
                 },
                 storage_descriptor=glue.CfnTable.StorageDescriptorProperty(
                     location=location,
-                    columns=[column(name=name, type=kind) for name, kind in columns(stream).items()],
+                    columns=[column(name=name, type=kind) for name, kind in list_columns(stream).items()],
                     input_format=f"{_PARQUET}.MapredParquetInputFormat",
                     output_format=f"{_PARQUET}.MapredParquetOutputFormat",
                     serde_info=glue.CfnTable.SerdeInfoProperty(
@@ -105,7 +105,7 @@ def has_column(index: IndexPolicy) -> bool:
     return not (index.replica or index.local or isinstance(index.sort_by, tuple))
 
 
-def columns(stream: Stream) -> dict[str, str]:
+def list_columns(stream: Stream) -> dict[str, str]:
     """List the columns of a stream's files with Athena's types: Tidetable's own columns, the keys of indexes, declared
     columns.
     """

@@ -18,11 +18,11 @@ from constructs import Construct
 
 from .copies import allow_catalog_copies, allow_copies
 from .feed import Feed
-from .function import Common, Function, make_own_metric, retention
+from .function import Common, Function, convert_retention, make_own_metric
 from .objects import ARCHIVES, LARGE
 from .queue import Queue
 from .storage import Storage
-from .tables import allow_scaling, reach
+from .tables import allow_scaling, allow_tables
 
 EVERY_MINUTES = 5
 # The time limit of the deployment's function, within the 15 minutes of the provider's own function.
@@ -95,7 +95,7 @@ class Lifecycle(Construct):
 
     def _make_archiver(self, code: lambda_.Code) -> Function:
         function = self._make_parquet_function("Archiver", "archiver", code, self._allow_time_travel())
-        reach(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
+        allow_tables(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
         function.allow(entries, self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
@@ -111,7 +111,7 @@ class Lifecycle(Construct):
         function.allow(["dynamodb:BatchWriteItem"], rollups.table_arn)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
-        reach(function, self._common, tables)
+        allow_tables(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
         function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject"], ARCHIVES)
@@ -132,7 +132,7 @@ class Lifecycle(Construct):
             environment={"TIDETABLE_ARCHIVE_BUCKET": bucket.bucket_name},
             dead_letters=destinations.SqsDestination(self.dead_letters),
         )
-        reach(function, self._common, ["BatchGetItem"])
+        allow_tables(function, self._common, ["BatchGetItem"])
         # The sweeper records expired archives in the catalog, and its own position in the bucket.
         function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
@@ -162,7 +162,7 @@ class Lifecycle(Construct):
         )
         manage = ["CreateTable", "DescribeTable", "UpdateTable", "DeleteTable", "TagResource", "ListTagsOfResource"]
         manage += ["UpdateContinuousBackups"]
-        reach(function, self._common, manage)
+        allow_tables(function, self._common, manage)
         allow_scaling(function, self._common)
         allow_copies(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
@@ -218,7 +218,9 @@ class Lifecycle(Construct):
         Its logs are kept for the same time as the functions' logs.
         """
         days = self._common.config.observability.log_retention_days
-        group = logs.LogGroup(self, "ProviderLogs", retention=retention(days), removal_policy=RemovalPolicy.DESTROY)
+        group = logs.LogGroup(
+            self, "ProviderLogs", retention=convert_retention(days), removal_policy=RemovalPolicy.DESTROY
+        )
         return custom_resources.Provider(self, "Provider", on_event_handler=self.deployment, log_group=group)
 
     def _make_resource(self) -> CustomResource:

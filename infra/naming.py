@@ -40,7 +40,7 @@ def name_alarm_prefix(construct: Construct, stage: str) -> str:
     return f"{stack.stack_name}-" + re.sub("[^A-Za-z0-9]", "", "".join(named))
 
 
-def archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
+def name_archive_bucket(scope: Construct, stage: str, region: str | None = None) -> str:
     """Name the archive bucket. The name is fixed, so that a new stack finds the archive of a destroyed stack.
 
     If the stack's account and Region are known, the name is a literal: an import needs a literal. Otherwise

@@ -11,7 +11,7 @@ from .copied import Copied
 from .function import Common, Function
 from .objects import ARCHIVES, LARGE
 from .storage import Storage
-from .tables import reach
+from .tables import allow_tables
 
 
 class Query(Construct):
@@ -57,7 +57,7 @@ class Query(Construct):
             },
             snap_start=common.config.api.snap_start,
         )
-        reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
+        allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "DescribeTable"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         states = [rollups.table_arn] if rollups is not None else []

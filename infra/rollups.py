@@ -12,7 +12,7 @@ from .function import Common, Function
 from .objects import LARGE
 from .query import Query
 from .storage import Storage
-from .tables import reach
+from .tables import allow_tables
 
 EVERY_MINUTES = 1
 # The time limit of a run in minutes. The lease of a run that died ends soon after this limit.
@@ -51,7 +51,7 @@ class Rollups(Construct):
         # The next run does the work that a failed run did not do. So Lambda must not repeat the failed run beside the
         # next one.
         self.function.configure_async_invoke(retry_attempts=0)
-        reach(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
+        allow_tables(self.function, common, ["Query", "GetItem", "BatchGetItem", "BatchWriteItem", "PutItem"])
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         # The refresher puts and deletes its lease. A table may be archived at any moment, so each write to such a table

@@ -12,7 +12,7 @@ from tidetable.config import Config, Keeping
 
 from .function import Function
 from .keys import WRITES, find_customer_key, make_key_statements
-from .naming import archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
+from .naming import name_archive_bucket, name_catalog_table, name_log_bucket, name_rollups_table
 from .objects import ARCHIVES, LARGE, OVERFLOW, Objects
 
 # S3 keeps messages that were too large for the overflow queue for this number of days. The message that refers to such
@@ -27,7 +27,7 @@ _CLASSES = {
 }
 
 
-def archive_rules(config: Config) -> list[s3.LifecycleRule]:
+def make_archive_rules(config: Config) -> list[s3.LifecycleRule]:
     """Make the rules for the retention and the storage class of archives, one rule per configured stream.
 
     There is no rule for all archives: it would delete the archives of a stream that has left the configuration,
@@ -101,12 +101,12 @@ class Storage(Objects):
                 abort_incomplete_multipart_upload_after=Duration.days(1),
                 noncurrent_version_expiration=Duration.days(30),
             )
-        for rule in (_OVERFLOW_RULE, *archive_rules(config)):
+        for rule in (_OVERFLOW_RULE, *make_archive_rules(config)):
             bucket.add_lifecycle_rule(prefix=rule.prefix, expiration=rule.expiration, transitions=rule.transitions)
 
     def _make_bucket(self, stage: str, config: Config) -> s3.Bucket:
         keep = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-        kept = config.storage.removal == "keep"
+        keeps = config.storage.removal == "keep"
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -117,13 +117,13 @@ class Storage(Objects):
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(90))],
-            removal_policy=keep if kept else RemovalPolicy.DESTROY,
-            auto_delete_objects=not kept,
+            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
+            auto_delete_objects=not keeps,
         )
         return s3.Bucket(
             self,
             "Archive",
-            bucket_name=archive_bucket(self, stage),
+            bucket_name=name_archive_bucket(self, stage),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.KMS if self.key is not None else s3.BucketEncryption.S3_MANAGED,
             encryption_key=self.key,
@@ -141,10 +141,10 @@ class Storage(Objects):
                     expired_object_delete_marker=True,
                 ),
                 _OVERFLOW_RULE,
-                *archive_rules(config),
+                *make_archive_rules(config),
             ],
-            removal_policy=keep if kept else RemovalPolicy.DESTROY,
-            auto_delete_objects=not kept,
+            removal_policy=keep if keeps else RemovalPolicy.DESTROY,
+            auto_delete_objects=not keeps,
         )
 
     def _make_table(self, id: str, name: str, removal: RemovalPolicy) -> dynamodb.Table:

@@ -16,7 +16,7 @@ from .keys import TABLE_USES, make_key_statements
 from .naming import name_period_tables
 
 
-def reach(function: Function, common: Common, actions: Sequence[str]) -> None:
+def allow_tables(function: Function, common: Common, actions: Sequence[str]) -> None:
     """Let the function do these actions on the stage's period tables, with the keys that encrypt them.
 
     A table never changes its layout and its key. So the rights must also suffice for the tables of earlier

@@ -32,7 +32,9 @@ class Targets(Construct):
         policy = common.config.observability
         if topic is not None:
             self._check_room(policy.topics, has_own=bool(policy.addresses))
-        topics = [sns.Topic.from_topic_arn(self, f"Given{n}", arn) for n, arn in self._select_topics(policy.topics)]
+        topics = [
+            sns.Topic.from_topic_arn(self, f"Given{number}", arn) for number, arn in self._select_topics(policy.topics)
+        ]
         topics += [topic] if topic is not None else []
         self.topic = self._make_topic(common.stage, policy.addresses) if policy.addresses else None
         if self.topic is not None:

@@ -36,11 +36,11 @@ def join(sources: Sequence[Path], target: Path) -> None:
     with target.open("wb") as joined:
         for path in sources:
             with path.open("rb") as source:
-                base, found = joined.tell(), _read_directory(source, path)
+                base, directory = joined.tell(), _read_directory(source, path)
                 source.seek(0)
-                _copy(source, joined, found.offset)
-                entries += _move_entries(found.entries, base)
-                count += found.files
+                _copy(source, joined, directory.offset)
+                entries += _move_entries(directory.entries, base)
+                count += directory.files
         begins = joined.tell()
         if count >= _MOST_ENTRIES or begins + len(entries) >= _MOST_BYTES:
             raise ValueError(f"{target}: {count} files of {begins} bytes are too many for one ZIP file")

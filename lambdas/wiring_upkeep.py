@@ -60,7 +60,7 @@ class Upkeep(Pipeline):
 
         return CloudWatchMeters(clients.alarms, self.stage, settings.settings().metrics_namespace)
 
-    # Passing changes on.
+    # The feed of changes.
 
     @cached_property
     def read_records(self) -> Callable[[Mapping[str, Any]], Sequence[Record]]:

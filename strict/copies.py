@@ -54,8 +54,8 @@ def describe_copies(account: Account, table: Table) -> dict[str, Any]:
     others = account.regions.others(table.name, account.region)
     if not others:
         return {}
-    shown = [member for member in others if not account.hides_copy(member.listed)]
-    replicas = [_describe(account.regions, table, member) for member in shown]
+    members = [member for member in others if not account.hides_copy(member.listed)]
+    replicas = [_describe(account.regions, table, member) for member in members]
     return {"GlobalTableVersion": "2019.11.21", "Replicas": replicas}
 
 

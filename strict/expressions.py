@@ -189,10 +189,10 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Condition:
     compare = _ORDERED[operator]
 
     def condition(item: Item) -> bool:
-        a, b = left(item), right(item)
-        if a is None or b is None or a.keys() != b.keys():
-            return operator == "<>" and a is not None
-        return compare(make_sortable(a), make_sortable(b))
+        left_value, right_value = left(item), right(item)
+        if left_value is None or right_value is None or left_value.keys() != right_value.keys():
+            return operator == "<>" and left_value is not None
+        return compare(make_sortable(left_value), make_sortable(right_value))
 
     return condition
 

@@ -123,9 +123,9 @@ def measure_collection_growth(table: Table, old: Wire | None, new: Wire | None) 
     local = [index for index in table.indexes.values() if index.local]
     if not local:
         return 0
-    held = [(old, new), *((index.project(old), index.project(new)) for index in local)]
+    images = [(old, new), *((index.project(old), index.project(new)) for index in local)]
     return sum(
-        (measure_item(after) if after else 0) - (measure_item(before) if before else 0) for before, after in held
+        (measure_item(after) if after else 0) - (measure_item(before) if before else 0) for before, after in images
     )
 
 

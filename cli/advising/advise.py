@@ -21,10 +21,10 @@ def advise(history: History) -> Advice:
     measured = Measured(history)
     enough = measured.days >= MIN_DAYS - 0.01 and measured.count_units("Write") > 0
     capacity, finding = choose_capacity(measured, enough=enough)
-    found = [*([finding] if finding is not None else ()), *_judge_throttling(measured, enough=enough)]
-    found += _judge_savings(measured, capacity) if enough else ()
-    found.sort(key=lambda finding: (finding.saving is not None and finding.saving > 0, -(finding.saving or 0.0)))
-    return Advice(history.stream.name, measured.days, tuple(found), tuple(_list_missing(measured, enough=enough)))
+    findings = [*([finding] if finding is not None else ()), *_judge_throttling(measured, enough=enough)]
+    findings += _judge_savings(measured, capacity) if enough else ()
+    findings.sort(key=lambda finding: (finding.saving is not None and finding.saving > 0, -(finding.saving or 0.0)))
+    return Advice(history.stream.name, measured.days, tuple(findings), tuple(_list_missing(measured, enough=enough)))
 
 
 def _judge_throttling(measured: Measured, *, enough: bool) -> Iterator[Finding]:

@@ -230,12 +230,12 @@ def raise_maximum(measured: Measured) -> Iterator[Finding]:
     units = {"write": most.write, "read": most.read}
     evidence = []
     for operation, key in (("Write", "write"), ("Read", "read")):
-        found = measured.find_throttling(operation, "MaxOnDemandThroughput", late=None)  # type: ignore[arg-type]
-        needed = ceil((measured.find_peak(operation) + found.rate) / TARGET)  # type: ignore[arg-type]
+        throttling = measured.find_throttling(operation, "MaxOnDemandThroughput", late=None)  # type: ignore[arg-type]
+        needed = ceil((measured.find_peak(operation) + throttling.rate) / TARGET)  # type: ignore[arg-type]
         # The maximum may have been raised since then. If it is high enough now, it is not raised again.
-        if found.enough and needed > units[key]:
+        if throttling.enough and needed > units[key]:
             evidence.append(
-                f"throttled {key}s at max.{key} = {units[key]:,}: {found.events:,.0f} in {found.hours} hours"
+                f"throttled {key}s at max.{key} = {units[key]:,}: {throttling.events:,.0f} in {throttling.hours} hours"
             )
             units[key] = min(needed, 2 * units[key])
     if evidence:

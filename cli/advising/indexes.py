@@ -68,10 +68,10 @@ def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] |
     for use in uses:
         for field in _find_fields(measured, use):
             by_field[field].append(use)
-    found = [
+    findings = [
         (field, finding) for field, some in by_field.items() if (finding := _judge(measured, field, some)) is not None
     ]
-    return max(found, key=lambda pair: pair[1].saving or 0.0, default=None)
+    return max(findings, key=lambda pair: pair[1].saving or 0.0, default=None)
 
 
 def _find_fields(measured: Measured, use: Use) -> list[str]:

@@ -40,13 +40,13 @@ def write_indexes(stream: str, indexes: Iterable[IndexPolicy]) -> str:
 
 def _find_changed_keys(struct: msgspec.Struct) -> dict[str, Any]:
     """Find the keys of a table that differ from their defaults, by their names in a file."""
-    found = {}
+    changed = {}
     for field in msgspec.structs.fields(type(struct)):
         value = getattr(struct, field.name)
         default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
         if value != default:
-            found[field.encode_name] = value
-    return found
+            changed[field.encode_name] = value
+    return changed
 
 
 def _write_value(value: Any) -> str:

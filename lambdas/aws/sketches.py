@@ -42,7 +42,8 @@ class DDSketches:
             for step, count in zip(bins[::2], bins[1::2], strict=True):
                 key += step
                 store.add(key, float(count))
-        # Besides bins, percentiles need only these two. The library's sum and extremes stay unset; we keep exact ones.
+        # Besides bins, percentiles need only these two. The library's sum and extremes stay unset: rollups keep exact
+        # values.
         inner._zero_count = float(dump.zeros)  # noqa: SLF001
         inner._count = inner._store.count + inner._negative_store.count + dump.zeros  # noqa: SLF001
         return _DDSketch(inner)

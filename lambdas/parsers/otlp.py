@@ -163,10 +163,10 @@ class _Converter:
 
     def _convert_metric(self, metric: Any) -> types.Metric:
         kind = metric.WhichOneof("data")
-        made = types.Metric(metric.name, metric.unit)
+        converted = types.Metric(metric.name, metric.unit)
         if kind is not None:
-            setattr(made, kind, self._convert_kind(kind, getattr(metric, kind)))
-        return made
+            setattr(converted, kind, self._convert_kind(kind, getattr(metric, kind)))
+        return converted
 
     def _convert_head(self, point: Any) -> _Head:
         """Convert the fields that are common to all points."""

@@ -28,7 +28,7 @@ class Copies(NamedTuple):
         return self.region in stream.replicas
 
     def entry(self, entry: Entry) -> Entry:
-        """Return an entry as a reader may use it: a table without a copy in this Region cannot be read.
+        """Return an entry in the form that a reader may use: a table without a copy in this Region cannot be read.
 
         Its archive, if it has one, is not read either: a restored table may hold events that are not in its archive.
         """

@@ -7,8 +7,8 @@ from aws_cdk import App, Stack, assertions
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 
-from infra.function import retention
-from infra.storage import Storage, archive_rules
+from infra.function import convert_retention
+from infra.storage import Storage, make_archive_rules
 from tests.infra.synth import ALL_GOES, NOTIFYING, Properties, Template, template
 from tidetable.config import parse
 
@@ -56,7 +56,7 @@ def test_the_rules_of_the_archives_bucket_are_these(dev: Template) -> None:
 
 
 def test_each_storage_class_of_the_configuration_is_one_of_s3() -> None:
-    rules = archive_rules(parse(CLASSES.replace("{stream}", STREAM)))
+    rules = make_archive_rules(parse(CLASSES.replace("{stream}", STREAM)))
     assert {rule.prefix: [move.storage_class.value for move in rule.transitions or []] for rule in rules} == {
         "stream=a/": ["STANDARD_IA"],
         "stream=b/": ["INTELLIGENT_TIERING"],
@@ -101,8 +101,8 @@ RETENTIONS = (
 def test_each_retention_of_logs_is_that_number_of_days() -> None:
     stack = Stack()
     for days in RETENTIONS:
-        made = logs.LogGroup(stack, f"For{days}Days", retention=retention(days)).node.default_child
+        made = logs.LogGroup(stack, f"For{days}Days", retention=convert_retention(days)).node.default_child
         assert isinstance(made, logs.CfnLogGroup)
         assert made.retention_in_days == days
     with pytest.raises(KeyError):
-        retention(2)
+        convert_retention(2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.lake import columns, make_projection
+from infra.lake import list_columns, make_projection
 from tests.infra.synth import Template
 from tidetable.config import parse
 from tidetable.periods import Kind
@@ -74,7 +74,7 @@ def test_a_table_of_a_stream_with_a_hyphen_has_a_name_that_athena_takes(rolled: 
 
 def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
     stream = parse(STREAM.format(period="day")).streams["a-b"]
-    assert columns(stream) == {
+    assert list_columns(stream) == {
         "time": "timestamp",
         "series": "string",
         "id": "string",
@@ -93,8 +93,8 @@ def test_the_columns_are_those_of_the_files_and_in_athenas_types() -> None:
 
 def test_a_stream_that_keeps_versions_has_a_column_for_them() -> None:
     stream = parse(STREAM.format(period="day").replace('late = "1h"', 'late = "1h"\nversions = "keep"')).streams["a-b"]
-    names = list(columns(stream))
-    assert columns(stream)["version"] == "int"
+    names = list(list_columns(stream))
+    assert list_columns(stream)["version"] == "int"
     assert names[5:] == ["accepted_at", "version", "pk_status", "pk_top", "price", "n", "ok", "data", "attributes"]
 
 

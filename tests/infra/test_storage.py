@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.storage import archive_rules
+from infra.storage import make_archive_rules
 from tests.infra.synth import (
     ALL_GOES,
     CONFIG,
@@ -331,10 +331,10 @@ def test_the_archives_of_a_stream_that_leaves_the_configuration_outlive_the_othe
     """It kept its archives for ever. A rule for all archives would delete them once no other stream has its own rule."""
     config = parse(f"{ARCHIVED_LATER}{FOR_EVER}")
     left = parse(ARCHIVED_LATER)
-    assert [(rule.prefix, rule.expiration.to_days()) for rule in archive_rules(config) if rule.expiration] == [
+    assert [(rule.prefix, rule.expiration.to_days()) for rule in make_archive_rules(config) if rule.expiration] == [
         ("stream=readings/", 365)
     ]
-    assert not any("stream=audit/2020".startswith(rule.prefix or "") for rule in archive_rules(left))
+    assert not any("stream=audit/2020".startswith(rule.prefix or "") for rule in make_archive_rules(left))
 
 
 def test_what_has_expired_is_gone_after_thirty_days_more() -> None:

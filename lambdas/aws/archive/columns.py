@@ -106,10 +106,10 @@ class Column:
 def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Column]:
     """Infer the columns of a part, by name: the declared columns, and every plain field that is in most rows of a page."""
     columns = {name: Column(name, kind) for name, kind in declared.items()}
-    used = {name.lower() for name in declared} | RESERVED_COLUMNS
+    names = {name.lower() for name in declared} | RESERVED_COLUMNS
     for index in range(data.type.num_fields):
         name = data.type.field(index).name
-        if not is_column_name(name) or name.lower() in used or len(columns) >= _MAX_INFERRED:
+        if not is_column_name(name) or name.lower() in names or len(columns) >= _MAX_INFERRED:
             continue
         field = data.field(name)
         counts = {
@@ -120,5 +120,5 @@ def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Col
         letter = max(counts, key=counts.__getitem__, default=None)
         if letter is not None and counts[letter] > _FILLED_SHARE * len(field):
             columns[name] = Column(name, _INFERRED[letter])
-            used.add(name.lower())
+            names.add(name.lower())
     return [columns[name] for name in sorted(columns)]

@@ -139,7 +139,7 @@ def _unescape(names: pa.Array) -> pa.Array:
 
 
 def _encode_ids(ids: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Ids as text or, if all ids are hexadecimal digits of one length, as bytes.
+    """Encode ids as text or, if all ids are hexadecimal digits of one length, as bytes.
 
     Bytes have half the size of digits. zstd does not compress digits to that size.
     """

@@ -78,20 +78,20 @@ class Rows:
         """Add the rows' facts: by columns for rows that columns describe completely, row by row for the others."""
         arrays, keys = self._arrays, self._keys
         plain = pc.and_(pc.equal(arrays["data"], "{}"), arrays["attributes"].is_null())
-        chosen = pc.indices_nonzero(plain)
+        plain_rows = pc.indices_nonzero(plain)
         fields, numbers = {}, {}
         for name, (column, texts) in self._fields.items():
-            values = texts.take(chosen)
+            values = texts.take(plain_rows)
             if column.letter == "N":
                 numbers[name] = values
             values = escape_json(values) if column.letter == "S" else values
             fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values), "")
-        count = len(chosen)
+        count = len(plain_rows)
         pieces = {
-            "at": concatenate('"at":', render_leaf("N", self._at.take(chosen)), ""),
+            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows)), ""),
             "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}", ""),
         }
-        chosen_keys = {name: array.take(chosen) for name, array in keys.items()}
+        chosen_keys = {name: array.take(plain_rows) for name, array in keys.items()}
         for name, values in chosen_keys.items():
             pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)), "")
         for index in self._derived:
@@ -100,9 +100,9 @@ class Rows:
             )
         texts = join_pieces([pieces[name] for name in sorted(pieces)], count)
         texts = concatenate("{", texts, "}", "").cast(pa.binary()).to_pylist()
-        others = pc.indices_nonzero(pc.invert(plain)).to_pylist()
-        if others:
-            rows = list(self.wire(set(others)))
+        other_rows = pc.indices_nonzero(pc.invert(plain)).to_pylist()
+        if other_rows:
+            rows = list(self.wire(set(other_rows)))
             texts += [render_canonical(row) for row in rows]
         edges = pc.min_max(keys["sk"]).as_py()
         facts.add(texts, count_partitions(keys["pk"]), edges["min"], edges["max"])

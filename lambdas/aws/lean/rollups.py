@@ -200,7 +200,7 @@ class LeanRollups(LeanNotes):
     def _change_once(self, operation: str, body: dict[str, Any]) -> bool:
         """Send a change once, because its condition holds only once.
 
-        DynamoDB would refuse a second request after the first one.
+        DynamoDB would refuse a second request after the first request.
         """
         (reply,) = self._client.call_all([_request(operation, body)])
         return self._holds(reply)

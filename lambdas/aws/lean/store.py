@@ -101,11 +101,11 @@ class LeanStore:
         Some engines return it in the refusal; otherwise it is fetched.
         """
         try:
-            shown = answers.GET_ANSWER(refused.body).Item
+            item = answers.GET_ANSWER(refused.body).Item
         except msgspec.DecodeError:
-            shown = None
-        if shown is not None:
-            return decode_item(shown)
+            item = None
+        if item is not None:
+            return decode_item(item)
         try:
             return self.get_many(put.table, [put.key]).get(put.key, {})
         except (TableMissing, StoreUnavailable):

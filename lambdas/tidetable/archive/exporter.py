@@ -17,9 +17,9 @@ class Exporter:
     """The ports that archiving needs.
 
     A part ends after ``part_bytes`` of scanned pages: this limits a segment's memory. ``time_travel`` is for the local
-    stage alone. Its lifecycle can run as if it were later: it then closes and archives a table whose window is still
-    open, and the export allows that. On AWS the export refuses such a table. There a closed period can be in the window
-    after its stream's ``late`` was raised, and then it takes events.
+    stage alone. Its lifecycle can run as if it were later. Then it closes and archives a table whose period is still in
+    the window, and the export allows that. On AWS the export refuses such a table. There a closed period can be in the
+    window after its stream's ``late`` was raised, and then it takes events.
     """
 
     config: Config

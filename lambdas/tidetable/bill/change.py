@@ -32,7 +32,7 @@ _SHOWN, _LONGEST = 12, 400
 # whole processor. The bill takes a fraction of that time. More tables than `table_quota` (2,500) are refused.
 _MOST_TABLES = 500
 _DAY_FIELDS = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
-# Parameter: default (None: required), least, most.
+# For each parameter: its default (None: it is required), its least and its greatest value.
 _NUMBERS: Mapping[str, tuple[float | None, float, float]] = {
     "rate": (None, 0, 1e7),
     "reads": (1.0, 0, 1e6),
@@ -119,7 +119,9 @@ def simulate_change(config: Config, proposal: Proposal, now: datetime, region: s
 
 
 def parse_change(text: str, stream: str) -> dict[str, Any]:
-    """Return a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400."""
+    """Parse a stream's keys from proposed lines of TOML, with or without [streams.NAME] above; ProblemError 400 for
+    other lines.
+    """
     if _count_levels(text) > _MOST_LEVELS:
         raise refuse_parameter("change is nested too deeply")
     try:

@@ -28,7 +28,7 @@ from tidetable.times import to_text
 # The greatest number of tables in one answer. A DescribeTable takes 20 ms and a function describes 16 tables at once,
 # so an answer takes 2 to 5 seconds.
 MAX_TABLES = 1_000
-# The most metrics of one answer, at $0.01 per 1,000: four calls of GetMetricData.
+# One answer reads at most this many metrics, at $0.01 per 1,000. These are four calls of GetMetricData.
 MAX_METRICS = 2_000
 # Seconds that are reserved for CloudWatch and for the answer.
 _RESERVE = 8.0

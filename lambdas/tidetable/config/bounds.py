@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from tidetable.durations import Duration
 
-# The most open tables of one stream: each table costs at least its minimum capacity, and a Region allows 2,500 tables.
+# A stream may have at most this many open tables: each table costs at least its minimum capacity, and a Region allows
+# 2,500 tables.
 MAX_OPEN_TABLES = 200
 # 100 years: no real retention is longer, and a date after the year 9999 cannot be computed.
 MAX_RETENTION = Duration(days=36_525)

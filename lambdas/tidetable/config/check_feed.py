@@ -10,7 +10,7 @@ from tidetable.config.bounds import check_bounds
 from tidetable.config.model import FeedPolicy, Stream
 
 MAX_TARGETS = 5
-# AWS: a batch has at most 10,000 records of a table's stream, and is waited for 300 s at most.
+# AWS: a batch has at most 10,000 records of a table's stream, and Lambda waits for it at most 300 s.
 _MAX_BATCH, _MAX_WINDOW = 10_000, timedelta(seconds=300)
 _ARN = re.compile(r"arn:aws[a-z-]*:([a-z]+):[a-z0-9-]+:\d{12}:(\S+)")
 # The part of an ARN after the account, by service.

@@ -20,7 +20,8 @@ _LEAST = timedelta(minutes=1)
 MAX_ROLLUPS = 5
 MAX_BY = 4
 MAX_FIELDS = 20
-# The most groups times fields of a bucket. While it is read, each sketch takes 9 KB of the refresher's memory.
+# A bucket has at most this many groups times fields. While the bucket is read, each sketch takes 9 KB of the
+# refresher's memory.
 MAX_CELLS = 100_000
 # The statistics that need a number from each event.
 _OF_FIELDS = frozenset({"first", "last", "percentiles"})
@@ -61,7 +62,7 @@ def _check_every(rollup: RollupPolicy) -> Iterator[str]:
 def _check_multiples(rollups: tuple[RollupPolicy, ...]) -> Iterator[str]:
     """Check that each step is a multiple of the finer steps.
 
-    Marks are buckets of the finest rollup, and a coarser rollup is made of the cells of a finer one.
+    Marks are buckets of the finest rollup, and a coarser rollup is made of the cells of a finer rollup.
     """
     ordered = sorted((rollup for rollup in rollups if rollup.every > timedelta(0)), key=lambda rollup: rollup.every)
     for finer, coarser in pairwise(ordered):

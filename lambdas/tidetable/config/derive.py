@@ -23,8 +23,8 @@ def derive_name(stream: str, rollup: RollupPolicy) -> str:
 
 
 def derive_streams(streams: Mapping[str, Stream]) -> dict[str, Stream]:
-    """Return the streams of all rollups of these streams, by name. If two streams have the same name, only the last one
-    is returned.
+    """Return the streams of all rollups of these streams, by name. If two streams have the same name, only the last
+    stream is returned.
     """
     derived = [derive_stream(stream, rollup) for stream in streams.values() for rollup in stream.rollup]
     return {stream.name: stream for stream in derived}

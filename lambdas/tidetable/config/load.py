@@ -103,7 +103,9 @@ def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Conf
     if stream is None or problems:
         raise ConfigError(problems)
     streams = {other.name: other for other in config.streams.values() if not other.source} | {name: stream}
-    derived = {other: made for other, made in derive_streams(streams).items() if other not in streams}
+    derived = {
+        other: stream_of_rollup for other, stream_of_rollup in derive_streams(streams).items() if other not in streams
+    }
     changed: Config = msgspec.structs.replace(config, streams=streams | derived)
     problems = check(changed)
     if problems:

@@ -65,7 +65,10 @@ class KeyRecord:
     burst: int | None = None
 
     def find_refusal(self, text: str, now: datetime) -> Former | Literal["wrong secret"] | None:
-        """Return why a text is refused; None if it is accepted. All hashes are compared, even after one has matched."""
+        """Return why a text is refused; None if it is accepted.
+
+        All hashes are compared, even after a hash has matched.
+        """
         matching = [secret for secret in self.secrets if secret.matches(text)]
         if not matching:
             return "wrong secret"

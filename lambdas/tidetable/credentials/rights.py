@@ -11,7 +11,7 @@ from tidetable.names import STREAM
 
 # The form of a key's name, which stands in the access log and in names of API Gateway.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
-# The most streams of a key: they are part of the authorizer's context, which is passed on with each request.
+# A key has at most this many streams: they are part of the authorizer's context, which is passed on with each request.
 MOST_STREAMS = 50
 # The series of all cells in a rollup that does not group by series.
 _EVERY_SERIES = "*"

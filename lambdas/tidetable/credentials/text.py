@@ -11,7 +11,7 @@ from hashlib import sha256
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 10
-# 32 characters out of 62 possible ones hold 190 bits.
+# 32 characters out of 62 possible characters hold 190 bits.
 SECRET_LENGTH = 32
 SALT_BYTES = 16
 _ID = rf"[0-9A-Za-z]{{{ID_LENGTH}}}|gw[0-9a-f]{{{ID_LENGTH}}}"

@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 as events: its three content modes over HTTP, and the handshake of its webhooks.
+"""Convert CloudEvents 1.0 to events, in the three content modes over HTTP, and answer the handshake of webhooks.
 
 An event is identified by its source and id. Its JSON object is the event's data, and its attributes are the field ``ce``.
 Source of the rules: cloudevents/spec, "HTTP protocol binding", "JSON event format", "HTTP 1.1 web hooks".

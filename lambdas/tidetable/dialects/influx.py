@@ -90,11 +90,11 @@ def read_lines(
 
 def quote_lines(text: bytes, numbers: Sequence[int], longest: int) -> dict[int, str]:
     """Return the beginnings of these lines, at most ``longest`` characters of each, to quote them in an answer."""
-    chosen, lines = set(numbers), text.split(b"\n") if numbers else []
+    wanted_numbers, lines = set(numbers), text.split(b"\n") if numbers else []
     return {
         number: line.decode(errors="replace").rstrip("\r")[:longest]
         for number, line in enumerate(lines, start=1)
-        if number in chosen
+        if number in wanted_numbers
     }
 
 

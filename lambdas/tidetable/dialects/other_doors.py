@@ -14,7 +14,7 @@ from tidetable.ingest.outcome import LISTED, list_errors
 from tidetable.problems import CONTENT_TYPE, Problem
 from tidetable.times import to_micros
 
-# The most reasons in a message to Firehose.
+# A message to Firehose has at most this many reasons.
 _NAMED = 5
 
 

@@ -142,7 +142,7 @@ def read_metrics(request: types.MetricsRequest, policy: OtlpPolicy, limits: Limi
 def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) -> Reading:
     """Return a request's records, in order; their places count from 0. ProblemError if they exceed the limits."""
     reading, budget = Reading(), _Budget(limits)
-    seen: dict[tuple[str, str | int | None, str | None], int] = {}
+    counts: dict[tuple[str, str | int | None, str | None], int] = {}
     for number, (source, record) in enumerate(_walk_logs(request)):
         budget.spend(source.size)
         try:
@@ -152,7 +152,7 @@ def read_logs(request: types.LogsRequest, policy: OtlpPolicy, limits: Limits) ->
             continue
         # Equal records in one request are different events: a retry would send the copy in another request.
         key = event.series, event.time, event.id
-        count = seen[key] = seen.get(key, 0) + 1
+        count = counts[key] = counts.get(key, 0) + 1
         if count > 1:
             event.id = f"{event.id}-{count}"
         reading.add(event, number)

@@ -1,12 +1,12 @@
 """Deliver a batch of records: every change reaches every target at least once, and the changes of an event keep their
 order.
 
-The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later ones
-again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a target that
-does not exist any more, or a record that cannot be read, does not block the shard until its records expire (AWS: after
-24 hours). If a feed has several targets, a target that accepted no change for ``max_age`` is out of order from then on.
-The other targets are served before it, it is tried once per batch, and changes that it does not accept become dead
-letters at once.
+The caller answers the batch with the first record that was not delivered. Lambda sends this record and all later
+records again, perhaps in smaller batches. Changes that fail for longer than ``max_age`` become dead letters. So a
+target that does not exist any more, or a record that cannot be read, does not block the shard until its records expire
+(AWS: after 24 hours). If a feed has several targets, a target that accepted no change for ``max_age`` is out of order
+from then on. The other targets are served before it, it is tried once per batch, and changes that it does not accept
+become dead letters at once.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
             delivered.buried += 1
             read.append(_Read(record, ()))
     failures = [failure] if failure is not None else []
-    taken: dict[str, int] = {}
+    taken_counts: dict[str, int] = {}
     for target in sorted(feed.targets, key=lambda target: feed.memory.is_failing(target.arn)):
         failed = _send_all(read, target, feed, remaining, delivered)
-        taken[target.arn] = len(read) if failed is None else failed[0]
+        taken_counts[target.arn] = len(read) if failed is None else failed[0]
         if failed is not None:
             failures.append(failed)
     if not failures:
@@ -124,7 +124,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
     number, delivered.reason = min(failures)
     delivered.first_failure = records[number].sequence
     # Lambda sends the batch again from this record on. A target does not get a record twice if it accepted the record.
-    for arn, end in taken.items():
+    for arn, end in taken_counts.items():
         feed.memory.note_taken(arn, records[number:end])
     return delivered
 

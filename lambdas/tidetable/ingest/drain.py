@@ -53,8 +53,8 @@ class Pace:
 
     def spent(self, entry: Entry, units: float) -> None:
         """Record the write units that were consumed from a table."""
-        seen = entry.seen.write if entry.seen is not None else None
-        rate = _UNKNOWN if seen is None else max(seen * SHARE / CONSUMERS, _LEAST)
+        write_units = entry.seen.write if entry.seen is not None else None
+        rate = _UNKNOWN if write_units is None else max(write_units * SHARE / CONSUMERS, _LEAST)
         start = max(self._free.get(entry.table, self.clock.now()), self.clock.now())
         self._free[entry.table] = start + timedelta(seconds=units / rate)
 
@@ -274,15 +274,15 @@ def _write_direct(stream: str, entry: Entry, puts: list[Put], ports: Drain, rema
     """Write puts, a few at a time, at the table's pace; return the number of puts that belong to full item collections."""
     full = 0
     for start in range(0, len(puts), _AT_ONCE):
-        some = puts[start : start + _AT_ONCE]
+        batch = puts[start : start + _AT_ONCE]
         ports.pace.wait(entry, remaining)
-        written = _write_some(some, ports, remaining)
+        written = _write_some(batch, ports, remaining)
         ports.pace.spent(entry, written.units + len(written.conflicts))
         full_puts = sum(map(written.is_full, written.unwritten))
         full += full_puts
         if len(written.unwritten) > full_puts:
             missing = f"; missing: {', '.join(sorted(written.missing_tables))}" if written.missing_tables else ""
-            unwritten_count = len(puts) - start - len(some) + len(written.unwritten)
+            unwritten_count = len(puts) - start - len(batch) + len(written.unwritten)
             raise NotDrained(f"{unwritten_count} of {len(puts)} items of {stream} are still to be written{missing}")
     return full
 

@@ -74,7 +74,7 @@ def _find_repeated(items: Sequence[Item]) -> Mapping[int, Sequence[int]]:
     numbers: dict[tuple[str, str], list[int]] = {}
     for number, item in enumerate(items):
         numbers.setdefault((item["pk"], item["sk"]), []).append(number)
-    return {some[-1]: some[:-1] for some in numbers.values() if len(some) > 1}
+    return {repeated[-1]: repeated[:-1] for repeated in numbers.values() if len(repeated) > 1}
 
 
 def _add_earlier(earlier: Mapping[int, Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:

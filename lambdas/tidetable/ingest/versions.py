@@ -51,7 +51,7 @@ def write_versions(
             existing, written.conflicts = written.conflicts, []
             for put, item in existing:
                 _supersede(store, put, item, written)
-            # The versions of one event are written in order: if one waits, the later ones wait too.
+            # The versions of one event are written in order: if a version waits, the later versions wait too.
             total.unwritten += [put for put in turn if put.place in behind]
             behind |= {put.place for put in written.unwritten}
             total.add(written)

@@ -91,7 +91,7 @@ def _remove(entry: Entry, world: World, now: datetime, owner: str) -> bool:
 
 
 def _wait_for_lease(world: World, lease: str, owner: str, leases: ExitStack) -> None:
-    """Take a lease as soon as it is free; NotReady if the time is not enough. The lease of a dead run expires."""
+    """Take a lease as soon as it is free; NotReady if it is not free in time. The lease of a dead run expires."""
     while True:
         if leases.enter_context(
             hold_lease(world.catalog, lease, owner, world.clock.now(), _choose_lease_length(world))

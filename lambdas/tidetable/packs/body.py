@@ -170,7 +170,8 @@ def _encode_columns(
 def _find_common_start(first: str, last: str) -> str:
     """Find the common beginning of two texts. In a sorted list, all texts between them begin in the same way."""
     length = next(
-        (n for n, (character, other) in enumerate(zip(first, last, strict=False)) if character != other), len(first)
+        (position for position, (character, other) in enumerate(zip(first, last, strict=False)) if character != other),
+        len(first),
     )
     return first[:length]
 
@@ -205,7 +206,7 @@ def _decode_texts(
     ]
     if not shape_numbers:
         return rows[0]
-    following = [iter(some) for some in rows]
+    following = [iter(shape_rows) for shape_rows in rows]
     return [next(following[number]) for number in shape_numbers]
 
 
@@ -235,8 +236,8 @@ def _pack_ids(
         rows = list(zip(series, times, texts(), strict=True))
         for kind, derive in _DERIVE.items():
             if any(derive(*row) == id for row, id in zip(rows[:_SAMPLE], ids, strict=False)):
-                others = [n for n, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
-                return kind, bytes.fromhex("".join([ids[n] for n in others])), [], others
+                others = [number for number, (row, id) in enumerate(zip(rows, ids, strict=True)) if derive(*row) != id]
+                return kind, bytes.fromhex("".join([ids[number] for number in others])), [], others
         return _HEXADECIMAL, bytes.fromhex(joined), [], []
     if {*map(len, ids)} == {_UUID}:
         digits = [id.replace("-", "") for id in ids]

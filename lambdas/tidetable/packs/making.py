@@ -150,8 +150,8 @@ class _Packer:
             if len(places) == 1:
                 self.pack_set.alone += members
                 return
-            for some in _divide_large(places, datas, -(-len(payload) // most), most):
-                self.pack(some)
+            for group in _divide_large(places, datas, -(-len(payload) // most), most):
+                self.pack(group)
             return
         name = PackName(places[-1][:_TIME], hash_body(body))
         key = make_pack_key(self.logical, name, self.layout.shards)

@@ -28,7 +28,7 @@ class CatalogReader(Protocol):
     ) -> Sequence[Entry]:
         """Read the stream's entries whose periods overlap ``[start, end]``, oldest first.
 
-        None means: without this limit.
+        An edge that is None does not limit.
         """
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:

@@ -88,15 +88,17 @@ def _find_by_value(index: Index, conditions: tuple[Condition, ...]) -> Access | 
     """
     if index.partition_by == WHOLE:
         return Access(index, [index.logical(WHOLE)], conditions)
-    used = _find_used(index, {condition.field: condition for condition in reversed(conditions) if condition.equals})
-    kind = used[0].texts()[0] if len(used) > 1 else ""
-    partitions = name_partitions(index, used[-1].texts(), kind) if used else []
+    used_conditions = _find_used(
+        index, {condition.field: condition for condition in reversed(conditions) if condition.equals}
+    )
+    kind = used_conditions[0].texts()[0] if len(used_conditions) > 1 else ""
+    partitions = name_partitions(index, used_conditions[-1].texts(), kind) if used_conditions else []
     # A single value is always searched in the index, however many suffixes the index has.
-    if not used or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
+    if not used_conditions or (len(partitions) > 1 and len(partitions) * index.shards > MAX_PARTITIONS):
         return None
     # A number in an unusual form, such as 1.0, is also searched in the partition of its usual form 1, which may hold
     # the text 1. So a condition with such a number is checked again.
-    implied = {condition for condition in used if set(condition.texts()) == set(condition.values)}
+    implied = {condition for condition in used_conditions if set(condition.texts()) == set(condition.values)}
     return Access(index, partitions, tuple(other for other in conditions if other not in implied))
 
 

@@ -170,21 +170,23 @@ def _walk_pages(segments: Sequence[_Segment], query: Query) -> Iterator[Spent]:
     # The number of the current segment, and the number of its events on earlier pages.
     current, done = 0, 0.0
     while current < len(segments):
-        page, wanted = Spent(), float(query.limit)
+        page, wanted_events = Spent(), float(query.limit)
         number, ahead = current, 1
-        while number < len(segments) and wanted > 0:
+        while number < len(segments) and wanted_events > 0:
             for place, segment in enumerate(segments[number : number + ahead], number):
                 events = segment.events - (done if place == current else 0.0)
                 # A page reads one event more than it shows.
-                each = min(events / segment.ranges, compute_share(max(ceil(wanted) + 1, 1), segment.ranges))
+                each = min(events / segment.ranges, compute_share(max(ceil(wanted_events) + 1, 1), segment.ranges))
                 if isinstance(segment.scan, GatherScan):
                     # Each page reads the whole scan again.
                     each = segment.events / segment.ranges
-                shown = min(events, max(wanted, 0.0))
-                page.add(*segment.cost(each * segment.ranges, shown))
-                wanted -= shown
+                shown_events = min(events, max(wanted_events, 0.0))
+                page.add(*segment.cost(each * segment.ranges, shown_events))
+                wanted_events -= shown_events
                 if place == current:
-                    current, done = (current, done + shown) if events - shown > 1e-6 else (current + 1, 0.0)
+                    current, done = (
+                        (current, done + shown_events) if events - shown_events > 1e-6 else (current + 1, 0.0)
+                    )
             number, ahead = number + ahead, min(2 * ahead, AHEAD)
         yield page
 

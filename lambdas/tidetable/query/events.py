@@ -50,7 +50,7 @@ def _fill_page(
     for batch in batches:
         if isinstance(batch, TimeUp):
             return batch.reached
-        # The contents of a batch are either all text or all items, so the first one decides.
+        # The contents of a batch are either all text or all items, so the first element decides.
         if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
             pks, sks, texts = batch.columns
             groups: Iterable[Rows] = [Rows(batch.scan.entry, query.projection, pks, sks, texts)]  # type: ignore[arg-type]

@@ -42,7 +42,7 @@ def read_base_items(
 def _fetch_items(
     store: EventStore, table: str, keys: Sequence[Key], cost: Cost, *, consistent: bool = True
 ) -> Mapping[Key, Item]:
-    """Fetch the items with these keys, as far as they exist, and add the read units to the cost."""
+    """Fetch the existing items with these keys, and add the read units to the cost."""
     items = store.get_many(table, keys, consistent=consistent)
     cost.add_fetch([count_item_bytes(items[key]) if key in items else 0 for key in keys], consistent=consistent)
     return items
@@ -125,10 +125,10 @@ def complete_rows(rows: Iterable[Row], unpacker: Unpacker, projection: Projectio
         for version in (row, *row.earlier):
             if version.partial:
                 partial[version.entry.table].append(version)
-    for table, some in partial.items():
-        wholes = unpacker.whole([row.item for row in some], table, cold=projection.wants_cold)
+    for table, table_rows in partial.items():
+        wholes = unpacker.whole([row.item for row in table_rows], table, cold=projection.wants_cold)
         cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
-        for index, (row, item) in enumerate(zip(some, wholes.items, strict=True)):
+        for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
         losses += wholes.missing.values()
     return losses

@@ -97,12 +97,12 @@ def _walk_backwards(stream: Stream, reader: Reader, now: datetime, *, consistent
     """
     newest = now + stream.ahead
     edge = find_containing(now, stream.period).shift(-stream.retention - 1).start
-    seen: set[str] = set()
+    table_names: set[str] = set()
     for start in (edge, None):
         entries = reader.catalog.entries(stream.name, start, newest, consistent=consistent)
         for entry in sorted(entries, key=lambda entry: entry.period.start, reverse=True):
-            if entry.table not in seen:
-                seen.add(entry.table)
+            if entry.table not in table_names:
+                table_names.add(entry.table)
                 yield entry
 
 
@@ -180,9 +180,9 @@ def _find_packed(
         return pages
 
     reads = [make_first_pack_reads(scan, 1) for scan in scans]
-    pages = iter(fetch([read for some in reads for read in some]))
-    for name, scan, some in zip(names, scans, reads, strict=True):
-        lookup = find_first(scan, some, [next(pages) for _ in some], fetch, reader.unpacker.compressor)
+    pages = iter(fetch([read for series_reads in reads for read in series_reads]))
+    for name, scan, series_reads in zip(names, scans, reads, strict=True):
+        lookup = find_first(scan, series_reads, [next(pages) for _ in series_reads], fetch, reader.unpacker.compressor)
         if lookup.damaged:
             latest.damaged.add(name)
             latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")

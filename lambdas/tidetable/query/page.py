@@ -232,22 +232,22 @@ class EventsPage:
         room = self._room
         if room.count >= room.limit:
             return not len(rows)
-        some = rows.take_first(room.limit - room.count)
-        if not (len(some) and room.take_all(some.size(), some.count)):
+        fitting = rows.take_first(room.limit - room.count)
+        if not (len(fitting) and room.take_all(fitting.size(), fitting.count)):
             # The first event with its versions may exceed the limit on its own.
-            some = some if len(some) else rows.first(1)
+            fitting = fitting if len(fitting) else rows.first(1)
             number = 0
-            for size, count in zip(some.sizes(), some.counts, strict=True):
+            for size, count in zip(fitting.sizes(), fitting.counts, strict=True):
                 if not room.take(size, count):
                     break
                 number += 1
-            some = some.first(number)
+            fitting = fitting.first(number)
             if room.exceeded:
-                for row in some.rows:
+                for row in fitting.rows:
                     cut_to_page(row, rows.projection)
-        if len(some):
-            self.rows.append(some)
-        return len(some) == len(rows)
+        if len(fitting):
+            self.rows.append(fitting)
+        return len(fitting) == len(rows)
 
 
 def cut_to_page(row: Row, projection: Projection) -> None:

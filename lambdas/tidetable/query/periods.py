@@ -153,8 +153,8 @@ def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> t
     entries: list[Entry] = []
     before, looked = query.after or query.end, 0
     while looked < MAX_LOOKED:
-        some = catalog.entries_before(stream.name, before, chunk)
-        for entry in some:
+        entries_read = catalog.entries_before(stream.name, before, chunk)
+        for entry in entries_read:
             if query.start is not None and entry.period.end <= query.start:
                 return entries, None
             if query.states and entry.state.value not in query.states:
@@ -162,10 +162,10 @@ def _read_page(query: PeriodsQuery, stream: Stream, catalog: CatalogReader) -> t
             if len(entries) == query.limit:
                 return entries, entries[-1].period.start
             entries.append(entry)
-        if len(some) < chunk:
+        if len(entries_read) < chunk:
             return entries, None
-        looked += len(some)
-        before = some[-1].period.start
+        looked += len(entries_read)
+        before = entries_read[-1].period.start
     return entries, before
 
 

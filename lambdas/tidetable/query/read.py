@@ -157,11 +157,13 @@ class Scanner:
         kinds = [isinstance(scan, PackScan) for scan in scans]
         pages: dict[bool, Iterator[Page]] = {}
         for packs in (False, True):
-            due = [read for some, packed in zip(reads, kinds, strict=True) if packed is packs for read in some]
+            due = [
+                read for scan_reads, packed in zip(reads, kinds, strict=True) if packed is packs for read in scan_reads
+            ]
             pages[packs] = iter(self._fetch(due, packs=packs))
         for number, scan in enumerate(scans):
-            some = [next(pages[kinds[number]]) for _ in reads[number]]
-            yield _Opening(scan, reads[number], some, archived.get(number))
+            scan_pages = [next(pages[kinds[number]]) for _ in reads[number]]
+            yield _Opening(scan, reads[number], scan_pages, archived.get(number))
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """Fetch the pages of some ranges. If the scanner is forgiving, the page of a missing table is empty."""
@@ -245,8 +247,8 @@ class Scanner:
                     # The table decides which of an event's two entries in the index is the present entry, so both are
                     # fetched at once.
                     cut = demand.count + (entries[demand.count][1:3] == entries[demand.count - 1][1:3])
-                    some, entries = entries[:cut], entries[cut:]
-                    yield self._hydrate(scan, some, scan.position_of(some[-1][0], query.series))
+                    batch, entries = entries[:cut], entries[cut:]
+                    yield self._hydrate(scan, batch, scan.position_of(batch[-1][0], query.series))
             elif len(scan.partitions) > 1 or (isinstance(scan, IndexScan) and len(scan.heads) > 1):
                 # For a moment, an index may hold an event twice: under its old value and under its new value.
                 entries = list({entry[1:3]: entry for entry in entries}.values())

@@ -85,7 +85,7 @@ class Rendered(NamedTuple):
 
 
 def render(answer: Answer, form: Form, encode_table: TableEncoder) -> Rendered:
-    """Write an answer's body. Rows that do not fit in this form go to the next page; nothing is read again for that.
+    """Write an answer's body. Rows that do not fit in this form go to the next page, without another read.
 
     ``encode_table`` writes a table as Arrow's stream. Raises ProblemError if even the rows that must be on one page do
     not fit.

@@ -69,7 +69,7 @@ def type_events(
     """Make the columns of events. ``joined`` is the events as JSON objects, with commas between them.
 
     The columns are series, time and id, then each declared field that is shown, then ``data`` with all other fields as
-    JSON, then ref and similar ones. A declared field that has the name of another column stays in ``data``.
+    JSON, then ref and similar columns. A declared field that has the name of another column stays in ``data``.
     """
     events = _decode(f"[{joined}]")
     own = (_RANKS if ranked else {}) | _NAMES

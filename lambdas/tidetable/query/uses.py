@@ -23,7 +23,7 @@ def name_conditions(query: Selection) -> str:
 
 
 def name_parameters(names: Iterable[str]) -> str:
-    """Name the fields and operators of the conditions in a query string, in the same form.
+    """Name the fields and operators of the conditions in a query string, in the form of ``name_conditions``.
 
     The parameters may be wrong.
     """

@@ -89,8 +89,8 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
     reader = services.reader
 
     def pace(entry: Entry, units: float) -> None:
-        seen = entry.seen.read if entry.seen is not None else None
-        rate = _UNKNOWN if seen is None else max(seen * _SHARE, 1.0)
+        read_units = entry.seen.read if entry.seen is not None else None
+        rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     scanner = NotedScanner(query, reader, services.remaining, pace=pace)

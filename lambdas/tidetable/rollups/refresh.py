@@ -43,9 +43,9 @@ def refresh(
         report = Report()
         ordered = list(definitions.items())
         first = crc32(owner.encode()) % max(len(ordered), 1)
-        for source, some in ordered[first:] + ordered[:first]:
+        for source, rollups in ordered[first:] + ordered[:first]:
             try:
-                refresh_stream(source, some, services, report)
+                refresh_stream(source, rollups, services, report)
             except Unfinished:
                 report.finished = False
             except (StoreUnavailable, TableThrottled, Superseded) as error:
@@ -53,7 +53,7 @@ def refresh(
             except Exception as error:  # for example a damaged pack of this stream, which each run finds again
                 report.failed.append(f"{source}: {describe_error(error)}")
             with suppress(StoreUnavailable, TableThrottled):
-                _measure(services.rollups.read_state(source), some, services.clock.now(), report)
+                _measure(services.rollups.read_state(source), rollups, services.clock.now(), report)
         return report
 
 
@@ -64,7 +64,10 @@ def _measure(state: RollupState, definitions: Sequence[Definition], now: datetim
 
 
 def refresh_stream(source: str, definitions: Sequence[Definition], services: Services, report: Report) -> None:
-    """Seal and reseal the due buckets of one stream. Finer rollups come first: coarser ones are computed from them."""
+    """Seal and reseal the due buckets of one stream.
+
+    Finer rollups come first, because coarser rollups are computed from them.
+    """
     ordered = sorted(definitions, key=lambda definition: definition.every)
     state = begin_noting(
         source, max(definition.ahead for definition in ordered), services.rollups.read_state(source), services
@@ -124,7 +127,7 @@ def _seal(
             if bucket not in together:
                 together = _read_together(version, bucket, definitions, state, services)
             content = together.pop(bucket, None)
-            kept = compute_bucket(version, bucket, definitions, state, services, report, content)
+            is_kept = compute_bucket(version, bucket, definitions, state, services, report, content)
         except BucketBlocked as error:
             behind = find_end_of_gone(definition.source, bucket, end, services)
             if behind is None:
@@ -136,7 +139,7 @@ def _seal(
         advanced = edge._replace(sealed=end)
         if not services.rollups.put_edge(definition.source, advanced, edge):
             raise Superseded(f"the edge of {definition.stream} was moved by another run")
-        report.sealed += kept
+        report.sealed += is_kept
         state = state._replace(edges=[advanced if other == edge else other for other in state.edges])
         edge = advanced
 

@@ -36,8 +36,8 @@ def reseal_buckets(source: str, definitions: Sequence[Definition], services: Ser
             groups.setdefault(coarsest.floor(mark.bucket), []).append(mark)
     for _, group in sorted(groups.items(), reverse=True):
         # A set, because an import may put hundreds of thousands of marks.
-        chosen = set(group)
-        other_marks = [mark for mark in state.marks if mark not in chosen]
+        group_marks = set(group)
+        other_marks = [mark for mark in state.marks if mark not in group_marks]
         due = _drop_gone(source, group, services, report)
         staying = _reseal_group(due, other_marks, definitions, state, services, report)
         for mark in due:

@@ -83,7 +83,9 @@ def _read_items(entry: Entry, bucket: datetime, span: int, store: EventStore) ->
     layout = entry.layout
     low, high = find_key_range(bucket, bucket + MOMENT, span)
     logical = layout.logical(bucket, "")
-    reads = [RangeRead(KeyRange(entry.table, f"{logical}#{n}", low, high), _PAGE) for n in range(layout.shards)]
+    reads = [
+        RangeRead(KeyRange(entry.table, f"{logical}#{number}", low, high), _PAGE) for number in range(layout.shards)
+    ]
     while reads:
         pages = store.query_many(reads, ascending=True, consistent=True)
         following = []
@@ -143,8 +145,8 @@ def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
     """Write to a closed table in transactions: its archive may begin at any time, and after that no cell may be
     written.
     """
-    for some in _cut_transactions(puts):
-        outcome = services.reader.store.transact([Guarded(put, "newer") for put in some], entry)
+    for transaction in _cut_transactions(puts):
+        outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
         if outcome is Transacted.FENCED:
             raise BucketBlocked(f"period {entry.period.label} of {entry.stream} is being archived")
         if outcome is Transacted.CONFLICT:
@@ -152,17 +154,17 @@ def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
 
 
 def _cut_transactions(puts: Iterable[Put]) -> Iterator[list[Put]]:
-    some: list[Put] = []
+    transaction: list[Put] = []
     total = 0
     for put in puts:
         size = count_item_bytes(put.item)
-        if some and (len(some) == _TRANSACTED or total + size > _TRANSACTED_BYTES):
-            yield some
-            some, total = [], 0
-        some.append(put)
+        if transaction and (len(transaction) == _TRANSACTED or total + size > _TRANSACTED_BYTES):
+            yield transaction
+            transaction, total = [], 0
+        transaction.append(put)
         total += size
-    if some:
-        yield some
+    if transaction:
+        yield transaction
 
 
 def _refuse_large(puts: Iterable[Put]) -> None:
@@ -179,7 +181,9 @@ def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Service
     items = [unspread(layout).make_item(event, at=at) for event in events]
     packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
     alone = {last for _, last in packed.alone}
-    return [pack.put for pack in packed.packs] + [_make_plain_put(events[n], entry, layout, at) for n in sorted(alone)]
+    return [pack.put for pack in packed.packs] + [
+        _make_plain_put(events[number], entry, layout, at) for number in sorted(alone)
+    ]
 
 
 def _make_plain_put(event: Event, entry: Entry, layout: Layout, at: int) -> Put:

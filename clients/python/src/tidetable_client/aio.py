@@ -75,16 +75,16 @@ class AsyncClient(AsyncReader):
 
     async def write(self, stream: str, events: Mapping[str, Any] | Iterable[Any] | AsyncIterable[Any]) -> int:
         """Take one event, or an iterable of events; return the number of events. See ``Client.write``."""
-        taken = 0
+        count = 0
         if isinstance(events, AsyncIterable):
             async for event in events:
-                await self._put(stream, event, taken)
-                taken += 1
+                await self._put(stream, event, count)
+                count += 1
         else:
             for event in [events] if isinstance(events, Mapping) else events:
-                await self._put(stream, event, taken)
-                taken += 1
-        return taken
+                await self._put(stream, event, count)
+                count += 1
+        return count
 
     async def _put(self, stream: str, event: Any, taken: int) -> None:
         line = self._stamper.encode(event, self._clock.read_date())

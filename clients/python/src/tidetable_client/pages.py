@@ -228,14 +228,14 @@ def pair_series(names: Sequence[str], size: int = 100, most_bytes: int = 6000) -
 
     AWS: API Gateway takes 10,240 bytes of request line and headers. A signature and its token need some 2,000 of them.
     """
-    some: list[str] = []
-    used = 0
+    batch: list[str] = []
+    batch_bytes = 0
     for name in names:
         length = len(urlencode({"series": name}, quote_via=quote)) + 1
-        if some and (len(some) == size or used + length > most_bytes):
-            yield some
-            some, used = [], 0
-        some.append(name)
-        used += length
-    if some:
-        yield some
+        if batch and (len(batch) == size or batch_bytes + length > most_bytes):
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(name)
+        batch_bytes += length
+    if batch:
+        yield batch

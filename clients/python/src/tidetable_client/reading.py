@@ -85,8 +85,8 @@ class Reader(ABC):
         """Read the latest event of each series; None for a series without events in the tables."""
         names = [series] if isinstance(series, str) else list(series)
         latest: dict[str, dict[str, Any] | None] = {}
-        for some in pair_series(names):
-            document = self.get(self._connection.find_address(stream, "latest"), {"series": some, **parameters})
+        for batch in pair_series(names):
+            document = self.get(self._connection.find_address(stream, "latest"), {"series": batch, **parameters})
             latest |= {row["series"]: row["event"] for row in document["latest"]}
         return latest
 

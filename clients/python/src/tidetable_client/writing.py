@@ -59,12 +59,12 @@ class Writer:
 
     def write(self, stream: str, events: Iterable[Any]) -> int:
         """Take events; return the number of events. See ``Client.write``."""
-        taken = 0
+        count = 0
         for event in events:
             line = self._stamper.encode(event, self._clock.read_date())
-            self._put(stream, line, taken)
-            taken += 1
-        return taken
+            self._put(stream, line, count)
+            count += 1
+        return count
 
     def _put(self, stream: str, line: bytes, taken: int) -> None:
         with self._changed:

@@ -39,8 +39,8 @@ class Cell:
     first: int | Decimal | None = None
     last: int | Decimal | None = None
     sketch: Sketch | None = None
-    # The places of the first and the last number, for numbers from rollups: there, only the buckets come in the order
-    # of time.
+    # The places of the first and the last number. They are for numbers from rollups, of which only the buckets come in
+    # the order of time.
     first_place: str = ""
     last_place: str = ""
 

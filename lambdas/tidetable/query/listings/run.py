@@ -49,7 +49,7 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
         names = run.names.sorted()
         shown = names[: listing.limit]
         return PAGES[listing.kind](
-            rows=[show_row(listing, held) for _, held in shown],
+            rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
             cost=run.sections.cost,
@@ -139,8 +139,8 @@ class _Run:
             for batch in self.sections.read(section, needed):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
-                for value, seen in self._list(batch, section.definition):
-                    self._take(value, seen)
+                for value, sighting in self._list(batch, section.definition):
+                    self._take(value, sighting)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
         self._take_noted()
@@ -150,8 +150,8 @@ class _Run:
         for series, periods in self._noted.items():
             place = find_place(series)
             if place is not None and not self.names.holds(place):
-                for seen in periods:
-                    self._take(series, seen)
+                for sighting in periods:
+                    self._take(series, sighting)
 
     def _read_notes(self, query: Query, stretch: Stretch) -> None:
         """Take a period's noted series: each of them has an event in the period.
@@ -161,10 +161,10 @@ class _Run:
         noted = self.sections.read_noted(query, stretch)
         period = stretch.entry.period
         within = str(Duration(seconds=(period.end - period.start) // Duration(seconds=1)))
-        seen = Seen(to_text(period.start), to_text(period.end), within)
+        sighting = Seen(to_text(period.start), to_text(period.end), within)
         for series in noted.series:
-            first, _ = self._noted.get(series, (seen, seen))
-            self._noted[series] = first, seen
+            first, _ = self._noted.get(series, (sighting, sighting))
+            self._noted[series] = first, sighting
 
     def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
         if definition is None:

@@ -49,22 +49,22 @@ def list_of_cells(
 ) -> Iterator[tuple[Any, Seen]]:
     """Yield the sightings in cells. The times of a sighting are the beginning and the end of the cell's bucket."""
     within = str(Duration(seconds=definition.every // Duration(seconds=1)))
-    start, seen = "", Seen("", "", within)
+    start, sighting = "", Seen("", "", within)
     for time, series, id, content in _list_cells(batch, reader):
         if time != start:
-            start, seen = time, Seen(time, to_text(from_text(time) + definition.every), within)
+            start, sighting = time, Seen(time, to_text(from_text(time) + definition.every), within)
         if listing.kind == "fields":
             if id == FIELDS_ID:
                 names = parse_names(definition, Event(series, from_text(time), id, _decode(content)))
-                yield from ((name, seen._replace(types=types)) for name, types in names.items())
+                yield from ((name, sighting._replace(types=types)) for name, types in names.items())
         elif not id.startswith(definition.key):
             continue
         elif listing.field is not None:
             data = _decode(content)
             if data.get("count"):
-                yield data["by"].get(listing.field), seen
+                yield data["by"].get(listing.field), sighting
         elif _has_events(content):
-            yield series, seen
+            yield series, sighting
 
 
 def _list_cells(batch: _Batch, reader: Reader) -> Iterator[tuple[str, str, str, str | JsonObject]]:

@@ -135,9 +135,7 @@ class _Run:
         return number < other if self._ranking.ascending else number > other
 
     def _read_ranges(self, ranges: list[_Range]) -> Decimal | None:
-        """Read ranges as far as they can change the answer; return the number of which not all events were read, or
-        None.
-        """
+        """Read ranges as far as they can change the answer. Return the number whose events were not all read, or None."""
         limit = self._ranking.limit + 1
         due, least = ranges, limit
         while due:
