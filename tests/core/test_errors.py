@@ -2,14 +2,25 @@
 
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tidetable.errors import (
     ArchiveBusy,
     ArchiveFailed,
+    CollectionFull,
+    ConfigError,
+    CopyRefused,
     NotOurs,
     NotReady,
     StaleEntry,
+    StoreUnavailable,
+    TableMissing,
     TableRefused,
+    TableThrottled,
+    TableUnusable,
+    TidetableError,
     judge_failure,
 )
 
@@ -49,3 +60,35 @@ def test_a_failure_waits_for_a_later_run_or_needs_the_operator() -> None:
     assert judge_failure(NotOurs("not tagged")) == ("failed", "not tagged")
     assert judge_failure(ArchiveFailed("damaged")) == ("failed", "damaged")
     assert judge_failure(KeyError("pk")) == ("failed", "KeyError: 'pk'")
+
+
+FACTS: list[tuple[TidetableError, dict[str, Any], str]] = [
+    (ConfigError(["a"]), {"problems": ("a",)}, "1 problem in the configuration:\n  - a"),
+    (ConfigError(["a", "b"]), {"problems": ("a", "b")}, "2 problems in the configuration:\n  - a\n  - b"),
+    (CollectionFull("t"), {"table": "t"}, "an item collection of table t holds 10 GB and takes nothing more"),
+    (TableMissing("t"), {"table": "t"}, "table t does not exist"),
+    (StoreUnavailable("Internal", "again"), {"code": "Internal"}, "Internal: again"),
+    (TableThrottled("t"), {"table": "t"}, "table t is throttled"),
+    (TableRefused("no", transient=True), {"transient": True, "crowded": False}, "no"),
+    (TableRefused("no", transient=False, crowded=True), {"transient": False, "crowded": True}, "no"),
+    (
+        CopyRefused("t", "eu-west-1"),
+        {"table": "t", "region": "eu-west-1"},
+        "eu-west-1 has a table t already, which is not a copy of this one; see the runbook, *Copies in other Regions*",
+    ),
+    (
+        TableUnusable("t", "ARCHIVED"),
+        {"table": "t", "status": "ARCHIVED"},
+        "table t is ARCHIVED; see the runbook, *Tables that cannot be used*",
+    ),
+    (
+        StaleEntry("s", "2026-03-01", ["open", "closed"]),
+        {"stream": "s", "label": "2026-03-01", "expected": ("open", "closed")},
+        "period 2026-03-01 of s is in none of the states open, closed any more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "facts", "text"), FACTS, ids=lambda value: type(value).__name__)
+def test_an_error_has_its_facts_and_says_them(error: TidetableError, facts: dict[str, Any], text: str) -> None:
+    assert (vars(error), str(error)) == (facts, text)

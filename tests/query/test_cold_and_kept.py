@@ -257,6 +257,25 @@ def test_an_archived_version_is_asked_for_by_its_number(
     assert [(keys.versions, keys.version) for keys in ranges] == [asked]
 
 
+def test_of_archived_versions_an_answer_has_as_many_as_it_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the three versions takes 1,000 bytes and some 400 more, and an answer has room for two of them."""
+    monkeypatch.setattr("tidetable.query.page.MAX_PAGE_BYTES", 3_500)
+    days = Days()
+    days.add_archive(DAY, VERSIONED, [])
+
+    def read(keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
+        events = [Event("a", NOON, "1", {"n": number, "text": "x" * 1_000}) for number in (3, 2, 1)]
+        versions = [Version(number, 1_000 * number, newest=number == 3) for number in (3, 2, 1)]
+        return ArchivePage(events, more=False, versions=versions)
+
+    days.reader.archive.read = read  # type: ignore[method-assign]
+    document = get_event(KEPT, KEPT_REF, days.reader, {"versions": ["all"]})
+    assert ([row["data"]["n"] for row in (document, *document["versions"])], document["versions_left_out"]) == (
+        [3, 2],
+        1,
+    )
+
+
 def test_a_page_shows_an_event_with_its_earlier_versions() -> None:
     (page,) = read_pages(KEPT, days_of(VERSIONED, *VERSIONS), 100, versions="all")
     assert [numbers_of(row)[0] for row in page["events"]] == [THIRD, SECOND, FIRST]

@@ -230,6 +230,7 @@ def test_a_query_by_a_later_level_is_refused_with_what_lacks() -> None:
         (levels, {"where.region:gt": "C"}, "(where.region:gt is applied after reading)"),
         (levels, {"where.region:prefix": "C"}, 'an index with sort_by = ["region"] would serve it'),
         (own, {"where.country": "US"}, "where.owner: the index owned is sorted by"),
+        (own, {"where.owner": "me", "where.region": "US"}, "whole tables; or where.country: the index owned is"),
         (own, {"where.region": "US"}, "where.owner and where.country: the index owned"),
         (levels, {"where.kind": "x"}, 'partition_by = "kind" would serve where.kind'),
         (levels, {}, "where.country is served now"),

@@ -208,6 +208,7 @@ def test_a_ranking_that_is_cut_goes_on_after_its_last_event() -> None:
     assert again.next is not None
     assert ids(ask(policy, base, cursor=again.next)) == ["1-3", "1-2", "1-1", "1-0"]
     assert whole.first(0) is None
+    assert ask(policy, base, fields="*,mag").columns == ["rank", "value", "series", "time", "id", "data.mag", "ref"]
 
 
 @pytest.mark.parametrize(("limit", "more"), [("3", True), ("4", False), ("5", False)])

@@ -83,6 +83,7 @@ def test_after_a_cut_the_kept_events_still_count(monkeypatch: pytest.MonkeyPatch
     nearest = Nearest(ascending=True)
     for number in range(40, 25, -1):
         nearest.add(placed(str(number), str(number), 500))
+        assert len(vars(nearest)["_entries"]) <= 10, "memory holds at most twice the limit"
     assert ([own[0] for own in nearest.entries()], nearest.cut) == (["26", "27", "28", "29", "30"], True)
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.worlds.listings import ask_listing, at
+from tests.worlds.noted import begin_noting
 from tests.worlds.rolled import BY_SERIES, MINUTES, SERIES, START, World, begin_rollups, reading, show_edges
 from tidetable.events import Item
 from tidetable.keys import Key
@@ -31,6 +32,16 @@ def test_a_listing_of_fields_names_an_event_whose_data_is_damaged() -> None:
     assert page.describe_rest()["gaps"] == [
         {"from": at(79), "to": to_text(START + timedelta(minutes=79, microseconds=1)), "reason": "damaged data"}
     ]
+
+
+def test_damaged_events_of_noted_series_are_gaps_whatever_step_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five series are read two at a time. The damaged events are of the first series and of the last."""
+    monkeypatch.setattr("tidetable.query.noted._RANGES", 4)
+    world = begin_noting()
+    for minutes in (10, 14):
+        damage_event(world, minutes)
+    gaps = world.ask(stat="max", field="mag").gaps
+    assert [(to_text(gap.start), gap.reason) for gap in gaps] == [(at(10), "damaged data"), (at(14), "damaged data")]
 
 
 def test_a_bucket_with_an_event_whose_data_is_damaged_is_not_sealed() -> None:

@@ -43,6 +43,11 @@ def test_series_are_listed_from_cells_and_the_unsealed_ones_from_notes() -> None
     assert [row["series"] for row in only.rows] == ["new"]
 
 
+def test_noted_series_cost_the_units_of_their_notes() -> None:
+    """Nothing is sealed, so the notes of five series are all that is read."""
+    assert list_names(begin_noting(), "series", **{"from": to_text(START)}).cost.units == 5
+
+
 def test_a_series_that_is_noted_for_a_day_and_for_an_hour_has_the_length_of_each_beside_its_time() -> None:
     """The stream's periods were days, and are hours since a change of the configuration. Nothing is sealed."""
     world = begin_noting()
