@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from aws.feed_targets import FEED, REASON, TARGET
+from aws.feed_targets import FEED, TARGET
+from aws.reasons import REASON
 from cli.letters import receive_letters, release_letters
 
 # A function that passes the changes of a letter to the feed's function. Arguments: stream, target, changes as texts.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from aws.reasons import REASON, make_reason
 from tidetable.feed.deliver import Message, Target
 
 # A client of a service in a Region.
@@ -17,9 +18,8 @@ Clients = Callable[[str, str], Any]
 _KB, _MB = 1_000, 1_000_000
 _DETAIL_TYPE = "Event changed"
 _SOURCE = "tidetable"
-_MAX_REASON = 500
 # The attributes of a dead letter.
-FEED, TARGET, REASON = "feed", "target", "reason"
+FEED, TARGET = "feed", "target"
 
 
 def make_target(arn: str, stream: str, clients: Clients) -> Target:
@@ -167,16 +167,11 @@ class FeedDeadLetters:
 
     def bury(self, stream: str, target: str, reason: str, bodies: Sequence[bytes]) -> None:
         """Send the changes, as many per message as fit into it (SendMessage); errors of AWS are raised."""
-        texts = {FEED: stream, TARGET: target, REASON: _make_printable(reason)[:_MAX_REASON]}
+        texts = {FEED: stream, TARGET: target, REASON: make_reason(reason)}
         attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
         for chunk in _group_bodies(bodies):
             body = b"\n".join(chunk).decode()
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
-
-
-def _make_printable(reason: str) -> str:
-    """Return a reason with spaces in place of the characters that SQS refuses in an attribute."""
-    return "".join(character if character.isprintable() else " " for character in reason)
 
 
 def _group_bodies(bodies: Sequence[bytes]) -> Sequence[Sequence[bytes]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aws.errors import aws_errors
+from aws.reasons import REASON, make_reason
 from tidetable.events import Event
 from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 # AWS: a message and a batch of messages have at most 1 MiB; the limit here leaves some bytes for the envelope.
 _MAX_BYTES = 1_000_000
 _MAX_MESSAGES = 10
-_MAX_REASON = 500
-REASON = "reason"
 OVERFLOW_PREFIX = "overflow/"
 
 
@@ -77,7 +76,7 @@ class SqsDeadLetters:
 
     def bury(self, body: str, reason: str) -> bool:
         """Send a message with the reason why it could not be written; False if SQS did not accept it."""
-        attributes: Any = {REASON: {"DataType": "String", "StringValue": reason[:_MAX_REASON]}}
+        attributes: Any = {REASON: {"DataType": "String", "StringValue": make_reason(reason)}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)
         except aws_errors():

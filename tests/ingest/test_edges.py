@@ -269,6 +269,21 @@ def test_a_reason_of_any_length_is_buried() -> None:
     assert request["MessageAttributes"] == {"reason": {"DataType": "String", "StringValue": "x" * 500}}
 
 
+def test_a_reason_with_characters_that_sqs_refuses_is_buried() -> None:
+    """SQS refuses control characters in an attribute. The message would come again and again with the same reason."""
+    from aws.overflow import SqsDeadLetters
+
+    sent: list[Any] = []
+
+    class Queue:
+        def send_message(self, **request: Any) -> None:
+            sent.append(request["MessageAttributes"]["reason"]["StringValue"])
+
+    client: Any = Queue()
+    assert SqsDeadLetters(lambda: client, "queue").bury("body", "the stream a\x01b\ufffe\nis Größe €")
+    assert sent == ["the stream a b  is Größe €"]
+
+
 @pytest.mark.parametrize("pack", [None, PackPolicy(span=Duration(minutes=1))], ids=["plain", "packs"])
 def test_a_key_for_some_series_writes_no_other(pack: PackPolicy | None) -> None:
     stage = world(pack=pack)
