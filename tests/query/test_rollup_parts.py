@@ -32,6 +32,7 @@ from tidetable.query.model import Position, Query
 from tidetable.query.noted import NotedScanner, Stretch
 from tidetable.query.scans import Gap
 from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
+from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Numbers
 from tidetable.rollups.definition import Definition
 
@@ -217,9 +218,8 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
-    scanner = NotedScanner(
-        query, days.reader, lambda: left, pace=lambda entry, units: paced.append((entry.table, units))
-    )
+    session = ReadSession(days.reader, lambda: left)
+    scanner = NotedScanner(query, session, pace=lambda entry, units: paced.append((entry.table, units)))
     stretch = Stretch(entry, query.start, query.end)
     found = list(scanner.read(stretch, NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)))
     names = [sorted(pk[0] for pk in batch.columns.pks) for batch in found if isinstance(batch, LiveBatch)]
@@ -228,8 +228,8 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     # A range takes half a unit, and the notes took 7.5.
     ranges = [4, 4, 2][:batches]
     assert paced == [("tidetable-t.s.2026-03-05", count * 0.5) for count in ranges]
-    assert (scanner.cost.units, scanner.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
-    assert (scanner.cost.read, scanner.gaps, len(scanner.sources)) == (sum(map(len, names)), [], 1)
+    assert (session.cost.units, session.cost.requests) == (7.5 + 0.5 * sum(ranges), sum(ranges))
+    assert (session.cost.read, session.gaps, len(session.sources)) == (sum(map(len, names)), [], 1)
 
 
 def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
@@ -238,9 +238,10 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     (entry,) = days.catalog.entries("s")
     days.store.tables.clear()
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
-    scanner = NotedScanner(query, days.reader, lambda: 100.0, forgiving=True)
+    session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
+    scanner = NotedScanner(query, session)
     list(scanner.read(Stretch(entry, query.start, query.end), NotedSeries(series=["a", "b"], units=0.0)))
-    assert scanner.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
+    assert session.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
 
 
 def test_the_groups_in_memory_are_as_many_as_a_function_has_room_for() -> None:

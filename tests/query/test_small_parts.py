@@ -28,9 +28,10 @@ from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
 from tidetable.query.hydrate import match_conditions, read_base_items
-from tidetable.query.model import EVERYTHING, Cost
+from tidetable.query.model import EVERYTHING
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
 from tidetable.query.scans import GatherScan, PackScan
+from tidetable.query.session import ReadSession
 from tidetable.query.settle import count_first_packs, find_in
 from tidetable.values import count_item_bytes
 
@@ -347,8 +348,10 @@ def test_of_data_that_is_elsewhere_forty_chunks_are_a_request_and_cold_data_is_n
 
     scan: Any = SimpleNamespace(conditions=(Condition("n", "eq", ("7",)),), entry=entry())
     unpacker: Any = SimpleNamespace(whole=whole, inflate_or_keep=lambda item: item)
-    cost = Cost()
-    assert match_conditions(Columns.of(some), scan, unpacker, cost).sks == ["7"]
+    reader: Any = SimpleNamespace(unpacker=unpacker)
+    session = ReadSession(reader)
+    assert match_conditions(Columns.of(some), scan, session).sks == ["7"]
+    cost = session.cost
     assert (cost.requests, cost.units, asked) == (2, 82.0, [("t0", False)])
 
 
@@ -368,14 +371,15 @@ def test_items_of_an_index_are_fetched_by_hundreds_and_shown_as_the_table_has_th
         return base
 
     scan: Any = SimpleNamespace(index=index, entry=entry())
-    store: Any = SimpleNamespace(get_many=get_many)
-    cost = Cost()
-    found = read_base_items(some, scan, store, cost, consistent=True)
+    reader: Any = SimpleNamespace(store=SimpleNamespace(get_many=get_many))
+    session = ReadSession(reader)
+    cost = session.cost
+    found = read_base_items(some, scan, session, consistent=True)
     assert [item["sk"] for item in found] == [str(n) for n in range(1, 101) if n != 5]
-    assert read_base_items([], scan, store, cost) == []
+    assert read_base_items([], scan, session) == []
     assert (cost.requests, asked) == (2, [("t0", 101, True)])
     # AWS: a strongly consistent read takes twice the units of an eventually consistent one. A key without an item takes
     # as much as a small item.
     assert cost.units == 101
-    read_base_items(some, scan, store, cost)
+    read_base_items(some, scan, session)
     assert cost.units == 151.5

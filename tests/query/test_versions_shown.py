@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.zstd import Zstd
 from tests.fakes import SEAL
@@ -18,8 +19,9 @@ from tidetable.periods import from_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
 from tidetable.query.hydrate import make_rows_with_versions, take_earlier
-from tidetable.query.model import EVERYTHING, Cost, Projection
+from tidetable.query.model import EVERYTHING, Projection
 from tidetable.query.rows import Row, Rows
+from tidetable.query.session import ReadSession
 
 NOON = datetime(2026, 3, 5, 12, tzinfo=UTC)
 DAY = from_label("2026-03-05")
@@ -109,15 +111,15 @@ def test_versions_are_fetched_in_batches_that_no_event_is_divided_over(monkeypat
     days = Days()
     days.add_table(DAY, KEPT.layout, newest + earlier)
     store: Any = Store(days)
-    cost = Cost()
-    rows = list(make_rows_with_versions(newest, KEPT, SHOWN, store, days.reader.unpacker, cost))
+    session = ReadSession(replace(days.reader, store=store))
+    rows = list(make_rows_with_versions(newest, KEPT, SHOWN, session))
     assert [[version.item["version"] for version in (row, *row.earlier)] for row in rows] == [
         list(range(count, 0, -1)) for count in counts.values()
     ]
     # The earlier versions of a, b and c; of d and e; and of f.
     assert store.fetched == [(3, True), (3, True), (3, True), (2, True)]
     # A version costs a whole unit, as it is read consistently.
-    assert (cost.requests, cost.units) == (4, 11.0)
+    assert (session.cost.requests, session.cost.units) == (4, 11.0)
     assert {row.left_out for row in rows} == {0}
 
 
@@ -125,7 +127,7 @@ def test_an_event_without_earlier_versions_fetches_nothing() -> None:
     days = Days()
     store: Any = Store(days)
     item = item_of("1", 1, newest=True)
-    (found,) = make_rows_with_versions([item], KEPT, SHOWN, store, days.reader.unpacker, Cost())
+    (found,) = make_rows_with_versions([item], KEPT, SHOWN, ReadSession(replace(days.reader, store=store)))
     assert (found.earlier, store.fetched) == ((), [])
 
 

@@ -14,16 +14,17 @@ from tidetable.events import Item
 from tidetable.keys import Key, Ref
 from tidetable.keys.pack import is_address, parse_address
 from tidetable.large.forms import list_earlier_keys
-from tidetable.ports import ArchiveRange, Page, RangeRead
+from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
 from tidetable.query.hydrate import complete_rows, take_earlier
-from tidetable.query.model import Cost, Projection, Reader
+from tidetable.query.model import Projection, Reader
 from tidetable.query.page import cut_to_page
 from tidetable.query.parse import parse_consistent, parse_count, parse_projection, read_single, refuse_versions
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
 from tidetable.query.scans import PackScan
-from tidetable.query.settle import Lookup, find_first, find_in, make_first_pack_reads
+from tidetable.query.session import ReadSession
+from tidetable.query.settle import Lookup, find_in, find_newest
 from tidetable.times import MOMENT, from_text, to_text
 
 KNOWN = frozenset({"fields", "versions", "version", "consistent"})
@@ -147,16 +148,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
             return _make_whole_row(lookup.item, entry, reader, projection)
         damaged = lookup.damaged
     scan = PackScan.of(entry, time, time + MOMENT, [layout.logical(time, series)], low=place, high=f"{place}\0")
-
-    def fetch(reads: Sequence[RangeRead]) -> Sequence[Page]:
-        pages = store.query_many(reads, ascending=False, consistent=consistent)
-        existing = [page for page in pages if page is not None]
-        if len(existing) < len(pages):
-            raise TableMissing(entry.table)
-        return existing
-
-    reads = make_first_pack_reads(scan, 1)
-    lookup = find_first(scan, reads, fetch(reads), fetch, compressor)
+    (lookup,) = find_newest([scan], ReadSession(reader), consistent=consistent)
     if lookup.item is not None:
         return _make_whole_row(lookup.item, entry, reader, projection)
     if damaged or lookup.damaged:
@@ -179,7 +171,7 @@ def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projec
     """Make the row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
     # The answer for one event does not report its cost.
-    complete_rows([row], reader.unpacker, projection, Cost())
+    complete_rows([row], projection, ReadSession(reader))
     return row
 
 

@@ -21,6 +21,7 @@ from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_note
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap, Plan, Scan
+from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
 from tidetable.rollups.cover import (
@@ -59,56 +60,45 @@ class SectionReader:
     """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
 
     def __init__(self, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
-        self._reader = reader
-        self._remaining = remaining
-        self._forgiving = forgiving
-        self._scanners: list[Scanner | NotedScanner] = []
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether any section was read."""
-        return bool(self._scanners)
+        self._session = ReadSession(reader, remaining, forgiving)
+        # Whether any section was read.
+        self.has_begun = False
 
     @property
     def cost(self) -> Cost:
         """The cost of reading."""
-        return Cost.sum_of(scanner.cost for scanner in self._scanners)
+        return self._session.cost
 
     @property
     def gaps(self) -> list[Gap]:
         """The gaps that the scanners have met."""
-        return [gap for scanner in self._scanners for gap in scanner.gaps]
+        return self._session.gaps
 
     @property
     def sources(self) -> list[Scan]:
         """The scans that were read."""
-        return [scan for scanner in self._scanners for scan in scanner.sources]
+        return self._session.sources
 
     def read(self, section: Section, fields: Sequence[str]) -> Iterator[Batch]:
         """Read the batches of a section. ``fields`` are needed of the data of events; cells are read completely."""
+        self.has_begun = True
         fields = fields if section.definition is None else ()
         if section.stretch is not None:
-            noted = self._open_noted(section.query, fields)
-            return noted.read(section.stretch, self._find_series(section.query, section.stretch))
-        reader, forgiving = self._reader, self._forgiving
-        scanner = Scanner(section.query, reader, self._remaining, count=AT_ONCE, fields=fields, forgiving=forgiving)
-        self._scanners.append(scanner)
-        return scanner.read(section.plan.scans)
+            noted = self._find_series(section.query, section.stretch)
+            return NotedScanner(section.query, self._session, fields=fields).read(section.stretch, noted)
+        return Scanner(section.query, self._session, count=AT_ONCE, fields=fields).read(section.plan.scans)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""
+        self.has_begun = True
         noted = self._find_series(query, stretch)
-        self._open_noted(query, ()).cost.units += noted.units
+        self._session.cost.units += noted.units
         return noted
 
-    def _open_noted(self, query: Query, fields: Sequence[str]) -> NotedScanner:
-        scanner = NotedScanner(query, self._reader, self._remaining, fields=fields, forgiving=self._forgiving)
-        self._scanners.append(scanner)
-        return scanner
-
     def _find_series(self, query: Query, stretch: Stretch) -> NotedSeries:
-        assert self._reader.rolled is not None  # noqa: S101 - the state of rollups says what is noted
-        return read_series(query, stretch, self._reader.rolled.rollups)
+        rolled = self._session.reader.rolled
+        assert rolled is not None  # noqa: S101 - the state of rollups says what is noted
+        return read_series(query, stretch, rolled.rollups)
 
 
 class Choice(NamedTuple):

@@ -20,6 +20,7 @@ from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_note
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
+from tidetable.query.session import ReadSession
 from tidetable.rollups.cells import Bucket, parse_cell, parse_names
 from tidetable.rollups.cover import Segment
 from tidetable.rollups.definition import PERCENTILES, Definition
@@ -77,9 +78,9 @@ def _read(query: Query, entries: Sequence[Entry], services: Services, *, never: 
     since = services.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
     _refuse_unnoted(query, stretches, since)
     reader = services.reader
-    scanner = Scanner(query, reader, services.remaining, count=AT_ONCE)
-    yield from _read_rows(scanner.read(plan.scans), query, reader)
-    _refuse_damaged(query, scanner.damaged.values())
+    session = ReadSession(reader, services.remaining)
+    yield from _read_rows(Scanner(query, session, count=AT_ONCE).read(plan.scans), query, reader)
+    _refuse_damaged(query, session.gaps)
     for stretch in stretches:
         yield from _read_stretch(query, stretch, read_series(query, stretch, services.rollups), services)
 
@@ -93,9 +94,9 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         rate = _UNKNOWN if read_units is None else max(read_units * _SHARE, 1.0)
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
-    scanner = NotedScanner(query, reader, services.remaining, pace=pace)
-    yield from _read_rows(scanner.read(stretch, noted), query, reader)
-    _refuse_damaged(query, scanner.gaps)
+    session = ReadSession(reader, services.remaining)
+    yield from _read_rows(NotedScanner(query, session, pace=pace).read(stretch, noted), query, reader)
+    _refuse_damaged(query, session.gaps)
 
 
 def _read_rows(batches: Iterator[Batch], query: Query, reader: Reader) -> Iterator[EventRow]:
