@@ -295,10 +295,10 @@ def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
 def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
     versions = [Version(3, 9, newest=True), Version(2, 8, newest=False), Version(1, 7, newest=True)]
     events = [EVENT, EVENT, Event("a", NOON, "2", {})]
-    first, second = make_archive_rows(events, versions, entry())
+    first, second = make_archive_rows(events, versions, entry(), EVERYTHING)
     assert ([row.version.number for row in first.earlier if row.version], first.left_out) == ([2], 1)
     assert (second.earlier, second.left_out) == ((), 0)
-    assert [row.left_out for row in make_archive_rows(events, None, entry())] == [0, 0, 0]
+    assert [row.left_out for row in make_archive_rows(events, None, entry(), EVERYTHING)] == [0, 0, 0]
 
 
 def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
@@ -306,10 +306,10 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
         return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
 
     own = row()
-    size = own.measure_own_size(EVERYTHING)
+    size = own.measure_own_size()
     for room, kept in ((3 * size, 2), (3 * size - 1, 1), (0, 0)):
         own.earlier, own.left_out = (row(), row(), row()), 4
-        own.cut_earlier(EVERYTHING, room)
+        own.cut_earlier(room)
         assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
 
 
@@ -317,7 +317,7 @@ def test_data_that_is_elsewhere_may_take_twice_its_bytes() -> None:
     """Only its length is known, and every character of it may be a quote, which takes two bytes on its way."""
     item: dict[str, Any] = {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
     here, elsewhere = Row(entry(), item), Row(entry(), {**item, "out": {"b": 1_000}}, partial=True)
-    assert elsewhere.measure_own_size(EVERYTHING) - here.measure_own_size(EVERYTHING) == 2_000
+    assert elsewhere.measure_own_size() - here.measure_own_size() == 2_000
 
 
 @pytest.mark.parametrize(("text", "size"), [("a", 1), ("é", 2), ('"', 2), ("\\", 2), ('é"\\', 6)])
@@ -328,11 +328,11 @@ def test_text_takes_its_bytes_and_one_more_for_what_is_escaped(text: str, size: 
 def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something() -> None:
     item = {"pk": "p#0", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}}
     assert Row(entry(), item).members() == ""
-    row = Row(entry(), item, Version(2, 1000, newest=True), incomplete=True, left_out=3)
+    row = Row(entry(), item, EVERYTHING, Version(2, 1000, newest=True), incomplete=True, left_out=3)
     assert row.members() == (
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
-    assert Rows.of_rows([row, row], entry(), EVERYTHING).first(1).count == 1
+    assert Rows.of_rows([row, row], entry()).first(1).count == 1
 
 
 # Conditions

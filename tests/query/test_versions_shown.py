@@ -19,7 +19,7 @@ from tidetable.periods import from_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
 from tidetable.query.hydrate import make_rows_with_versions, take_earlier
-from tidetable.query.model import EVERYTHING, Projection
+from tidetable.query.model import Projection
 from tidetable.query.rows import Row, Rows
 from tidetable.query.session import ReadSession
 
@@ -44,15 +44,15 @@ def test_a_row_takes_its_data_its_names_thrice_and_four_hundred_bytes() -> None:
     """Each quote takes two bytes. A row with earlier versions takes their bytes, too."""
     alone = row(7, newest=True, text="é")
     # {"n":7,"t":"é"} has 15 characters, one of which has two bytes, and six quotes. Its names are a and 1.
-    assert alone.measure_own_size(SHOWN) == 16 + 6 + 3 * 2 + 400
+    assert alone.measure_own_size() == 16 + 6 + 3 * 2 + 400
     alone.earlier = (row(6), row(5))
-    assert alone.size(SHOWN) == 428 + 2 * 426
-    assert Rows.of_rows([alone], KEPT, SHOWN).sizes() == [1_280]
+    assert alone.size() == 428 + 2 * 426
+    assert Rows.of_rows([alone], KEPT).sizes() == [1_280]
 
 
 def test_a_plain_event_takes_its_text_its_quotes_and_a_comma() -> None:
-    rows = Rows(PLAIN, EVERYTHING, ["a#0"] * 2, ["2026-03-05T12:00:00.000000Z#1"] * 2, ['{"t":"é"}', "{}"])
-    first, second = rows.texts.split_pieces()
+    rows = Rows(PLAIN, ["a#0"] * 2, ["2026-03-05T12:00:00.000000Z#1"] * 2, ['{"t":"é"}', "{}"])
+    first, second = rows.texts()
     # Sixteen quotes are around the names of the members and their values, without those of the data.
     assert (first.count('"'), second.count('"')) == (22, 18)
     assert rows.sizes() == [len(first) + 1 + 22 + 1, len(second) + 18 + 1]
@@ -85,7 +85,7 @@ def test_earlier_versions_are_shown_as_far_as_an_answer_has_room(
             read.append(number)
             yield None if number is None else row(number)
 
-    take_earlier(newest, keys, fetch(), SHOWN)
+    take_earlier(newest, keys, fetch())
     assert ([version.item["version"] for version in newest.earlier], newest.left_out) == (shown, left_out)
     assert len(read) <= 4 - left_out + 1
 
@@ -154,6 +154,6 @@ def test_an_earlier_version_is_shown_with_its_own_cold_field() -> None:
 
 @pytest.mark.parametrize("series", ['a"b', "a\\b", "a\nb", "é"])
 def test_a_name_that_json_escapes_is_escaped_although_it_is_in_the_partition_key_alone(series: str) -> None:
-    rows = Rows(PLAIN, EVERYTHING, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
-    event = json.loads(rows.texts.joined)
+    rows = Rows(PLAIN, [f"{series}#0"], ["2026-03-05T12:00:00.000000Z#1"], ["{}"])
+    event = json.loads(rows.joined())
     assert (event["series"], event["id"], event["time"]) == (series, "1", "2026-03-05T12:00:00.000000Z")

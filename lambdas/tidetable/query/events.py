@@ -28,7 +28,7 @@ def run_query(query: Query, stream: Stream, reader: Reader, now: datetime, remai
         page = EventsPage(query.limit)
         position = _fill_page(page, scanner, scanner.read(plan.scans), query, session)
         rows = [row for rows in page.rows for row in rows.rows]
-        losses = complete_rows(rows, query.projection, session) if rows else []
+        losses = complete_rows(rows, session) if rows else []
         return Events(
             rows=page.rows,
             next=None if position is None else reader.seal.seal(query.cursor(position)),
@@ -54,7 +54,7 @@ def _fill_page(
         # The contents of a batch are either all text or all items, so the first element decides.
         if isinstance(batch, LiveBatch) and isinstance(next(iter(batch.columns.contents), ""), str):
             pks, sks, texts = batch.columns
-            groups: Iterable[Rows] = [Rows(batch.scan.entry, query.projection, pks, sks, texts)]  # type: ignore[arg-type]
+            groups: Iterable[Rows] = [Rows(batch.scan.entry, pks, sks, texts)]  # type: ignore[arg-type]
         else:
             groups = _make_rows(batch, query, session)
         for rows in groups:
@@ -71,10 +71,11 @@ def _make_rows(batch: LiveBatch | ArchiveBatch, query: Query, session: ReadSessi
     """Make the rows of a batch of items, with the earlier versions of its events if they are shown."""
     entry, projection = batch.scan.entry, query.projection
     if isinstance(batch, ArchiveBatch):
-        yield Rows.of_rows(make_archive_rows(batch.page.events, batch.page.versions, entry), entry, projection)
+        page = batch.page
+        yield Rows.of_rows(make_archive_rows(page.events, page.versions, entry, projection), entry)
     elif projection.versions and entry.layout.versioned:
         # The rows are made one by one, because a full page must not fetch more versions.
         for row in make_rows_with_versions(batch.columns.items(), entry, projection, session):
-            yield Rows.of_rows([row], entry, projection)
+            yield Rows.of_rows([row], entry)
     else:
-        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry, projection)
+        yield Rows.of_rows([Row.of(item, entry, projection) for item in batch.columns.items()], entry)

@@ -69,7 +69,7 @@ def get_event(
         if version is not None:
             detail = f"there is no version {version} of this event: leave version out for the newest, whose number is the highest"
         raise refuse(404, "unknown_event", detail)
-    document, *earlier = show_rows([row], projection)
+    document, *earlier = show_rows([row])
     if projection.versions:
         document["versions"] = earlier
     return document
@@ -121,7 +121,7 @@ def _read(
     if version is not None and row.version is None and entry.layout.versioned:
         row.version = read_version(item)
     if projection.versions:
-        take_earlier(row, keys, _read_earlier(row, keys[:MAX_VERSIONS], reader, projection), projection)
+        take_earlier(row, keys, _read_earlier(row, keys[:MAX_VERSIONS], reader))
     return row
 
 
@@ -152,7 +152,7 @@ def _read_packed(entry: Entry, ref: Ref, reader: Reader, projection: Projection,
     if lookup.item is not None:
         return _make_whole_row(lookup.item, entry, reader, projection)
     if damaged or lookup.damaged:
-        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, incomplete=True)
+        return Row(entry, {"pk": ref.key.pk, "sk": place, "data": {}}, projection, incomplete=True)
     return None
 
 
@@ -171,17 +171,17 @@ def _make_whole_row(item: Item, entry: Entry, reader: Reader, projection: Projec
     """Make the row of an item with all of its data."""
     row = Row.of(reader.unpacker.inflate_or_keep(item), entry, projection)
     # The answer for one event does not report its cost.
-    complete_rows([row], projection, ReadSession(reader))
+    complete_rows([row], ReadSession(reader))
     return row
 
 
-def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader, projection: Projection) -> Iterator[Row | None]:
+def _read_earlier(row: Row, keys: Sequence[Key], reader: Reader) -> Iterator[Row | None]:
     """Yield the earlier versions with these keys, each completed only when it is used; None for a version that does not
     exist any more.
     """
     items = reader.store.get_many(row.entry.table, keys) if keys else {}
     for key in keys:
-        yield _make_whole_row(items[key], row.entry, reader, projection) if key in items else None
+        yield _make_whole_row(items[key], row.entry, reader, row.projection) if key in items else None
 
 
 def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection, version: int | None) -> Row | None:
@@ -194,7 +194,7 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
     versions = entry.layout.versioned and (projection.versions or version is not None)
     keys = ArchiveRange(entry.archived.manifest, sort_key, sort_key, versions=versions, version=version)
     page = reader.archive.read(keys, limit=100, ascending=True)
-    rows = make_archive_rows(page.events, page.versions, entry)
+    rows = make_archive_rows(page.events, page.versions, entry, projection)
     # The ref of an event that was in a pack names the pack, so its key is not the key of the archived row.
     packed = entry.layout.pack is not None
     row = next((row for row in rows if (row.item["pk"], row.item["sk"]) == ref.key or packed), None)
@@ -203,7 +203,7 @@ def _read_archive(entry: Entry, ref: Ref, reader: Reader, projection: Projection
     if not projection.versions:
         row.earlier, row.left_out = (), 0
     else:
-        cut_to_page(row, projection)
+        cut_to_page(row)
     return row
 
 

@@ -101,7 +101,7 @@ def _meets(scan: LiveScan, item: Item) -> bool:
     return all(condition.holds(data) for condition in scan.conditions)
 
 
-def complete_rows(rows: Iterable[Row], projection: Projection, session: ReadSession) -> list[str]:
+def complete_rows(rows: Iterable[Row], session: ReadSession) -> list[str]:
     """Give rows and their earlier versions all of their data; return the reasons why data is missing or damaged.
 
     A row that lost data is marked as incomplete. The read units of chunks are added to the cost.
@@ -114,7 +114,7 @@ def complete_rows(rows: Iterable[Row], projection: Projection, session: ReadSess
                 partial[version.entry.table].append(version)
     for table, table_rows in partial.items():
         items = [row.item for row in table_rows]
-        wholes = session.reader.unpacker.whole(items, table, cold=projection.wants_cold)
+        wholes = session.reader.unpacker.whole(items, table, cold=table_rows[0].projection.wants_cold)
         session.cost.add_fetch(wholes.chunks, consistent=True, most=GET_CHUNKS)
         for index, (row, item) in enumerate(zip(table_rows, wholes.items, strict=True)):
             row.complete(item, incomplete=index in wholes.missing)
@@ -138,7 +138,7 @@ def make_rows_with_versions(
             row = Row.of(item, entry, projection)
             # The versions of several events are one batch. Those of a single event may be many: no more are fetched
             # than fit.
-            take_earlier(row, keys, list(islice(versions, len(keys))) if len(group) > 1 else versions, projection)
+            take_earlier(row, keys, list(islice(versions, len(keys))) if len(group) > 1 else versions)
             yield row
 
 
@@ -154,16 +154,16 @@ def _read_versions(
             yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
 
 
-def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None], projection: Projection) -> None:
+def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None]) -> None:
     """Give a row the earlier versions that fit into an answer with it.
 
     In ``versions``, None is a version that does not exist any more. ``keys`` are the keys of all earlier versions.
     ``left_out`` counts the keys of versions that do not fit: reading stops at the first of them.
     """
     room, earlier, number = Room(), list[Row](), -1
-    room.take(row.measure_own_size(projection))
+    room.take(row.measure_own_size())
     for number, version in enumerate(versions):
-        if version is not None and not room.take(version.measure_own_size(projection)):
+        if version is not None and not room.take(version.measure_own_size()):
             number -= 1
             break
         if version is not None:

@@ -88,7 +88,7 @@ def find_latest(
             break
         rows = _search(entry, missing, latest, projection, session, consistent=consistent)
         latest.searched = entry.period.start
-        for row, event in zip(rows, show_rows(rows, projection), strict=True):
+        for row, event in zip(rows, show_rows(rows), strict=True):
             latest.events[row.names[1]] = event
     return latest
 
@@ -134,10 +134,10 @@ def _search(
         else:
             items = _find_packed(entry, names, latest, session, consistent=consistent)
         rows = [Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
-        if not latest.room.take_all(sum(row.size(projection) for row in rows), len(rows)):
+        if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
             detail = "these events are larger than an answer may be: ask for fewer series or fields"
             raise refuse(422, "too_much", detail)
-        latest.losses += complete_rows(rows, projection, session)
+        latest.losses += complete_rows(rows, session)
     except TableMissing:
         # The table was just deleted with its events. If this is a reader, the origin may have the table.
         if session.reader.copies is not None:

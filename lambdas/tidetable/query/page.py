@@ -187,7 +187,7 @@ class Events(Answer):
         return sum(rows.count for rows in self.rows)
 
     def texts(self) -> list[str]:
-        return [text for rows in self.rows for text in rows.texts.split_pieces()]
+        return [text for rows in self.rows for text in rows.texts()]
 
     def typed(self) -> TypedTable:
         from tidetable.query.typed import type_events  # imported only when it is needed
@@ -195,7 +195,7 @@ class Events(Answer):
         return type_events(self.joined(), self.declared, self.projection)
 
     def joined(self) -> str:
-        return ",".join([text for rows in self.rows if (text := rows.texts.joined)])
+        return ",".join([text for rows in self.rows if (text := rows.joined())])
 
     def first(self, count: int) -> Events | None:
         """Cut the answer to its first events. An event and its earlier versions are never separated."""
@@ -244,15 +244,15 @@ class EventsPage:
             fitting = fitting.first(number)
             if room.exceeded:
                 for row in fitting.rows:
-                    cut_to_page(row, rows.projection)
+                    cut_to_page(row)
         if len(fitting):
             self.rows.append(fitting)
         return len(fitting) == len(rows)
 
 
-def cut_to_page(row: Row, projection: Projection) -> None:
+def cut_to_page(row: Row) -> None:
     """Leave out the oldest versions of an event until it fits into a page."""
-    row.cut_earlier(projection, MAX_PAGE_BYTES)
+    row.cut_earlier(MAX_PAGE_BYTES)
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

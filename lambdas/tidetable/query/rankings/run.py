@@ -230,7 +230,7 @@ class _Run:
             RankKey(Decimal(find_number(event.data, by) or 0), event.time, event.series, event.id)
             for event in page.events
         ]
-        rows = make_archive_rows(page.events, None, scan.entry)
+        rows = make_archive_rows(page.events, None, scan.entry, self._ranking.projection)
         ranked = zip(keys, rows, strict=True)
         self._candidates += [_Candidate(key, scan, row.item, row) for key, row in ranked if self._is_ahead(key)]
         if page.cut:
@@ -249,12 +249,12 @@ class _Run:
                 row = candidate.row or Row.of(
                     self._session.reader.unpacker.inflate_or_keep(item), candidate.scan.entry, projection
                 )
-                if not room.take(row.size(projection)):
+                if not room.take(row.size()):
                     break
                 rows.append((candidate.key, row))
             count += 1
-        self._losses = complete_rows([row for _, row in rows], projection, self._session)
-        events = show_rows([row for _, row in rows], projection)
+        self._losses = complete_rows([row for _, row in rows], self._session)
+        events = show_rows([row for _, row in rows])
         return list(zip([key for key, _ in rows], events, strict=True)), count
 
     def _fetch_items(self, first: Sequence[_Candidate]) -> list[Item | None]:
