@@ -41,9 +41,9 @@ class Opened(NamedTuple):
     problem: str | None = None
 
 
-def pack_item(key: Key, columns_at: int, count: int, oldest: str, body: bytes) -> Item:
+def pack_item(key: Key, at: int, count: int, oldest: str, body: bytes) -> Item:
     """Make the item of a pack; ``body`` is compressed."""
-    return {"pk": key.pk, "sk": key.sk, "at": columns_at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
+    return {"pk": key.pk, "sk": key.sk, "at": at, "n": count, "oldest": oldest, "format": FORMAT, "pack": body}
 
 
 def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
@@ -72,17 +72,10 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
 
 def list_places(columns: Columns, layout: Layout) -> list[str]:
     """List the sort keys that events would have as plain items."""
-    times, series, ids = columns.times, columns.series, columns.ids
-    timely = layout.partition_by == "time"
-    if _needs_escapes(ids):
-        ids = list(map(escape, ids))
-    if not timely:
-        return list(map("#".join, zip(times, ids, strict=True)))
-    if _needs_escapes(series):
-        series = list(map(escape, series))
-    return list(map("#".join, zip(times, series, ids, strict=True)))
+    names = [columns.series, columns.ids] if layout.partition_by == "time" else [columns.ids]
+    return list(map("#".join, zip(columns.times, *map(_escape_all, names), strict=True)))
 
 
-def _needs_escapes(names: Sequence[str]) -> bool:
+def _escape_all(names: Sequence[str]) -> Sequence[str]:
     together = "".join(names)
-    return "#" in together or "%" in together
+    return list(map(escape, names)) if "#" in together or "%" in together else names
