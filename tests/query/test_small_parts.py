@@ -23,7 +23,7 @@ from tidetable.large.whole import Wholes
 from tidetable.periods import Kind, find_containing
 from tidetable.ports import Columns, KeyRange, Page, RangeRead, Version
 from tidetable.problems import ProblemError
-from tidetable.query import find_latest
+from tidetable.query import find_latest, page
 from tidetable.query import gather as gathering
 from tidetable.query.gather import Nearest, gather
 from tidetable.query.get import get_event
@@ -301,7 +301,7 @@ def test_what_an_archives_page_had_no_room_for_is_the_oldest() -> None:
     assert [row.left_out for row in make_archive_rows(events, None, entry(), EVERYTHING)] == [0, 0, 0]
 
 
-def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
+def test_the_versions_that_fit_are_kept_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     def row() -> Row:
         return Row(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, "a", "1"), "data": {}})
 
@@ -309,7 +309,8 @@ def test_the_versions_that_fit_are_kept_to_the_last_byte() -> None:
     size = own.measure_own_size()
     for room, kept in ((3 * size, 2), (3 * size - 1, 1), (0, 0)):
         own.earlier, own.left_out = (row(), row(), row()), 4
-        own.cut_earlier(room)
+        monkeypatch.setattr(page, "MAX_PAGE_BYTES", room)
+        page.cut_to_page(own)
         assert (len(own.earlier), own.left_out) == (kept, 4 + 3 - kept)
 
 

@@ -18,8 +18,9 @@ from tidetable.keys import Key, Layout
 from tidetable.periods import from_label
 from tidetable.query import hydrate, parse_query, run_query
 from tidetable.query import page as pages
-from tidetable.query.hydrate import make_rows_with_versions, take_earlier
+from tidetable.query.hydrate import make_rows_with_versions
 from tidetable.query.model import Projection
+from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row, Rows
 from tidetable.query.session import ReadSession
 
@@ -78,14 +79,13 @@ def test_earlier_versions_are_shown_as_far_as_an_answer_has_room(
     """Reading stops at the first version that does not fit."""
     monkeypatch.setattr(pages, "MAX_PAGE_BYTES", room)
     newest, read = row(5, newest=True), list[int | None]()
-    keys = [Key("a#0", f"v{number}#x") for number in (4, 3, 2, 1)]
 
     def fetch() -> Iterator[Row | None]:
         for number in versions:
             read.append(number)
             yield None if number is None else row(number)
 
-    take_earlier(newest, keys, fetch())
+    take_earlier(newest, fetch(), 4)
     assert ([version.item["version"] for version in newest.earlier], newest.left_out) == (shown, left_out)
     assert len(read) <= 4 - left_out + 1
 

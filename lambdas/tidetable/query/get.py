@@ -15,9 +15,9 @@ from tidetable.keys.pack import is_address, parse_address
 from tidetable.large.forms import list_earlier_keys
 from tidetable.ports import ArchiveRange
 from tidetable.problems import refuse
-from tidetable.query.hydrate import complete_rows, take_earlier
+from tidetable.query.hydrate import complete_rows
 from tidetable.query.model import Projection, Reader
-from tidetable.query.page import cut_to_page
+from tidetable.query.page import cut_to_page, take_earlier
 from tidetable.query.parse import parse_consistent, parse_count, parse_projection, read_single, refuse_versions
 from tidetable.query.read import read_planned
 from tidetable.query.rows import Row, make_archive_rows, read_version, show_rows
@@ -117,7 +117,7 @@ class _EventReader(NamedTuple):
         if version is not None and row.version is None and entry.layout.versioned:
             row.version = read_version(item)
         if self.projection.versions:
-            take_earlier(row, keys, self._read_earlier(keys[:MAX_VERSIONS], entry))
+            take_earlier(row, self._read_earlier(keys[:MAX_VERSIONS], entry), len(keys))
         return row
 
     def _read_earlier(self, keys: Sequence[Key], entry: Entry) -> Iterator[Row | None]:

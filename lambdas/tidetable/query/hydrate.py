@@ -17,7 +17,7 @@ from tidetable.large.forms import list_earlier_keys
 from tidetable.large.whole import group_items
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns
 from tidetable.query.model import Projection
-from tidetable.query.page import Room
+from tidetable.query.page import take_earlier
 from tidetable.query.rows import Row
 from tidetable.query.scans import IndexScan, LiveScan, PackScan
 from tidetable.query.session import ReadSession
@@ -138,7 +138,7 @@ def make_rows_with_versions(
             row = Row.of(item, entry, projection)
             # The versions of several events are one batch. Those of a single event may be many: no more are fetched
             # than fit.
-            take_earlier(row, keys, list(islice(versions, len(keys))) if len(group) > 1 else versions)
+            take_earlier(row, list(islice(versions, len(keys))) if len(group) > 1 else versions, len(keys))
             yield row
 
 
@@ -152,23 +152,6 @@ def _read_versions(
         for key in batch:
             item = items.get(key)
             yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
-
-
-def take_earlier(row: Row, keys: Sequence[Key], versions: Iterable[Row | None]) -> None:
-    """Give a row the earlier versions that fit into an answer with it.
-
-    In ``versions``, None is a version that does not exist any more. ``keys`` are the keys of all earlier versions.
-    ``left_out`` counts the keys of versions that do not fit: reading stops at the first of them.
-    """
-    room, earlier, number = Room(), list[Row](), -1
-    room.take(row.measure_own_size())
-    for number, version in enumerate(versions):
-        if version is not None and not room.take(version.measure_own_size()):
-            number -= 1
-            break
-        if version is not None:
-            earlier.append(version)
-    row.earlier, row.left_out = tuple(earlier), len(keys) - number - 1
 
 
 def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:

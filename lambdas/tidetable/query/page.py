@@ -252,7 +252,24 @@ class EventsPage:
 
 def cut_to_page(row: Row) -> None:
     """Leave out the oldest versions of an event until it fits into a page."""
-    row.cut_earlier(MAX_PAGE_BYTES)
+    take_earlier(row, row.earlier, len(row.earlier) + row.left_out)
+
+
+def take_earlier(row: Row, versions: Iterable[Row | None], count: int) -> None:
+    """Give a row the earlier versions that fit into an answer with it. ``count`` is the number of its earlier versions.
+
+    In ``versions``, the latest version comes first, and None is a version that does not exist any more. ``left_out``
+    counts the versions that do not fit: reading stops at the first of them.
+    """
+    room, earlier, number = Room(), list[Row](), -1
+    room.take(row.measure_own_size())
+    for number, version in enumerate(versions):
+        if version is not None and not room.take(version.measure_own_size()):
+            number -= 1
+            break
+        if version is not None:
+            earlier.append(version)
+    row.earlier, row.left_out = tuple(earlier), count - number - 1
 
 
 def list_gaps(gaps: Iterable[Gap]) -> list[dict[str, Any]]:

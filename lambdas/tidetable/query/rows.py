@@ -94,13 +94,6 @@ class Row(msgspec.Struct, gc=False):
         # bytes.
         return count_escaped_bytes(self.text()) + 2 * outside + 3 * names + _FRAME_BYTES
 
-    def cut_earlier(self, maximum: int) -> None:
-        """Leave out the oldest versions until the event with the others fits into ``maximum`` bytes."""
-        sizes = accumulate(row.measure_own_size() for row in (self, *self.earlier))
-        count = max(sum(size <= maximum for size in sizes) - 1, 0)
-        self.left_out += len(self.earlier) - count
-        self.earlier = self.earlier[:count]
-
     def members(self) -> str:
         """Return the members of the event's JSON that a plain event does not have, each with a comma before it."""
         members: dict[str, Any] = {}
