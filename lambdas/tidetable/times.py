@@ -20,6 +20,8 @@ LATEST = datetime(9998, 12, 31, tzinfo=UTC)
 
 # Times are whole microseconds: the next instant is one microsecond later.
 MOMENT = timedelta(microseconds=1)
+# The length of a time as text. Sort keys begin with it.
+TEXT_LENGTH = 27
 _EPOCH_TEXT, _LATEST_TEXT = "1970-01-01T00:00:00.000000Z", "9998-12-31T00:00:00.000000Z"
 # Usual forms of a time, by length: the end of the text, the number of characters to keep, and the text to append.
 _FORMS = {20: ("Z", 19, ".000000Z"), 24: ("Z", 23, "000Z"), 27: ("Z", 26, "Z"), 32: ("+00:00", 26, "Z")}

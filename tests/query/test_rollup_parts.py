@@ -29,7 +29,7 @@ from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.parse import Place, needs_rollup
 from tidetable.query.model import Position, Query
-from tidetable.query.noted import NotedScanner, Stretch
+from tidetable.query.noted import Stretch, read_stretch
 from tidetable.query.scans import Gap
 from tidetable.query.sections import Choice, read_events_alone, refuse_unnoted, refuse_unordered
 from tidetable.query.session import ReadSession
@@ -219,9 +219,13 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     (entry,) = days.catalog.entries("s")
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
     session = ReadSession(days.reader, lambda: left)
-    scanner = NotedScanner(query, session, pace=lambda entry, units: paced.append((entry.table, units)))
     stretch = Stretch(entry, query.start, query.end)
-    found = list(scanner.read(stretch, NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)))
+    series = NotedSeries(series=["a", "b", "c", "d", "e"], units=7.5)
+
+    def pace(entry: Entry, units: float) -> None:
+        paced.append((entry.table, units))
+
+    found = list(read_stretch(query, stretch, series, session, pace=pace))
     names = [sorted(pk[0] for pk in batch.columns.pks) for batch in found if isinstance(batch, LiveBatch)]
     assert names == [["a", "b"], ["c", "d"], ["e"]][:batches]
     assert (found[-1] == TimeUp(Position(START))) is ends
@@ -239,8 +243,8 @@ def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() ->
     days.store.tables.clear()
     query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
     session = ReadSession(days.reader, lambda: 100.0, forgiving=True)
-    scanner = NotedScanner(query, session)
-    list(scanner.read(Stretch(entry, query.start, query.end), NotedSeries(series=["a", "b"], units=0.0)))
+    series = NotedSeries(series=["a", "b"], units=0.0)
+    list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
     assert session.gaps == [Gap(START, START + timedelta(days=1), "table missing")]
 
 

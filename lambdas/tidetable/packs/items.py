@@ -19,6 +19,7 @@ from tidetable.keys.pack import is_pack, make_address, parse_sort_key
 from tidetable.packs.body import FORMAT, Columns, DamagedPack, decode_body
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import Compressor
+from tidetable.times import TEXT_LENGTH
 
 
 class Opened(NamedTuple):
@@ -52,14 +53,15 @@ def open_item(item: Item, layout: Layout, compressor: Compressor) -> Opened:
     For a damaged pack, return no events but a ``problem``, so that other packs can be read.
     """
     pk, sk, at = item["pk"], item["sk"], int(item.get("at", 0))
+    time = sk[:TEXT_LENGTH]
     if not is_pack(item):
         plain = "data" in item and not ({"z", "out", "cold"} & item.keys())
         value = settle_text(item["data"]) if plain else item
-        return Opened(pk, sk[:27], sk[:27], "", at, [sk], [value])
+        return Opened(pk, time, time, "", at, [sk], [value])
     name = parse_sort_key(sk)
     where = f"the pack {pk}, {sk}"
     if name is None:
-        return Opened(pk, sk[:27], sk[:27], "", at, [], [], problem=f"{where} has the key of a plain item")
+        return Opened(pk, time, time, "", at, [], [], problem=f"{where} has the key of a plain item")
     oldest = str(item.get("oldest", name.newest))
     try:
         body = compressor.expand(bytes(item["pack"]))

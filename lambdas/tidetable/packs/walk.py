@@ -20,7 +20,6 @@ from tidetable.times import from_text, to_text
 
 # Sorts after the "#" that follows the time in a place, and before every later time.
 _AFTER = "$"
-_TIME = 27
 
 
 class Settled(NamedTuple):

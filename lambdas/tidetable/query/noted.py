@@ -56,34 +56,32 @@ def read_series(query: Query, stretch: Stretch, rollups: Rollups) -> NotedSeries
     return noted._replace(series=[name for name in noted.series if name.startswith(query.names.series_prefix)])
 
 
-class NotedScanner:
-    """One pass over a stretch, some series at a time. ``session`` gets its cost, its gaps and its sources."""
+def read_stretch(
+    query: Query,
+    stretch: Stretch,
+    noted: NotedSeries,
+    session: ReadSession,
+    *,
+    fields: Sequence[str] = (),
+    pace: Pace = lambda *_: None,
+) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
+    """Read the events of a stretch: events of some series in the order of time, then events of the next series.
 
-    def __init__(
-        self, query: Query, session: ReadSession, *, fields: Sequence[str] = (), pace: Pace = lambda *_: None
-    ) -> None:
-        self._query = query
-        self._session = session
-        self._fields = fields
-        self._pace = pace
-
-    def read(self, stretch: Stretch, noted: NotedSeries) -> Iterator[LiveBatch | ArchiveBatch | TimeUp]:
-        """Read the events of a stretch: events of some series in the order of time, then events of the next series."""
-        (entry, start, end), session = stretch, self._session
-        session.cost.units += noted.units
-        step = max(_RANGES // entry.layout.shards, 1)
-        for first in range(0, len(noted.series), step):
-            if first and not session.has_time:
+    ``fields`` are the needed fields of data, as in ``Scanner``.
+    """
+    entry, start, end = stretch
+    session.cost.units += noted.units
+    step = max(_RANGES // entry.layout.shards, 1)
+    for first in range(0, len(noted.series), step):
+        if first and not session.has_time:
+            yield TimeUp(Position(start))
+            return
+        names = query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
+        narrowed = msgspec.structs.replace(query, start=start, end=end, after=None, names=names)
+        scanner, before = Scanner(narrowed, session, count=_EVENTS, fields=fields), session.cost.units
+        for batch in scanner.read(plan_query(narrowed, [entry]).scans):
+            if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
                 yield TimeUp(Position(start))
                 return
-            names = self._query.names._replace(series=tuple(noted.series[first : first + step]), series_prefix="")
-            query = msgspec.structs.replace(self._query, start=start, end=end, after=None, names=names)
-            before = session.cost.units
-            for batch in Scanner(query, session, count=_EVENTS, fields=self._fields).read(
-                plan_query(query, [entry]).scans
-            ):
-                if isinstance(batch, TimeUp) or (batch.reached is not None and not session.has_time):
-                    yield TimeUp(Position(start))
-                    return
-                yield batch
-            self._pace(entry, session.cost.units - before)
+            yield batch
+        pace(entry, session.cost.units - before)

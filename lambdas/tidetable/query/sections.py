@@ -16,11 +16,11 @@ from tidetable.config import Stream
 from tidetable.ports import NotedSeries, Rollups, RollupState
 from tidetable.problems import refuse
 from tidetable.query.batches import Batch
-from tidetable.query.model import AT_ONCE, Cost, Query, Reader
-from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
+from tidetable.query.model import AT_ONCE, Query, Reader
+from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
-from tidetable.query.scans import Gap, Plan, Scan
+from tidetable.query.scans import Gap, Plan
 from tidetable.query.session import ReadSession
 from tidetable.remaining import Remaining
 from tidetable.rollups.collect import make_query
@@ -57,27 +57,11 @@ class Section(NamedTuple):
 
 
 class SectionReader:
-    """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
+    """Reads the sections of a page, each by a scanner of its own. ``has_begun`` says that any section was read."""
 
     def __init__(self, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
-        self._session = ReadSession(reader, remaining, forgiving)
-        # Whether any section was read.
+        self.session = ReadSession(reader, remaining, forgiving)
         self.has_begun = False
-
-    @property
-    def cost(self) -> Cost:
-        """The cost of reading."""
-        return self._session.cost
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """The gaps that the scanners have met."""
-        return self._session.gaps
-
-    @property
-    def sources(self) -> list[Scan]:
-        """The scans that were read."""
-        return self._session.sources
 
     def read(self, section: Section, fields: Sequence[str]) -> Iterator[Batch]:
         """Read the batches of a section. ``fields`` are needed of the data of events; cells are read completely."""
@@ -85,18 +69,18 @@ class SectionReader:
         fields = fields if section.definition is None else ()
         if section.stretch is not None:
             noted = self._find_series(section.query, section.stretch)
-            return NotedScanner(section.query, self._session, fields=fields).read(section.stretch, noted)
-        return Scanner(section.query, self._session, count=AT_ONCE, fields=fields).read(section.plan.scans)
+            return read_stretch(section.query, section.stretch, noted, self.session, fields=fields)
+        return Scanner(section.query, self.session, count=AT_ONCE, fields=fields).read(section.plan.scans)
 
     def read_noted(self, query: Query, stretch: Stretch) -> NotedSeries:
         """The noted series of a stretch, without their events."""
         self.has_begun = True
         noted = self._find_series(query, stretch)
-        self._session.cost.units += noted.units
+        self.session.cost.units += noted.units
         return noted
 
     def _find_series(self, query: Query, stretch: Stretch) -> NotedSeries:
-        rolled = self._session.reader.rolled
+        rolled = self.session.reader.rolled
         assert rolled is not None  # noqa: S101 - the state of rollups says what is noted
         return read_series(query, stretch, rolled.rollups)
 

@@ -21,7 +21,7 @@ from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
 from tidetable.query.session import ReadSession
-from tidetable.times import MOMENT, from_text, to_text
+from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 if TYPE_CHECKING:
     from tidetable.packs import Opened
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # Before the first page, nobody knows how many events a pack holds. By default a request has at most 1,000 events, so a
 # pack has at most 1,000, too. At least two packs are needed to settle the events of the first pack.
 _EVENTS_PER_PACK, _LEAST = 1_000, 2
-_TIME = 27
 
 
 def count_first_packs(scan: PackScan, count: int) -> int:
@@ -55,7 +54,7 @@ def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
     """Make the gap in a scan's range where a damaged pack may have held events; None if the pack cannot have events
     there.
     """
-    newest, text = from_text(item["sk"][:_TIME]), str(item.get("oldest"))
+    newest, text = from_text(item["sk"][:TEXT_LENGTH]), str(item.get("oldest"))
     try:
         oldest = from_text(text if text.endswith("Z") else "")
         is_credible = oldest <= newest
@@ -106,13 +105,13 @@ class PackWalk:
         for entries, edge in merged:
             self._stuck = True
             for sk, _, _, item in entries:
-                border = walked.pass_to(sk[:_TIME])
+                border = walked.pass_to(sk[:TEXT_LENGTH])
                 if walked.count >= self._demand.count:
                     yield self._give(border)
                 self._open(item)
             if edge is None:
                 break
-            border = walked.pass_to(edge[:_TIME])
+            border = walked.pass_to(edge[:TEXT_LENGTH])
             if self._is_further(border):
                 yield self._give(border)
         walked.end()
@@ -139,7 +138,7 @@ class PackWalk:
 
     def _open(self, item: Any) -> None:
         """Add the events of an item, if it may hold events of the scan."""
-        newest, oldest = item["sk"][:_TIME], str(item.get("oldest", ""))
+        newest, oldest = item["sk"][:TEXT_LENGTH], str(item.get("oldest", ""))
         scan = self._scan
         # An ``oldest`` after the newest event is wrong. Such a pack is opened, so that its events or its damage are
         # found.
@@ -174,7 +173,7 @@ class PackWalk:
         run = self._walk.give()
         places: Sequence[str] = run.places
         if self._of_series:
-            places = [f"{place[:_TIME]}{place[place.rindex('#') :]}" for place in places]
+            places = [f"{place[:TEXT_LENGTH]}{place[place.rindex('#') :]}" for place in places]
         return Columns([copy.address for copy in run.copies], places, [copy.value for copy in run.copies])
 
 
@@ -221,9 +220,9 @@ def _place_across(opened: Opened) -> Opened:
     """Give a plain item of a table that is partitioned by series its place in the order of all series."""
     (sk,) = opened.places
     series = opened.address.rpartition("#")[0]
-    return opened._replace(places=[f"{sk[:_TIME]}#{series}{sk[_TIME:]}"])
+    return opened._replace(places=[f"{sk[:TEXT_LENGTH]}#{series}{sk[TEXT_LENGTH:]}"])
 
 
 def _find_reached(border: str) -> str:
     """Find the instant between the settled events and the others. A border lies after all events of its time."""
-    return to_text(from_text(border[:_TIME]) + MOMENT)
+    return to_text(from_text(border[:TEXT_LENGTH]) + MOMENT)

@@ -16,7 +16,7 @@ from tidetable.ports import NotedSeries
 from tidetable.ports.rollups import Span
 from tidetable.query.batches import ArchiveBatch, Batch, EventRow, LiveBatch, TimeUp, list_events
 from tidetable.query.model import AT_ONCE, Query, Reader
-from tidetable.query.noted import NotedScanner, Stretch, find_stretches, is_noted, read_series
+from tidetable.query.noted import Stretch, find_stretches, is_noted, read_series, read_stretch
 from tidetable.query.plan import plan_query
 from tidetable.query.read import Scanner
 from tidetable.query.scans import Gap
@@ -95,7 +95,7 @@ def _read_stretch(query: Query, stretch: Stretch, noted: NotedSeries, services: 
         services.clock.sleep(min(units / rate, max(services.remaining(), 0.0)))
 
     session = ReadSession(reader, services.remaining)
-    yield from _read_rows(NotedScanner(query, session, pace=pace).read(stretch, noted), query, reader)
+    yield from _read_rows(read_stretch(query, stretch, noted, session, pace=pace), query, reader)
     _refuse_damaged(query, session.gaps)
 
 

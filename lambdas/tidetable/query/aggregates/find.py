@@ -79,9 +79,9 @@ def find_aggregate(
         return Aggregate(
             rows=run.result,
             next=None if run.stopped is None else reader.seal.seal(aggregation.cursor(run.stopped)),
-            gaps=find_visible_gaps([*choice.gaps, *run.sections.gaps], now),
-            cost=run.sections.cost,
-            sources=run.sections.sources,
+            gaps=find_visible_gaps([*choice.gaps, *run.sections.session.gaps], now),
+            cost=run.sections.session.cost,
+            sources=run.sections.session.sources,
             declared=stream.archive.columns,
             aggregation=aggregation,
             reader=reader,

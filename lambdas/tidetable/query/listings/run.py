@@ -52,8 +52,8 @@ def find_listing(listing: Listing, stream: Stream, reader: Reader, now: datetime
             rows=[show_row(listing, record) for _, record in shown],
             next=reader.seal.seal(listing.cursor(shown[-1][0])) if len(names) > len(shown) else None,
             gaps=find_visible_gaps([*choice.gaps, *run.gaps], now),
-            cost=run.sections.cost,
-            sources=run.sections.sources,
+            cost=run.sections.session.cost,
+            sources=run.sections.session.sources,
             listing=listing,
             reader=reader,
             places=[place for place, _ in shown],
@@ -125,7 +125,7 @@ class _Run:
     @property
     def gaps(self) -> list[Gap]:
         """The gaps that this pass has met."""
-        return [*self.sections.gaps, *self._lost]
+        return [*self.sections.session.gaps, *self._lost]
 
     def read(self, sections: Iterable[Section]) -> None:
         """Read all sections. Raises ProblemError if the time is not enough."""
