@@ -60,16 +60,15 @@ def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fie
     data that is compressed, stored elsewhere or in a pack. The contents of the returned columns are either all text or
     all items.
     """
-    filtered, narrowed = not isinstance(scan, PackScan), bool(scan.conditions or fields)
     items: Sequence[Item] = columns.items()
     if isinstance(scan, IndexScan):
         items = [scan.with_data(item) for item in items]
-    if not narrowed:
+    if not (scan.conditions or fields):
         return Columns.of([session.reader.unpacker.inflate_or_keep(item) for item in items])
     if any("out" in item or "z" in item for item in items):
         groups = group_items(items, cold=False)
         return Columns.of([item for group in groups for item in _match_packed(group, scan, session, fields)])
-    if filtered or fields:
+    if fields or not isinstance(scan, PackScan):
         return Columns.of([item for item in items if _meets(scan, item)])
     # Events of packs that are text stay text.
     return columns.where([_meets(scan, item) for item in items])
