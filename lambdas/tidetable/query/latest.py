@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -79,6 +79,7 @@ def find_latest(
     # In the Region of the stage, a table without a copy was deleted with its events.
     session = ReadSession(reader, remaining, forgiving=reader.copies is None)
     latest = Latest(series, cost=session.cost)
+    search = _Search(latest, session, projection, consistent)
     for entry in _walk_backwards(stream, reader, now, consistent=consistent):
         missing = [name for name in series if name not in latest.events]
         if missing and not entry.here and reader.copies is not None:
@@ -86,7 +87,7 @@ def find_latest(
             raise reader.copies.missing(entry)
         if not missing or not entry.live or entry.layout.partition_by != "series" or not session.has_time:
             break
-        rows = _search(entry, missing, latest, projection, session, consistent=consistent)
+        rows = search.read(entry, missing)
         latest.searched = entry.period.start
         for row, event in zip(rows, show_rows(rows), strict=True):
             latest.events[row.names[1]] = event
@@ -118,65 +119,58 @@ def _parse_series(parameters: Mapping[str, Sequence[str]]) -> list[str]:
     return names
 
 
-def _search(
-    entry: Entry,
-    names: Sequence[str],
-    latest: Latest,
-    projection: Projection,
-    session: ReadSession,
-    *,
-    consistent: bool,
-) -> list[Row]:
-    """Find the latest event of each of some series in a period."""
-    try:
-        if entry.layout.pack is None:
-            items = _find(entry, names, session, consistent=consistent)
-        else:
-            items = _find_packed(entry, names, latest, session, consistent=consistent)
-        rows = [Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection) for item in items]
-        if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
-            detail = "these events are larger than an answer may be: ask for fewer series or fields"
-            raise refuse(422, "too_much", detail)
-        latest.losses += complete_rows(rows, session)
-    except TableMissing:
-        # The table was just deleted with its events. If this is a reader, the origin may have the table.
-        if session.reader.copies is not None:
-            raise session.reader.copies.missing(entry) from None
-        return []
-    return rows
+class _Search(NamedTuple):
+    """A search for the latest events of some series, one period after the other."""
 
+    latest: Latest
+    session: ReadSession
+    projection: Projection
+    consistent: bool
 
-def _find(entry: Entry, names: Sequence[str], session: ReadSession, *, consistent: bool) -> list[Item]:
-    """Find the latest items of some series: one item per suffix is read, all in parallel."""
-    layout = entry.layout
-    start, end = entry.period.start, entry.period.end
-    low, high = layout.edge(start), layout.edge(end)
-    ranges = [
-        (name, KeyRange(entry.table, layout.partition(start, name, suffix), low, high))
-        for name in names
-        for suffix in layout.suffixes(name)
-    ]
-    reads = [RangeRead(keys, 1) for _, keys in ranges]
-    pages = session.reader.store.query_many(reads, ascending=False, consistent=consistent)
-    best: dict[str, Any] = {}
-    for (name, _), page in zip(ranges, pages, strict=True):
-        for item in session.take_page(page, entry, start, end).items:
-            if name not in best or item["sk"] > best[name]["sk"]:
-                best[name] = item
-    return list(best.values())
+    def read(self, entry: Entry, names: Sequence[str]) -> list[Row]:
+        """Find the latest event of each of some series in a period."""
+        latest, session = self.latest, self.session
+        try:
+            items = self._find(entry, names) if entry.layout.pack is None else self._find_packed(entry, names)
+            inflate = session.reader.unpacker.inflate_or_keep
+            rows = [Row.of(inflate(item), entry, self.projection) for item in items]
+            if not latest.room.take_all(sum(row.size() for row in rows), len(rows)):
+                detail = "these events are larger than an answer may be: ask for fewer series or fields"
+                raise refuse(422, "too_much", detail)
+            latest.losses += complete_rows(rows, session)
+        except TableMissing:
+            # The table was just deleted with its events. If this is a reader, the origin may have the table.
+            if session.reader.copies is not None:
+                raise session.reader.copies.missing(entry) from None
+            return []
+        return rows
 
+    def _find(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+        """Find the latest items of some series: one item per suffix is read, all in parallel."""
+        layout, start, end = entry.layout, entry.period.start, entry.period.end
+        low, high = layout.edge(start), layout.edge(end)
+        ranges = [
+            (name, KeyRange(entry.table, layout.partition(start, name, suffix), low, high))
+            for name in names
+            for suffix in layout.suffixes(name)
+        ]
+        reads = [RangeRead(keys, 1) for _, keys in ranges]
+        pages = self.session.reader.store.query_many(reads, ascending=False, consistent=self.consistent)
+        best: dict[str, Any] = {}
+        for (name, _), page in zip(ranges, pages, strict=True):
+            for item in self.session.take_page(page, entry, start, end).items:
+                if name not in best or item["sk"] > best[name]["sk"]:
+                    best[name] = item
+        return list(best.values())
 
-def _find_packed(
-    entry: Entry, names: Sequence[str], latest: Latest, session: ReadSession, *, consistent: bool
-) -> list[Item]:
-    """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
-    start, end = entry.period.start, entry.period.end
-    scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
-    items: list[Item] = []
-    for name, lookup in zip(names, find_newest(scans, session, consistent=consistent), strict=True):
-        if lookup.damaged:
-            latest.damaged.add(name)
-            latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
-        if lookup.item is not None:
-            items.append(lookup.item)
-    return items
+    def _find_packed(self, entry: Entry, names: Sequence[str]) -> list[Item]:
+        """Find the latest events of some series in packs: the newest packs of each suffix are read, all in parallel."""
+        start, end, items = entry.period.start, entry.period.end, list[Item]()
+        scans = [PackScan.of(entry, start, end, [entry.layout.logical(start, name)]) for name in names]
+        for name, lookup in zip(names, find_newest(scans, self.session, consistent=self.consistent), strict=True):
+            if lookup.damaged:
+                self.latest.damaged.add(name)
+                self.latest.losses.append(f"{DAMAGED} in {entry.table}, which may hold a later event of series {name}")
+            if lookup.item is not None:
+                items.append(lookup.item)
+        return items
