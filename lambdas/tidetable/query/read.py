@@ -118,21 +118,13 @@ class Scanner:
                     openings.extend(self._begin(following, pool))
                     ahead = min(2 * ahead, AHEAD, max(_RANGES // max(scan.count, 1), 1))
                 opening = openings.popleft()
-                first = None if opening.archived is None else wait_for_page(opening.archived, session.remaining)
-                if opening.archived is not None and first is None:
-                    if is_first:
-                        raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
-                    yield TimeUp(edge)
-                    return
-                is_first = False
-                session.note_source(scan)
                 if isinstance(scan, ArchiveScan):
-                    if first is not None:
-                        yield from self._read_archive(scan, first, pool)
+                    yield from self._read_archive(scan, opening, pool, None if is_first else edge)
                 elif isinstance(scan, PackScan):
                     yield from self._read_packs(scan, opening)
-                elif opening.reads:
+                else:
                     yield from self._read_live(scan, opening)
+                is_first = False
         finally:
             # A full page does not wait for reads that were begun ahead.
             pool.shutdown(wait=False, cancel_futures=True)
@@ -173,6 +165,7 @@ class Scanner:
 
     def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
         """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""
+        self._session.note_source(scan)
         names, names_of = scan.find_names_left(self._query), scan.entry.layout.names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         walk = PackWalk(scan, self._session, self.demand, ascending=self._query.ascending)
@@ -183,6 +176,7 @@ class Scanner:
 
     def _read_live(self, scan: TableScan | IndexScan, opening: _Opening) -> Iterator[LiveBatch]:
         query, (_, reads, pages, _) = self._query, opening
+        self._session.note_source(scan)
         names, names_of = scan.find_names_left(query), scan.entry.layout.names
         self.demand.filtered = names != ANY or bool(scan.conditions)
         if isinstance(scan, GatherScan):
@@ -234,7 +228,7 @@ class Scanner:
         if isinstance(scan, IndexScan) and scan.fetches:
             items = read_base_items(columns.items(), scan, session, consistent=query.consistent)
             columns = Columns.of(items)
-        if not columns.are_text or (packed and (scan.conditions or self._fields)):
+        if not columns.are_text or (packed and scan.conditions):
             columns = match_conditions(columns, scan, session, self._fields)
         if packed and not query.projection.as_stored:
             columns = Columns.of(columns.items())
@@ -246,19 +240,28 @@ class Scanner:
         keys = replace(keys, fields=tuple(self._fields))
         return self._session.reader.archive.read(keys, limit=limit, ascending=self._query.ascending)
 
-    def _read_archive(self, scan: ArchiveScan, first: ArchivePage, pool: Executor) -> Iterator[ArchiveBatch | TimeUp]:
-        series, session = self._query.series, self._session
-        coming = iter([first])
+    def _read_archive(
+        self, scan: ArchiveScan, opening: _Opening, pool: Executor, edge: Position | None
+    ) -> Iterator[ArchiveBatch | TimeUp]:
+        """Read the pages of an archive. If the first page is slow, the range was read up to ``edge``.
+
+        Raises ArchiveBusy if ``edge`` is None, because then nothing was read before.
+        """
+        series, session, reading = self._query.series, self._session, iter([opening.archived])
 
         def read(keys: ArchiveRange) -> ArchivePage | None:
-            page = next(coming, None)
-            return page or wait_for_page(pool.submit(self._read_page, keys), session.remaining)
+            page = next(reading, None) or pool.submit(self._read_page, keys)
+            return wait_for_page(page, session.remaining)
 
         for page, reached in read_archive_pages(scan.keys, scan.entry.layout.across(series), read):
             position = None if reached is None else scan.position_of(reached, series)
             if page is None:
-                yield TimeUp(position)
+                if edge is None:
+                    raise ArchiveBusy(f"the archive of {scan.entry.period.label} is slow")
+                yield TimeUp(edge)
                 return
+            session.note_source(scan)
             session.cost.requests += 1
             session.cost.read += page.read
             yield ArchiveBatch(scan, page, position if page.more else None)
+            edge = position or edge
