@@ -97,7 +97,7 @@ def _holds(pool: list[str], rate: int) -> bool:
         now += timedelta(seconds=1 / TICKS)
         due = rate * tick // TICKS
         for partition, units in Counter(islice(partitions, due - sent)).items():
-            if throughput.write.refusal(units, partition, now) is not None:
+            if throughput.write.find_refusal(units, partition, now) is not None:
                 return False
             throughput.write.take(units, partition, now)
         sent = due
