@@ -49,7 +49,7 @@ def _run(answers: dict[bytes, bytes], channel: Connection) -> None:
 
 
 @contextmanager
-def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
+def run_stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
     """Run a stub while the block lasts; yield its address.
 
     The names of ``answers`` are operations in lower case, or texts in a body. The stub gives the answer whose name is
@@ -67,6 +67,6 @@ def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with stub() as endpoint:
+    with run_stub() as endpoint:
         print(endpoint)
         sys.stdin.read()

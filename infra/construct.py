@@ -16,7 +16,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
-from .acknowledgements import acknowledge
+from .acknowledgements import acknowledge_findings
 from .api import STAGE
 from .bundles import Bundles
 from .checks import check_copies, check_name, check_own, check_region, check_role
@@ -89,19 +89,21 @@ class Tidetable(Construct):
         for construct in (self, *outside):
             Tags.of(construct).add("project", "tidetable")
             Tags.of(construct).add("stage", stage)
-            self._acknowledge(construct)
+            self._acknowledge_findings(construct)
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
 
-    def _acknowledge(self, made: IConstruct) -> None:
+    def _acknowledge_findings(self, made: IConstruct) -> None:
         own, config = self._constructs.own, self._common.config
         tracing = config.observability.tracing
         if own is None:
             bucket = self.bucket.bucket_name
-            acknowledge(made, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[])
+            acknowledge_findings(
+                made, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[]
+            )
             return
         lifecycle = own.lifecycle
-        acknowledge(
+        acknowledge_findings(
             made,
             stage=self.stage,
             tracing=tracing,
@@ -241,7 +243,7 @@ class Tidetable(Construct):
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
         self._find_stage("grant_write")
-        return self._grant(
+        return self._grant_routes(
             "grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
         )
 
@@ -252,7 +254,7 @@ class Tidetable(Construct):
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
         routes = [("GET", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
-        return self._grant("grant_read", grantee, [("GET", "/v1/streams"), *routes])
+        return self._grant_routes("grant_read", grantee, [("GET", "/v1/streams"), *routes])
 
     def _find_streams(self, streams: tuple[str, ...]) -> tuple[str, ...]:
         known = self._common.config.streams
@@ -261,7 +263,7 @@ class Tidetable(Construct):
                 raise UsageError(f"stream {name!r}: the configuration has no such stream; it has: {', '.join(known)}")
         return streams or ("*",)
 
-    def _grant(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
+    def _grant_routes(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
         signed = self._find_signed_api(what)
         arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
         return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)

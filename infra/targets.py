@@ -45,7 +45,7 @@ class Targets(Construct):
                 'No alarm notifies anybody: set [observability] notify, such as ["ops@example.com"], or look at the dashboard.'
             )
 
-    def watch(self, alarm: cloudwatch.Alarm) -> None:
+    def watch_alarm(self, alarm: cloudwatch.Alarm) -> None:
         """Notify every target when the alarm begins and when it ends."""
         alarm.add_alarm_action(*self._actions)
         alarm.add_ok_action(*self._actions)
