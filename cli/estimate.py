@@ -195,10 +195,10 @@ def cost(
     if as_json:
         print_json(describe_bill(lines, tables, unpriced, advice))
     else:
-        _print(workload, lines, tables, unpriced, advice)
+        _print_bills(workload, lines, tables, unpriced, advice)
 
 
-def _print(
+def _print_bills(
     workload: Workload, lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]
 ) -> None:
     events = workload.events_per_day

@@ -51,7 +51,7 @@ def summarize(client: Any, url: str) -> Summary:
     events: Counter[tuple[str, str]] = Counter()
     receipts = []
     for message in receive_letters(client, url):
-        events[_read_stream(message), _read_reason(message)] += _count(message)
+        events[_read_stream(message), _read_reason(message)] += _count_events(message)
         receipts.append(message["ReceiptHandle"])
     release_letters(client, url, receipts)
     return Summary(len(receipts), events)
@@ -76,7 +76,7 @@ def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Ca
     for message in islice(receive_letters(client, dead), maximum):
         client.send_message(QueueUrl=overflow, MessageBody=message["Body"])
         client.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
-        events += _count(message)
+        events += _count_events(message)
         report_moved(events)
     return events
 
@@ -92,7 +92,7 @@ def _read_stream(message: Any) -> str:
         return "?"
 
 
-def _count(message: Any) -> int:
+def _count_events(message: Any) -> int:
     try:
         decoded = decode_message(message["Body"])
         # A message whose events are in the bucket has at least one event.

@@ -60,10 +60,10 @@ def rollup(
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")
     named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
-        print_json(named_rollups) if as_json else _draw(named_rollups, stream)
+        print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream)
         return
     answers = [
-        _rebuild(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
+        _rebuild_cells(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
     ]
     if as_json:
         print_json(answers)
@@ -71,7 +71,7 @@ def rollup(
         raise typer.Exit(1)
 
 
-def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
+def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:
     grid = Grid(title=f"rollups of {stream}")
     for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
         grid.add_column(heading, overflow="fold")
@@ -97,7 +97,7 @@ def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
 
 
-def _rebuild(
+def _rebuild_cells(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
     """Rebuild a rollup: call the refresher until no bucket is left, or until it names a problem."""

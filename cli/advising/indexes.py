@@ -69,7 +69,9 @@ def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] |
         for field in _find_fields(measured, use):
             by_field[field].append(use)
     findings = [
-        (field, finding) for field, some in by_field.items() if (finding := _judge(measured, field, some)) is not None
+        (field, finding)
+        for field, some in by_field.items()
+        if (finding := _judge_field(measured, field, some)) is not None
     ]
     return max(findings, key=lambda pair: pair[1].saving or 0.0, default=None)
 
@@ -89,11 +91,11 @@ def _find_fields(measured: Measured, use: Use) -> list[str]:
     return [field for field in compared if field not in indexed | _NOT_DATA]
 
 
-def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | None:
+def _judge_field(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | None:
     stream = measured.stream
     refused = sum(use.queries for use in uses if use.refused)
     wasteful = [use for use in uses if not use.refused and use.read and use.returned <= _SELECTIVE * use.read]
-    index = IndexPolicy(name=_name(field), partition_by=field)
+    index = IndexPolicy(name=_name_index(field), partition_by=field)
     cost = measured.price(measured.change(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
     left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
@@ -129,7 +131,7 @@ def _compute_least_units(measured: Measured, use: Use) -> float:
     return 0.5 * max(use.queries, use.requests / ranges)
 
 
-def _name(field: str) -> str:
+def _name_index(field: str) -> str:
     return f"by_{re.sub('[^a-z0-9_]', '_', field.lower())}"[:63]
 
 

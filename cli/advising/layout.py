@@ -40,14 +40,14 @@ def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
         return
     hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None, shards=key.shards)
     if hot.enough:
-        yield _spread(
+        yield _advise_more_shards(
             measured, hot.rate, f"{hot.events:,.0f} writes were throttled in {hot.hours} hours by one partition's limit"
         )
     elif enough:
-        yield from _gather(measured)
+        yield from _advise_fewer_shards(measured)
 
 
-def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
+def _advise_more_shards(measured: Measured, throttled: float, seen: str) -> Finding:
     stream, key = measured.stream, measured.stream.key
     peak, shares = measured.find_peak("Write"), measured.history.shares
     evidence = [seen, f"write units per second of a table at the peak: {peak:,.0f}, with {key.shards} shards"]
@@ -74,7 +74,7 @@ def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
     return Finding("shards", f"take {shards} shards", tuple(evidence), None, lines, confidence)
 
 
-def _gather(measured: Measured) -> Iterator[Finding]:
+def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
     if key.shards == 1 or not uses or key.partition_by == "series":
         return  # The peak of a single series is not measured.
@@ -133,7 +133,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
         return
     ratio = LONGEST[longer] / LONGEST[stream.period]
     retention = ceil(stream.retention / ratio)
-    ladder = _lengthen(stream.capacity.ladder, ratio)
+    ladder = _stretch_ladder(stream.capacity.ladder, ratio)
     capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
     dollars = measured.price(measured.change(period=longer, retention=retention, capacity=capacity))
     now = measured.price(stream)
@@ -151,7 +151,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     yield Finding("period", f"take a table per {longer.value}", evidence, saving, lines, "medium")
 
 
-def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
+def _stretch_ladder(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
     """Convert a ladder to ages in longer periods. If several steps get the same age, the last of them is kept."""
     steps = {}
     for step in ladder:
@@ -168,7 +168,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
         return
     packed = measured.change(pack=PackPolicy(span=_SPAN))
     if not stream.capacity.on_demand(stream.capacity.ladder[0]):
-        packed = _lower(measured, packed)
+        packed = _lower_units(measured, packed)
     dollars = measured.price(packed)
     saving = measured.dollars - dollars
     if saving < max(MIN_DOLLARS, MIN_SHARE * measured.dollars):
@@ -185,7 +185,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     yield Finding("packs", "keep the events in packs", tuple(evidence), saving, lines, "medium")
 
 
-def _lower(measured: Measured, packed: Stream) -> Stream:
+def _lower_units(measured: Measured, packed: Stream) -> Stream:
     """Return the policy with packs, and with write units for packs instead of single events."""
     share = replace(measured.workload, stream=packed).event_units / measured.workload.event_units
     ladder = tuple(
