@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
 from bench.results import note_ratios
-from cli.workload import choose_stream, read
+from cli.workload import choose_stream, read_workload
 from tidetable.bill.tables import PLANS, Bill, price_plans, price_rolling
 from tidetable.bill.workload import Workload
 from tidetable.config import load
@@ -60,13 +60,13 @@ def draw_bills(bills_by_plan: Mapping[str, Bill]) -> str:
 def read_packed_workload(folder: Path) -> Workload | None:
     """The same workload with the folder's packed.toml as configuration; None without this file."""
     file = folder / "packed.toml"
-    return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
+    return replace(read_workload(folder), stream=choose_stream(load(file), None)) if file.exists() else None
 
 
 def compute_bills(folder: Path) -> dict[str, Bill]:
     """The bill of each plan; the bill with packs comes first."""
     in_packs = read_packed_workload(folder)
-    plans = price_plans(read(folder))
+    plans = price_plans(read_workload(folder))
     return plans if in_packs is None else {PACKED: price_rolling(in_packs)} | plans
 
 

@@ -46,7 +46,7 @@ class Summary:
     events: Counter[tuple[str, str]]
 
 
-def summarize(client: Any, url: str) -> Summary:
+def summarize_letters(client: Any, url: str) -> Summary:
     """Count the events of the queue; the messages stay in it."""
     events: Counter[tuple[str, str]] = Counter()
     receipts = []
@@ -65,7 +65,7 @@ def release_letters(client: Any, url: str, receipts: Sequence[str]) -> None:
             client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
 
 
-def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
+def replay_letters(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
     """Send messages back to the overflow.
 
     A message is deleted only after it was sent, so an interruption does not lose messages. It sends at most ``maximum``

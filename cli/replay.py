@@ -20,8 +20,7 @@ from cli.common import (
     run_task,
 )
 from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
-from cli.letters import replay as send_back
-from cli.letters import summarize
+from cli.letters import replay_letters, summarize_letters
 
 
 @app.command()
@@ -42,7 +41,7 @@ def replay(
     if feed:
         _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
         return
-    summary = run_task("looking", lambda: summarize(account.queues, account.dead_letters))
+    summary = run_task("looking", lambda: summarize_letters(account.queues, account.dead_letters))
     counts = sorted(summary.events.items())
     events = sum(count for _, count in counts)
     rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
@@ -93,6 +92,6 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
 def _replay_letters(account: Account, maximum: int) -> int:
     count: int = run_task(
         "sending back",
-        lambda: send_back(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
+        lambda: replay_letters(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
     )
     return count
