@@ -89,9 +89,9 @@ def make_pack_items(events: Sequence[Event], layout: Layout, size: int) -> list[
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):
-        made = make_packs([layout.make_item(event, at=number) for event in request], layout, ZSTD)
-        assert not made.alone
-        items += [pack.item for pack in made.packs]
+        pack_set = make_packs([layout.make_item(event, at=number) for event in request], layout, ZSTD)
+        assert not pack_set.alone
+        items += [pack.item for pack in pack_set.packs]
     return items
 
 
@@ -145,12 +145,12 @@ class Queried:
         return page.cost.units
 
 
-def measure_micros(what: Callable[[], Any]) -> float:
+def measure_micros(act: Callable[[], Any]) -> float:
     """Microseconds of CPU per event: the lowest value of several calls."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()
-        what()
+        act()
         best = min(best, time.process_time() - begun)
     return best / EVENTS * 1e6
 

@@ -248,11 +248,11 @@ def main() -> None:
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
         top_events_read = float(read_headers(top)["Tidetable-Events-Read"])
-    cpu = median(book[0] / mine[0] for mine, book, _ in rounds)
-    packed = median(book[0] / mine[0] for _, book, mine in rounds)
-    aggregates = median(book[0] / mine[0] for mine, book in sums)
-    sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
-    wall = median(book[1] / mine[1] for mine, book, _ in rounds)
+    cpu = median(textbook[0] / ours[0] for ours, textbook, _ in rounds)
+    packed = median(textbook[0] / ours[0] for _, textbook, ours in rounds)
+    aggregates = median(textbook[0] / ours[0] for ours, textbook in sums)
+    sum_us = median(ours[0] for ours, _ in sums) / EVENTS * 1e6
+    wall = median(textbook[1] / ours[1] for ours, textbook, _ in rounds)
     mine_us, book_us, packed_us = (
         median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True)
     )

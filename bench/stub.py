@@ -22,10 +22,10 @@ def _serve(connection: socket.socket, answers: dict[bytes, bytes]) -> None:
         buffered = b""
         while True:
             while (end := buffered.find(b"\r\n\r\n")) < 0:
-                some = connection.recv(1 << 20)
-                if not some:
+                chunk = connection.recv(1 << 20)
+                if not chunk:
                     return
-                buffered += some
+                buffered += chunk
             head = buffered[:end].lower()
             length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
             while len(buffered) < end + 4 + length:
@@ -56,11 +56,11 @@ def run_stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
     in the request.
     """
     spawn = get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=_run, args=((answers or {}) | ANSWERS, there), daemon=True)
+    own_end, child_end = spawn.Pipe()
+    process = spawn.Process(target=_run, args=((answers or {}) | ANSWERS, child_end), daemon=True)
     process.start()
     try:
-        yield f"http://127.0.0.1:{here.recv()}"
+        yield f"http://127.0.0.1:{own_end.recv()}"
     finally:
         process.terminate()
         process.join()

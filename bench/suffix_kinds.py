@@ -137,13 +137,13 @@ class _Table:
     def get(self, id: str) -> tuple[int, float]:
         """Requests and units to find an event. Nobody knows a random suffix, so all suffixes are asked at once."""
         candidates: Sequence[int] = [self._choose(id)] if self._kind.calculated else range(self._suffixes)
-        units, found = 0.0, 0
+        units, hits = 0.0, 0
         for suffix in candidates:
             key = {"pk": {"S": f"{DAY}#{suffix}"}, "sk": {"S": _make_sort_key(id)}}
             answer = self._call("GetItem", Key=key)
             units += answer["ConsumedCapacity"]["CapacityUnits"]
-            found += "Item" in answer
-        assert found == 1
+            hits += "Item" in answer
+        assert hits == 1
         return len(candidates), units
 
     def read_newest(self) -> tuple[int, float]:

@@ -35,13 +35,13 @@ class Meters:
         """
         value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
         tags = {"project": "tidetable", "stage": self.stage}
-        made = _call_gateway(
+        answer = _call_gateway(
             "a gateway key could not be made",
             lambda: self.client.create_api_key(
                 name=f"tidetable-{self.stage}-{record.name}-{record.id}", value=value, enabled=True, tags=tags
             ),
         )
-        attached = replace(record, meter=value, gateway_key=made["id"])
+        attached = replace(record, meter=value, gateway_key=answer["id"])
         try:
             return replace(attached, plan=self._join_plan(attached))
         except AccountError:
@@ -95,8 +95,8 @@ class Meters:
                 if plan["name"] == name and (self.api, _API_STAGE) in stages:
                     return str(plan["id"])
             limits = {"rateLimit": rate, "burstLimit": burst}
-            made = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
-            return str(made["id"])
+            answer = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
+            return str(answer["id"])
 
         return str(_call_gateway("a usage plan could not be made", find))
 

@@ -183,11 +183,11 @@ def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
         earlier_names.add(name)
 
 
-def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[str | None]) -> dict[str, Any]:
-    return mapping.make_event(_type_cells(row, kept))
+def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, columns: set[str | None]) -> dict[str, Any]:
+    return mapping.make_event(_type_cells(row, columns))
 
 
-def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
+def _type_cells(row: Mapping[str | None, Any], columns: set[str | None]) -> dict[str, Any]:
     """Convert cells to values: an empty cell is left out, and a cell with a JSON number, true or false becomes that
     value.
     """
@@ -197,7 +197,7 @@ def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[st
     for name, cell in row.items():
         if name is None or cell is None or cell == "":
             continue
-        if name in kept:
+        if name in columns:
             values[name] = cell
         elif cell in ("true", "false"):
             values[name] = cell == "true"

@@ -74,10 +74,12 @@ class Bundles:
         built = self._manifest["platforms"]
         if self._stage == "local" and "local" in built:
             return "local"
-        wanted = self._architecture.name
-        if wanted not in built:
-            raise UsageError(f"architecture {wanted}: this package has code for {', '.join(built)}; choose one of them")
-        return str(wanted)
+        architecture = self._architecture.name
+        if architecture not in built:
+            raise UsageError(
+                f"architecture {architecture}: this package has code for {', '.join(built)}; choose one of them"
+            )
+        return str(architecture)
 
     def _add_configuration(self, bundle: str) -> lambda_.Code:
         names = self._manifest["bundles"][f"{self._platform}/{bundle}"]

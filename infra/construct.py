@@ -93,18 +93,18 @@ class Tidetable(Construct):
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
 
-    def _acknowledge_findings(self, made: IConstruct) -> None:
+    def _acknowledge_findings(self, construct: IConstruct) -> None:
         own, config = self._constructs.own, self._common.config
         tracing = config.observability.tracing
         if own is None:
             bucket = self.bucket.bucket_name
             acknowledge_findings(
-                made, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[]
+                construct, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[]
             )
             return
         lifecycle = own.lifecycle
         acknowledge_findings(
-            made,
+            construct,
             stage=self.stage,
             tracing=tracing,
             bucket=self.bucket,
@@ -263,16 +263,16 @@ class Tidetable(Construct):
                 raise UsageError(f"stream {name!r}: the configuration has no such stream; it has: {', '.join(known)}")
         return streams or ("*",)
 
-    def _grant_routes(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
-        signed = self._find_signed_api(what)
+    def _grant_routes(self, function: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
+        signed = self._find_signed_api(function)
         arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
         return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
 
-    def _find_signed_api(self, what: str) -> apigateway.RestApi:
+    def _find_signed_api(self, function: str) -> apigateway.RestApi:
         signed = self.signed_api
         if signed is None:
             raise UsageError(
-                f'{what}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
+                f'{function}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
                 " give the caller a key: docs/operate/keys.md"
             )
         return signed

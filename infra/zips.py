@@ -69,9 +69,9 @@ def _copy_bytes(source: BinaryIO, target: BinaryIO, length: int) -> None:
 
 def _move_entries(entries: bytes, base: int) -> bytes:
     """Return a directory's entries after its files have moved by ``base`` bytes."""
-    moved, at = bytearray(entries), 0
-    while at < len(moved):
-        (offset,) = _OFFSET.unpack_from(moved, at + _OFFSET_AT)
-        _OFFSET.pack_into(moved, at + _OFFSET_AT, offset + base)
-        at += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(moved, at + _LENGTHS_AT))
-    return bytes(moved)
+    directory, at = bytearray(entries), 0
+    while at < len(directory):
+        (offset,) = _OFFSET.unpack_from(directory, at + _OFFSET_AT)
+        _OFFSET.pack_into(directory, at + _OFFSET_AT, offset + base)
+        at += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(directory, at + _LENGTHS_AT))
+    return bytes(directory)

@@ -101,11 +101,11 @@ def invoke_refresher(deployed: Deployed, **payload: Any) -> dict[str, Any]:
     return _invoke_function(deployed, "RefresherFunction", "the refresher", payload)
 
 
-def _invoke_function(deployed: Deployed, output: str, what: str, payload: dict[str, Any]) -> dict[str, Any]:
+def _invoke_function(deployed: Deployed, output: str, task: str, payload: dict[str, Any]) -> dict[str, Any]:
     answer = deployed.make_client("lambda").invoke(
         FunctionName=deployed.outputs[output], Payload=json.dumps(payload).encode()
     )
     report: dict[str, Any] = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        raise RuntimeError(f"{what} failed: {report}")
+        raise RuntimeError(f"{task} failed: {report}")
     return report

@@ -40,25 +40,25 @@ class _Sorted:
         return partition, tuple(rest)
 
     def put(self, item: _Item) -> None:
-        located = self.find_position(item)
-        if located is not None:
-            partition, position = located
+        place = self.find_position(item)
+        if place is not None:
+            partition, position = place
             order, items = self._partitions.setdefault(partition, ([], {}))
             if position not in items:
                 insort(order, position)
             items[position] = item
 
     def remove(self, item: Mapping[str, Wire]) -> None:
-        located = self.find_position(item)
-        if located is not None and located[0] in self._partitions:
-            partition, position = located
+        place = self.find_position(item)
+        if place is not None and place[0] in self._partitions:
+            partition, position = place
             order, items = self._partitions[partition]
             if items.pop(position, None) is not None:
                 del order[bisect_left(order, position)]
 
     def get(self, key: Mapping[str, Wire]) -> _Item | None:
-        located = self.find_position(key)
-        return self._partitions.get(located[0], ([], {}))[1].get(located[1]) if located else None
+        place = self.find_position(key)
+        return self._partitions.get(place[0], ([], {}))[1].get(place[1]) if place else None
 
     def list_between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
@@ -68,12 +68,12 @@ class _Sorted:
         start = bisect_left(order, (low,)) if low is not None else 0
         end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)
         if after is not None:
-            located = self.find_position(after)
-            assert located is not None
+            place = self.find_position(after)
+            assert place is not None
             if ascending:
-                start = max(start, bisect_right(order, located[1]))
+                start = max(start, bisect_right(order, place[1]))
             else:
-                end = min(end, bisect_left(order, located[1]))
+                end = min(end, bisect_left(order, place[1]))
         positions = order[start:end] if ascending else reversed(order[start:end])
         return (items[position] for position in positions)
 

@@ -156,8 +156,8 @@ class Reads:
         """Read the whole items from the table: DynamoDB does so to show attributes that a local index does not hold."""
         keys = [{name: item[name] for name in table.keys} for item in items]
         request = {"TableName": table.name, "ConsistentRead": consistent}
-        found = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
-        return [item for item in found if item is not None]
+        whole_items = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
+        return [item for item in whole_items if item is not None]
 
     def _cut_page(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
         """Cut the page at 1 MB, even if the engine read further; return the page and its size in bytes."""

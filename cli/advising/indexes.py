@@ -56,11 +56,11 @@ def advise_missing(measured: Measured) -> Iterator[Finding]:
     stream, uses = measured.stream, measured.history.uses
     if not uses or stream.pack is not None:
         return
-    left: Sequence[Use] = [use for use in uses if use.route == "events"]
-    while found := _find_best(measured, left):
-        field, finding = found
+    remaining_uses: Sequence[Use] = [use for use in uses if use.route == "events"]
+    while best := _find_best(measured, remaining_uses):
+        field, finding = best
         yield finding
-        left = [use for use in left if field not in _find_fields(measured, use)]
+        remaining_uses = [use for use in remaining_uses if field not in _find_fields(measured, use)]
 
 
 def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] | None:

@@ -38,11 +38,11 @@ def print_line(text: str) -> None:
     print(f"[{time.monotonic() - _STARTED:5.1f} s] {text}", flush=True)
 
 
-def check_claim(holds: bool, what: str) -> None:
+def check_claim(holds: bool, claim: str) -> None:
     """End the demo unless a claim holds."""
     if not holds:
-        sys.exit(f"FAILED: {what}")
-    print_line(f"ok: {what}")
+        sys.exit(f"FAILED: {claim}")
+    print_line(f"ok: {claim}")
 
 
 def send_events(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
@@ -62,30 +62,32 @@ def send_events(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, f
     return stored == len(events), units
 
 
-def compare_streams(api: Api, sent: Sequence[Event], now: datetime) -> None:
+def compare_streams(api: Api, events: Sequence[Event], now: datetime) -> None:
     """Read both streams back and compare them with the sent events."""
     start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
     whole = list(api.walk_events("quakes", start=start, limit=400))
     check_claim(
-        are_same(whole, sent), f"{len(whole)} events read back from quakes, newest first, equal to what was sent"
+        are_same(whole, events), f"{len(whole)} events read back from quakes, newest first, equal to what was sent"
     )
     packed = list(api.walk_events(PACKED, start=start, limit=400))
-    check_claim(are_same(packed, sent), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
-    networks = sorted({event["series"] for event in sent})
+    check_claim(are_same(packed, events), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
+    networks = sorted({event["series"] for event in events})
     count = 0
     for network in networks:
-        expected = [event for event in sent if event["series"] == network]
+        expected = [event for event in events if event["series"] == network]
         answer = list(api.walk_events("stations", start=start, series=network, limit=400))
         if not are_same(answer, expected):
             raise RuntimeError(f"series {network} of stations differs from what was sent")
         count += len(answer)
-    check_claim(count == len(sent), f"{count} events read back from stations, one series of {len(networks)} at a time")
+    check_claim(
+        count == len(events), f"{count} events read back from stations, one series of {len(networks)} at a time"
+    )
 
 
-def are_same(answer: Sequence[Event], sent: Sequence[Event]) -> bool:
+def are_same(answer: Sequence[Event], events: Sequence[Event]) -> bool:
     """Whether an answer has exactly the sent events, newest first."""
     plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answer]
-    expected = sorted(sent, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
+    expected = sorted(events, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
     for actual, event in zip(plain, expected, strict=False):
         if actual != event:
             print(f"  answered {actual}\n  sent     {event}")
@@ -93,20 +95,20 @@ def are_same(answer: Sequence[Event], sent: Sequence[Event]) -> bool:
     return len(plain) == len(expected)
 
 
-def show_feed(deployed: Deployed, sent: Sequence[Event]) -> None:
+def show_feed(deployed: Deployed, events: Sequence[Event]) -> None:
     """Receive the changes of the packed stream from its queue, and compare them with the sent events."""
     queues = deployed.make_client("sqs")
     url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
     changes: dict[str, Event] = {}
     deadline = time.monotonic() + _FEED_SECONDS
-    while len(changes) < len(sent) and time.monotonic() < deadline:
+    while len(changes) < len(events) and time.monotonic() < deadline:
         for message in queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get(
             "Messages", []
         ):
             change = json.loads(message["Body"])
             changes[change["id"]] = {name: change[name] for name in ("series", "time", "id", "data")}
             queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    expected = {event["id"]: event for event in sent}
+    expected = {event["id"]: event for event in events}
     check_claim(
         changes == expected, f"the feed delivered {len(changes)} changes of {PACKED} to a queue, equal to what was sent"
     )
@@ -122,7 +124,7 @@ def show_periods(api: Api) -> None:
         print(f"  {entry['period']:<12}{entry['state']:<11}{units}  {capacity['class']:<19}{archived:>15}")
 
 
-def show_newest(api: Api, sent: Sequence[Event]) -> None:
+def show_newest(api: Api, events: Sequence[Event]) -> None:
     """Query the last hours, and get one event by its ref."""
     answer = api.query("quakes", start="-6h", limit=5)
     check_claim(answer.status == 200 and len(answer.body["events"]) == 5, "the newest five of the last six hours:")
@@ -131,12 +133,12 @@ def show_newest(api: Api, sent: Sequence[Event]) -> None:
     first = answer.body["events"][0]
     answer = api.get("quakes", first["ref"])
     check_claim(
-        answer.status == 200 and answer.body["id"] == sent[-1]["id"] == first["id"],
+        answer.status == 200 and answer.body["id"] == events[-1]["id"] == first["id"],
         f"its ref finds {first['id']} alone",
     )
 
 
-def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, sent: Sequence[Event]) -> None:
+def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, events: Sequence[Event]) -> None:
     """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
     begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
     later = begins + _AFTER_BEGIN
@@ -166,7 +168,7 @@ def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, sent: Sequence
         api.query("quakes", "aggregate", field="mag", rollups=rollups, **parameters) for rollups in ("true", "false")
     )
     count = sum(row["count"] for row in by_rollup.body["aggregates"])
-    expected = [event for event in sent if render_instant(start) <= event["time"] < render_instant(end)]
+    expected = [event for event in events if render_instant(start) <= event["time"] < render_instant(end)]
     check_claim(count == len(expected), f"{count} earthquakes by day and network, as many as were sent")
     check_claim(
         by_rollup.body["aggregates"] == by_events.body["aggregates"],
@@ -184,10 +186,10 @@ def render_instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def show_expiry(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
+def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: datetime) -> None:
     """Let the oldest period expire, and find its events again."""
-    oldest = sent[0]["time"][:10]
-    expected = [event for event in sent if event["time"][:10] == oldest]
+    oldest = events[0]["time"][:10]
+    expected = [event for event in events if event["time"][:10] == oldest]
     # The table is kept for 14 days after its end; a minute later the lifecycle finds it expired.
     later = datetime.fromisoformat(f"{oldest}T00:00:00+00:00") + timedelta(days=15, minutes=1)
     at = later.isoformat()
@@ -219,7 +221,7 @@ def show_expiry(deployed: Deployed, api: Api, sent: Sequence[Event], now: dateti
     check_claim(are_same(archived, expected), "the deleted period's events still answer, equal to what was sent")
     answer = api.get("quakes", archived[0]["ref"])
     check_claim(answer.status == 200 and answer.body["id"] == archived[0]["id"], "and so do their refs")
-    compare_streams(api, sent, now)
+    compare_streams(api, events, now)
 
 
 def has_expired(periods: Sequence[str], oldest: str) -> bool:
