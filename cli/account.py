@@ -67,7 +67,7 @@ class Account:
     session: Any = None
     outputs: Mapping[str, str] = field(default_factory=dict)
 
-    def sign(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    def sign_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers of a request to the API, signed with the session's credentials."""
         request = AWSRequest(method, url, headers=dict(headers), data=body)
         credentials, region = self.session.get_credentials().get_frozen_credentials(), self.session.region_name
@@ -78,7 +78,7 @@ class Account:
         """Invoke the lifecycle and return its report."""
         return self._invoke_function("the lifecycle", self.lifecycle, payload)
 
-    def archive(self, stream: str, period: str) -> dict[str, Any]:
+    def archive_period(self, stream: str, period: str) -> dict[str, Any]:
         """Invoke the archiver for one period. AccountError says why the period cannot be archived now."""
         task = f"archiving {stream} {period}"
         answer = self._invoke_function(task, self.archiver, {"stream": stream, "period": period})
@@ -86,22 +86,22 @@ class Account:
             raise AccountError(f"{task} has to wait: {answer['reason']}")
         return answer
 
-    def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
+    def restore_period(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
         return self._invoke_function(f"restoring {stream} {period}", self.restorer, payload)
 
-    def sweep(self, *, dry_run: bool) -> dict[str, Any]:
+    def sweep_objects(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
         return self._invoke_function("the sweep", self.sweeper, {"dry_run": dry_run})
 
-    def redeliver(self, stream: str, target: str, changes: list[str]) -> None:
+    def redeliver_changes(self, stream: str, target: str, changes: list[str]) -> None:
         """Invoke the feed for the changes of one dead letter."""
         self._invoke_function(
             f"sending changes of {stream} again", self.feed, {"feed": stream, "target": target, "changes": changes}
         )
 
-    def refresh(self, **payload: Any) -> dict[str, Any]:
+    def run_refresher(self, **payload: Any) -> dict[str, Any]:
         """Invoke the refresher of rollups and return its answer."""
         if not self.refresher:
             raise AccountError("no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy")

@@ -59,7 +59,7 @@ def advise(
     for policy in policies:
         history = run_task(
             f"reading the measurements of {policy.name}",
-            lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),
+            lambda policy=policy: measure.measure_history(account, sources, policy, now, timedelta(days=days)),
         )
         advice.append(judge(history))
     if as_json:

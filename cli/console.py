@@ -109,7 +109,7 @@ class Signed:
         sent["content-type"] = environ.get("CONTENT_TYPE", "")
         headers = {name: sent[name] for name in _KEPT if sent.get(name)}
         try:
-            signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
+            signed = self._account.sign_request(environ["REQUEST_METHOD"], url, headers, body)
         # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
         except (BotoCoreError, ClientError, RuntimeError) as error:
             reason = str(error).rstrip(".")

@@ -186,7 +186,7 @@ def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> 
         for row in source.read():
             rows += 1
             problem = ("unreadable", row.problem) if row.event is None else None
-            if row.event is not None and (verdict := rehearsal.judge(row.event)) is not None:
+            if row.event is not None and (verdict := rehearsal.judge_event(row.event)) is not None:
                 problem = (verdict.code, verdict.detail)
             if problem is not None:
                 codes[problem[0]] += 1

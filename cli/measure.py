@@ -39,7 +39,7 @@ def open_sources(account: Account, endpoint: str | None) -> Sources:
     return Sources(account.metrics, make("logs", endpoint_url=endpoint), make("dynamodb", endpoint_url=endpoint))
 
 
-def measure(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
+def measure_history(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
     """Measure the history of a stream; AccountError if CloudWatch's metrics do not answer.
 
     The history names other sources that did not answer.

@@ -63,7 +63,7 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
     letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
     changes = sum(letters.changes.values())
     if not as_json:
-        for row in letters.rows():
+        for row in letters.list_rows():
             where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
             out.print(f"{row['changes']:>8,} of {where}", markup=False, soft_wrap=True)
         if not changes or dry_run:
@@ -76,11 +76,11 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
         sent = run_task(
             "sending again",
             lambda: redeliver_changes(
-                account.queues, account.feed_letters, account.redeliver, letters.messages, (AccountError,)
+                account.queues, account.feed_letters, account.redeliver_changes, letters.messages, (AccountError,)
             ),
         )
     if as_json:
-        print_json({"dead": letters.rows(), "replayed": sent.changes, "failures": sent.failures})
+        print_json({"dead": letters.list_rows(), "replayed": sent.changes, "failures": sent.failures})
     else:
         out.print(f"{sent.changes:,} changes were taken")
         for failure in sent.failures:

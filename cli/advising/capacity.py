@@ -169,7 +169,7 @@ def _size_units(peak: float, present: int | None, throttling: Throttling) -> int
 
 def _price_plan(measured: Measured, capacity: Capacity) -> _Plan:
     capacity = msgspec.structs.replace(capacity, warm=measured.stream.capacity.warm)
-    return _Plan(capacity, measured.price(measured.change(capacity=capacity)))
+    return _Plan(capacity, measured.price_stream(measured.change_stream(capacity=capacity)))
 
 
 def _describe_finding(

@@ -39,7 +39,7 @@ def advise_unused(measured: Measured) -> Iterator[Finding]:
             for step in stream.capacity.ladder
         )
         capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
-        saving = measured.dollars - measured.price(measured.change(index=others, capacity=capacity))
+        saving = measured.dollars - measured.price_stream(measured.change_stream(index=others, capacity=capacity))
         if saving < MIN_DOLLARS:
             continue
         evidence = (
@@ -96,7 +96,7 @@ def _judge_field(measured: Measured, field: str, uses: Sequence[Use]) -> Finding
     refused = sum(use.queries for use in uses if use.refused)
     wasteful = [use for use in uses if not use.refused and use.read and use.returned <= _SELECTIVE * use.read]
     index = IndexPolicy(name=_name_index(field), partition_by=field)
-    cost = measured.price(measured.change(index=(*stream.index, index))) - measured.dollars
+    cost = measured.price_stream(measured.change_stream(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
     left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
     on_demand = stream.capacity.on_demand(stream.capacity.ladder[0])

@@ -35,7 +35,7 @@ _LONGER = {Kind.HOUR: Kind.DAY, Kind.DAY: Kind.WEEK, Kind.WEEK: Kind.MONTH}
 def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
     """Advise more shards if a partition key is throttled, or fewer if queries read more ranges than the writes need."""
     key = measured.stream.key
-    tables = [resource for resource in measured.resources() if resource.shards == key.shards]
+    tables = [resource for resource in measured.list_resources() if resource.shards == key.shards]
     if not tables:
         return
     hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None, shards=key.shards)
@@ -127,7 +127,7 @@ def advise_bucket(measured: Measured) -> Iterator[Finding]:
 
 def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     """Advise longer periods if many tables' minimum units cost more than the events, even with the advised capacity."""
-    stream = measured.change(capacity=advised)
+    stream = measured.change_stream(capacity=advised)
     longer = _LONGER.get(stream.period)
     if longer is None or stream.capacity.autoscaling is not None:
         return
@@ -135,8 +135,8 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     retention = ceil(stream.retention / ratio)
     ladder = _stretch_ladder(stream.capacity.ladder, ratio)
     capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
-    dollars = measured.price(measured.change(period=longer, retention=retention, capacity=capacity))
-    now = measured.price(stream)
+    dollars = measured.price_stream(measured.change_stream(period=longer, retention=retention, capacity=capacity))
+    now = measured.price_stream(stream)
     saving = now - dollars
     if saving < max(MIN_DOLLARS, MIN_SHARE * now):
         return
@@ -166,10 +166,10 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     free = stream.pack is None and not stream.index and stream.versions == "overwrite" and not stream.cold
     if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
         return
-    packed = measured.change(pack=PackPolicy(span=_SPAN))
+    packed = measured.change_stream(pack=PackPolicy(span=_SPAN))
     if not stream.capacity.on_demand(stream.capacity.ladder[0]):
         packed = _lower_units(measured, packed)
-    dollars = measured.price(packed)
+    dollars = measured.price_stream(packed)
     saving = measured.dollars - dollars
     if saving < max(MIN_DOLLARS, MIN_SHARE * measured.dollars):
         return
