@@ -182,7 +182,7 @@ class Scanner:
         if isinstance(scan, GatherScan):
             check_time = partial(self._check_gathering, scan)
             merged = gather(scan, reads, pages, self._fetch, names, ascending=query.ascending, check_time=check_time)
-            names = ANY
+            names = ANY  # these events meet the names already
         else:
             of_series = isinstance(scan, TableScan) and bool(scan.series_ranges)
             choose_limit = self.demand.choose_limit
