@@ -123,6 +123,24 @@ def test_versions_are_fetched_in_batches_that_no_event_is_divided_over(monkeypat
     assert {row.left_out for row in rows} == {0}
 
 
+def test_an_event_whose_versions_do_not_fit_takes_none_of_those_of_the_next_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The versions of both events are fetched together. Two versions fit into an answer."""
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 2 * 426)
+    newest = [item_of("a", 4, newest=True), item_of("b", 2, newest=True)]
+    days = Days()
+    earlier = [item_of("a", 3), item_of("a", 2), item_of("a", 1), item_of("b", 1)]
+    days.add_table(DAY, KEPT.layout, newest + earlier)
+    rows = make_rows_with_versions(newest, KEPT, SHOWN, ReadSession(days.reader))
+    assert [
+        ([(version.names[2], version.item["version"]) for version in row.earlier], row.left_out) for row in rows
+    ] == [
+        ([("a", 3)], 2),
+        ([("b", 1)], 0),
+    ]
+
+
 def test_an_event_without_earlier_versions_fetches_nothing() -> None:
     days = Days()
     store: Any = Store(days)

@@ -14,7 +14,7 @@ from tidetable.catalog import Entry
 from tidetable.events import Item
 from tidetable.keys import Key
 from tidetable.large.forms import list_earlier_keys
-from tidetable.large.whole import group_items
+from tidetable.large.whole import group_by_size, group_items
 from tidetable.ports import GET_CHUNKS, GET_ITEMS, Columns
 from tidetable.query.model import Projection
 from tidetable.query.page import take_earlier
@@ -130,7 +130,8 @@ def make_rows_with_versions(
     in its item. So versions are fetched in batches, and only as many as an answer holds: when a page is full, no more
     versions are fetched.
     """
-    for group in _group_items(items):
+    # The earlier versions of a group fit into one batch, unless the group is a single event.
+    for group in group_by_size(items, _count_earlier, GET_ITEMS):
         keys_of = [list_earlier_keys(item) for item in group]
         versions = _read_versions([key for keys in keys_of for key in keys], entry, projection, session)
         for item, keys in zip(group, keys_of, strict=True):
@@ -151,23 +152,6 @@ def _read_versions(
         for key in batch:
             item = items.get(key)
             yield None if item is None else Row.of(session.reader.unpacker.inflate_or_keep(item), entry, projection)
-
-
-def _group_items(items: Sequence[Item]) -> Iterator[list[Item]]:
-    """Group items so that the earlier versions of a group fit into one batch.
-
-    An item with more versions is a group of its own.
-    """
-    group: list[Item] = []
-    count = 0
-    for item in items:
-        if group and count + _count_earlier(item) > GET_ITEMS:
-            yield group
-            group, count = [], 0
-        group.append(item)
-        count += _count_earlier(item)
-    if group:
-        yield group
 
 
 def _count_earlier(item: Item) -> int:

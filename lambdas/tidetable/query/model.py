@@ -16,7 +16,7 @@ from tidetable.conditions import Condition, Names
 from tidetable.config import Stream
 from tidetable.events import JsonObject
 from tidetable.large.whole import Unpacker
-from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Page, Pools, Sketches
+from tidetable.ports import GET_ITEMS, ArchiveReader, CatalogReader, EventStore, Pools, Sketches
 from tidetable.query.cursor import Seal
 
 if TYPE_CHECKING:
@@ -180,13 +180,6 @@ class Cost(msgspec.Struct):
     units: float = 0.0
     requests: int = 0
     read: int = 0
-
-    def add_page(self, page: Page | None) -> None:
-        """Count a request for a page of a table or an index; there is no page if the table is missing."""
-        self.requests += 1
-        if page is not None:
-            self.units += page.units
-            self.read += page.read
 
     def add_fetch(self, sizes: Sequence[int], *, consistent: bool, most: int = GET_ITEMS) -> None:
         """Add the cost of fetching items by their keys, ``most`` per request. A missing item has the size 0."""

@@ -54,8 +54,10 @@ class ReadSession(msgspec.Struct):
 
     def take_page(self, page: Page | None, entry: Entry, start: datetime, end: datetime) -> Page:
         """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty."""
-        self.cost.add_page(page)
+        self.cost.requests += 1
         if page is not None:
+            self.cost.units += page.units
+            self.cost.read += page.read
             return page
         if not self.forgiving:
             raise TableMissing(entry.table)
