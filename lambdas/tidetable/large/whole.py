@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from tidetable.errors import ValueMissing
 from tidetable.events import Item
 from tidetable.exact import decode_json
+from tidetable.groups import group_by_size
 from tidetable.large.forms import list_chunk_keys
 from tidetable.names import name_chunks_table
 from tidetable.ports import Compressor, EventStore, Values
@@ -155,24 +155,6 @@ def _list_markers(item: Item, *, cold: bool) -> list[Any]:
     return [item[name] for name in names if name in item]
 
 
-def group_items(items: Sequence[Item], *, cold: bool) -> Iterator[list[Item]]:
+def group_items(items: Sequence[Item], *, cold: bool) -> Iterable[list[Item]]:
     """Group the items, in order, so that the data of a group fits into memory."""
-    return group_by_size(items, partial(measure_outside, cold=cold), _AT_ONCE_BYTES)
-
-
-def group_by_size(items: Sequence[Item], measure: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Group the items, in order, so that the sizes of a group add up to at most ``most``.
-
-    A larger item is a group of its own.
-    """
-    group: list[Item] = []
-    size = 0
-    for item in items:
-        more = measure(item)
-        if group and size + more > most:
-            yield group
-            group, size = [], 0
-        group.append(item)
-        size += more
-    if group:
-        yield group
+    return group_by_size(items, lambda item: measure_outside(item, cold=cold), _AT_ONCE_BYTES)
