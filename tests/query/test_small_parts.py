@@ -30,7 +30,7 @@ from tidetable.query.get import get_event
 from tidetable.query.hydrate import match_conditions, read_base_items
 from tidetable.query.model import EVERYTHING
 from tidetable.query.rows import Row, Rows, count_escaped_bytes, make_archive_rows
-from tidetable.query.scans import GatherScan, PackScan
+from tidetable.query.scans import Gap, GatherScan, PackScan
 from tidetable.query.session import ReadSession
 from tidetable.query.settle import count_first_packs, find_in
 from tidetable.values import count_item_bytes
@@ -334,6 +334,23 @@ def test_members_that_plain_events_do_not_have_are_shown_when_they_say_something
         ',"version":2,"newest":true,"accepted":"1970-01-01T00:00:01.000000Z","incomplete":true,"versions_left_out":3'
     )
     assert Rows.of_rows([row, row], entry()).first(1).count == 1
+
+
+# Sessions
+
+
+def test_each_lost_event_is_one_gap_and_each_missing_table_one_gap_of_a_range() -> None:
+    """Two events of one instant are lost. One of them is met twice, as it is under two values of an index."""
+    reader: Any = None
+    session = ReadSession(reader, forgiving=True)
+    for series in ("a", "b", "a"):
+        session.note_lost(entry(), {"pk": "p", "sk": LAYOUT.sort_key(NOON, series, "1")})
+    for end in (NOON, NOON, START + DAY):
+        assert session.take_page(None, entry(), START, end) == Page(Columns((), (), ()), more=False)
+    lost = Gap(NOON, NOON + timedelta(microseconds=1), "damaged data")
+    missing = [Gap(START, end, "table missing") for end in (NOON, START + DAY)]
+    assert session.gaps == [lost, lost, *missing]
+    assert (session.cost.requests, session.cost.units, session.cost.read) == (3, 0.0, 0)
 
 
 # Conditions
