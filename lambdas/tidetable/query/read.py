@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -132,17 +132,15 @@ class Scanner:
     def _begin(self, scans: Sequence[Scan], pool: Executor) -> Iterator[_Opening]:
         """Begin some scans: read the first pages of all of them at the same time."""
         self._entries |= {scan.entry.table: scan.entry for scan in scans}
-        archived = {
-            number: pool.submit(self._read_page, scan.keys)
-            for number, scan in enumerate(scans)
-            if isinstance(scan, ArchiveScan)
-        }
+        archived = [
+            pool.submit(self._read_page, scan.keys) if isinstance(scan, ArchiveScan) else None for scan in scans
+        ]
         # Packs are read by requests of their own. The other scans of a range are before or after those of packs.
-        for packs, group in groupby(enumerate(scans), lambda pair: isinstance(pair[1], PackScan)):
-            begun = [(number, scan, make_first_reads(scan, self.demand.count)) for number, scan in group]
-            pages = iter(self._fetch(list(chain(*(reads for _, _, reads in begun))), packs=packs))
-            for number, scan, reads in begun:
-                yield _Opening(scan, reads, list(islice(pages, len(reads))), archived.get(number))
+        for packs, group in groupby(zip(scans, archived, strict=True), lambda pair: isinstance(pair[0], PackScan)):
+            begun = [(scan, make_first_reads(scan, self.demand.count), reading) for scan, reading in group]
+            pages = iter(self._fetch([read for _, reads, _ in begun for read in reads], packs=packs))
+            for scan, reads, reading in begun:
+                yield _Opening(scan, reads, list(islice(pages, len(reads))), reading)
 
     def _fetch(self, reads: Sequence[RangeRead], *, packs: bool = False) -> list[Page]:
         """Fetch the pages of some ranges."""
