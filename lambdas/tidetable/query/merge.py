@@ -52,7 +52,7 @@ class _Range(msgspec.Struct):
 
     def take(self, page: Page) -> None:
         self.more = page.more
-        index = None if self.of_series else self.keys.index
+        index = self.keys.index
         attribute = "sk" if index is None else index.sk
         pks, sks, contents = page.columns
         after: str | None = None

@@ -28,7 +28,7 @@ from tidetable.query.merge import Demand, Placed, compute_share, merge_ranges
 from tidetable.query.model import Position, Query
 from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Scan, TableScan
 from tidetable.query.session import ReadSession
-from tidetable.query.settle import PackWalk, count_first_packs, take_packs
+from tidetable.query.settle import PackWalk, count_first_packs
 
 _Answer = TypeVar("_Answer")
 # At most this many scans are begun at once.
@@ -155,11 +155,10 @@ class Scanner:
             texts=query.projection.as_stored and not self._fields and not packs,
             fields=() if packs else self._fields,
         )
-        pages = [
-            session.take_page(page, self._entries[keys.table], query.start, query.end)
+        return [
+            session.take_page(page, self._entries[keys.table], query.start, query.end, packs=packs)
             for (keys, _), page in zip(reads, answers, strict=True)
         ]
-        return take_packs(pages, session) if packs else pages
 
     def _read_packs(self, scan: PackScan, opening: _Opening) -> Iterator[LiveBatch]:
         """Read the events of packs. Conditions that DynamoDB would filter by are checked here, after unpacking."""

@@ -18,6 +18,11 @@ from tidetable.remaining import Remaining
 _EMPTY = Page(Columns((), (), ()), more=False)
 
 
+def count_events(page: Page) -> int:
+    """Count the events in the items of a page, which may be packs."""
+    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
+
+
 class ReadSession(msgspec.Struct):
     """The reads of one answer. ``remaining`` returns the seconds that are left.
 
@@ -52,12 +57,17 @@ class ReadSession(msgspec.Struct):
         """The gaps that were met."""
         return [gap for gap, *_ in self._gaps]
 
-    def take_page(self, page: Page | None, entry: Entry, start: datetime, end: datetime) -> Page:
-        """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty."""
+    def take_page(
+        self, page: Page | None, entry: Entry, start: datetime, end: datetime, *, packs: bool = False
+    ) -> Page:
+        """Count a page that was read for ``[start, end)``. None is the page of a missing table: it becomes empty.
+
+        The events in ``packs`` count, not the packs.
+        """
         self.cost.requests += 1
         if page is not None:
             self.cost.units += page.units
-            self.cost.read += page.read
+            self.cost.read += count_events(page) if packs else page.read
             return page
         if not self.forgiving:
             raise TableMissing(entry.table)

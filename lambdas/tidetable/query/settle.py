@@ -20,7 +20,7 @@ from tidetable.ports import Columns, Compressor, Page, RangeRead
 from tidetable.query.merge import Demand, Fetch, compute_share, merge_ranges
 from tidetable.query.model import Position
 from tidetable.query.scans import DAMAGED, Gap, PackScan, find_span
-from tidetable.query.session import ReadSession
+from tidetable.query.session import ReadSession, count_events
 from tidetable.times import MOMENT, TEXT_LENGTH, from_text, to_text
 
 if TYPE_CHECKING:
@@ -37,17 +37,6 @@ def count_first_packs(scan: PackScan, count: int) -> int:
     They are only a few packs, because one pack may hold all wanted events.
     """
     return max(_LEAST, compute_share(ceil(count / _EVENTS_PER_PACK), max(scan.count, 1)))
-
-
-def count_events(page: Page) -> int:
-    """Count the events in the items of a page."""
-    return sum(int(item.get("n", 1)) if isinstance(item, dict) else 1 for item in page.columns.contents)
-
-
-def take_packs(pages: list[Page], session: ReadSession) -> list[Page]:
-    """Return pages of packs, after adding the number of events in the packs to the cost, instead of that of the packs."""
-    session.cost.read += sum(count_events(page) - page.read for page in pages)
-    return pages
 
 
 def make_damaged_gap(scan: PackScan, item: Item) -> Gap | None:
@@ -193,7 +182,7 @@ def find_newest(scans: Sequence[PackScan], session: ReadSession, *, consistent: 
     def fetch(reads: Sequence[RangeRead]) -> list[Page]:
         answers = session.reader.store.query_many(reads, ascending=False, consistent=consistent)
         scan = scans[0]
-        return take_packs([session.take_page(page, scan.entry, scan.start, scan.end) for page in answers], session)
+        return [session.take_page(page, scan.entry, scan.start, scan.end, packs=True) for page in answers]
 
     reads = [[RangeRead(keys, count_first_packs(scan, 1)) for keys in scan.ranges] for scan in scans]
     pages = iter(fetch(list(chain(*reads))))
