@@ -108,6 +108,20 @@ def test_every_level_answers_what_sql_does(
     assert found == [row[0] for row in rows]
 
 
+@pytest.mark.parametrize("limit", ["1", "4", "100"])
+def test_events_of_several_values_of_the_last_level_are_in_the_order_of_time(limit: str) -> None:
+    levels = '\n[[streams.s.index]]\nname = "both"\npartition_by = "v"\nsort_by = ["w", "u"]\n'
+    policy = stream(BY_TIME, levels)
+    many = [
+        Event("a", START + timedelta(days=1, minutes=n), f"e{n}", {"v": "k", "w": "a", "u": "xyz"[n % 3]})
+        for n in range(9)
+    ]
+    base = StoredEvents(policy, many, [policy.layout] * DAYS)
+    span = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "limit": [limit]}
+    rows = walk(base, span | {"where.v": ["k"], "where.w": ["a"], "where.u:in": ["x,z"]})
+    assert [row["id"] for row in rows] == ["e8", "e6", "e5", "e3", "e2", "e0"]
+
+
 def test_values_of_every_type_are_found_as_without_the_index() -> None:
     """The text "5", the number 5, the empty text and a missing field are four different things."""
     values: list[Any] = ["5", 5, "", None, True, "true", "5x", 50, "a\x01b", ["x"]]
