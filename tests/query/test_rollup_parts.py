@@ -236,6 +236,22 @@ def test_noted_series_are_read_some_at_a_time_while_three_seconds_are_left(
     assert (session.cost.read, session.gaps, len(session.sources)) == (sum(map(len, names)), [], 1)
 
 
+@pytest.mark.parametrize(("left", "read"), [(3.0, 9), (2.99, 0)])
+def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last_page(
+    left: float, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noted, "_EVENTS", 4)
+    days, layout = Days(), Layout("series", 1, "id")
+    events = [Event("a", NOON, f"{number}", {}) for number in range(9)]
+    days.add_table(from_label("2026-03-05"), layout, [layout.make_item(event) for event in events])
+    (entry,) = days.catalog.entries("s")
+    query = Query("s", START, START + timedelta(days=1), ANY, ascending=True, limit=0)
+    session, series = ReadSession(days.reader, lambda: left), NotedSeries(series=["a"], units=0.0)
+    found = list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
+    assert sum(len(batch.columns.sks) for batch in found if isinstance(batch, LiveBatch)) == read
+    assert (TimeUp(Position(START)) in found) is (read == 0)
+
+
 def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
     days, layout = Days(), Layout("series", 200, "id")
     days.add_table(from_label("2026-03-05"), layout, [])

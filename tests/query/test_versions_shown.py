@@ -141,6 +141,21 @@ def test_an_event_whose_versions_do_not_fit_takes_none_of_those_of_the_next_even
     ]
 
 
+def test_of_an_event_with_many_versions_no_more_are_fetched_than_an_answer_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two of the earlier versions fit. A request takes three keys here."""
+    monkeypatch.setattr(hydrate, "GET_ITEMS", 3)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 3 * 426)
+    days = Days()
+    days.add_table(DAY, KEPT.layout, [item_of("a", 9, newest=True), *(item_of("a", number) for number in range(1, 9))])
+    store: Any = Store(days)
+    session = ReadSession(replace(days.reader, store=store))
+    (row,) = make_rows_with_versions([item_of("a", 9, newest=True)], KEPT, SHOWN, session)
+    assert ([version.item["version"] for version in row.earlier], row.left_out) == ([8, 7], 6)
+    assert store.fetched == [(3, True)]
+
+
 def test_an_event_without_earlier_versions_fetches_nothing() -> None:
     days = Days()
     store: Any = Store(days)

@@ -69,10 +69,10 @@ def match_conditions(columns: Columns, scan: LiveScan, session: ReadSession, fie
     if any("out" in item or "z" in item for item in items):
         groups = group_items(items, cold=False)
         return Columns.of([item for group in groups for item in _match_packed(group, scan, session, fields)])
-    if fields or not isinstance(scan, PackScan):
-        return Columns.of([item for item in items if _meets(scan, item)])
-    # Events of packs that are text stay text.
-    return columns.where([_meets(scan, item) for item in items])
+    if isinstance(scan, PackScan):
+        # Events of packs that are text stay text.
+        return columns.where([_meets(scan, item) for item in items])
+    return Columns.of([item for item in items if _meets(scan, item)])
 
 
 def _match_packed(items: Sequence[Item], scan: LiveScan, session: ReadSession, fields: Sequence[str]) -> Iterator[Item]:
