@@ -271,6 +271,15 @@ def test_an_event_of_a_table_that_has_gone_is_unknown(monkeypatch: pytest.Monkey
         get_event(STREAM, ref(EVENT), days.reader)
 
 
+def test_a_reader_that_finds_no_table_twice_does_not_know_if_there_is_an_event() -> None:
+    days = Days()
+    days.add_table(find_containing(NOON, Kind.DAY), LAYOUT, [])
+    days.store.tables.clear()
+    days.reader.copies = Copies("eu-west-1", "us-east-1")
+    with pytest.raises(ProblemError, match="503 no_copy: the table of s's period 2026-03-01 has no copy in eu-west-1"):
+        get_event(STREAM, ref(EVENT), days.reader)
+
+
 @pytest.mark.parametrize("layout", [Layout("series", 2, "id"), Layout("series", 2, "id", pack=Packing(3_600, 65_536))])
 @pytest.mark.parametrize("consistent", ["true", "false"])
 def test_the_latest_event_is_read_as_consistently_as_the_request_wants(
