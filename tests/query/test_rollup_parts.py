@@ -19,7 +19,7 @@ from tidetable.keys import Layout
 from tidetable.periods import from_label
 from tidetable.ports import NotedSeries
 from tidetable.problems import ProblemError
-from tidetable.query import noted
+from tidetable.query import noted, sections
 from tidetable.query.aggregates import parse_aggregation, run, unordered
 from tidetable.query.aggregates.find import Aggregate
 from tidetable.query.aggregates.rolled import find_misfit, join_numbers
@@ -250,6 +250,18 @@ def test_a_page_of_noted_series_is_not_taken_if_the_time_is_up_before_their_last
     found = list(read_stretch(query, Stretch(entry, query.start, query.end), series, session))
     assert sum(len(batch.columns.sks) for batch in found if isinstance(batch, LiveBatch)) == read
     assert (TimeUp(Position(START)) in found) is (read == 0)
+
+
+def test_a_page_has_begun_when_it_has_read_notes() -> None:
+    """After that, a section is read only if there is time for it. The notes are a part of the cost."""
+    noted_series = NotedSeries(series=["a"], units=7.5)
+    rollups = SimpleNamespace(read_notes=lambda *_, **__: noted_series)
+    reader: Any = SimpleNamespace(rolled=SimpleNamespace(rollups=rollups))
+    reading = sections.SectionReader(reader, lambda: 100.0, forgiving=False)
+    query = Query("s", START, NOON, ANY, ascending=True, limit=0)
+    assert not reading.has_begun
+    assert reading.read_noted(query, Stretch(entry_of(5, Layout("series", 1, "id")), START, NOON)) == noted_series
+    assert (reading.has_begun, reading.session.cost.units) == (True, 7.5)
 
 
 def test_a_missing_table_of_noted_series_is_one_gap_if_the_scanner_forgives() -> None:
