@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.fakes import SEAL
-from tests.fakes.serial import Serial, Silent
+from tests.fakes.serial import Serial, Silent, Unanswered
 from tests.query.stored_events import BY_TIME, DAYS, NOW, START, TIMELY, StoredEvents, stream
+from tidetable.archive import reading
 from tidetable.errors import ArchiveBusy
 from tidetable.events import Event
 from tidetable.problems import ProblemError
@@ -75,6 +76,30 @@ def test_reads_that_were_begun_ahead_are_cancelled_and_not_waited_for() -> None:
     ranking = parse_ranking(TIMELY, SPAN | {"index": ["best_of_all"]}, NOW, SEAL)
     find_top(ranking, TIMELY, base.reader, NOW, lambda: 100.0)
     assert pools.ends == [(False, True)]
+
+
+def test_a_page_ends_where_an_archive_was_read_if_its_next_page_does_not_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The reader of the archive reads three events at a time. The following page begins after them."""
+    monkeypatch.setattr(reading, "MAX_READ", 3)
+    events = [Event("a", START + timedelta(minutes=number), str(number), {}) for number in range(7)]
+    base = StoredEvents(TIMELY, events, [TIMELY.layout] * DAYS)
+    asked: list[Any] = []
+
+    class Interrupted(Serial):
+        def submit(self, *args: Any, **kwargs: Any) -> "Future[Any]":
+            asked.append(args)
+            return super().submit(*args, **kwargs) if len(asked) == 1 else Unanswered()
+
+    base.reader.pools = Interrupted
+    parameters, shown = SPAN | {"order": ["asc"], "to": [to_text(START + timedelta(hours=1))]}, list[str]()
+    for _ in range(3):
+        asked.clear()
+        page = run_query(parse_query(TIMELY, parameters, NOW, SEAL), TIMELY, base.reader, NOW, lambda: 100.0)
+        shown += [event["id"] for event in page.document()["events"]]
+        parameters = {"cursor": [page.next or ""]}
+    assert (shown, page.next) == ([str(number) for number in range(7)], None)
 
 
 def test_a_ranking_of_archives_that_do_not_answer_is_refused_with_what_to_change() -> None:
