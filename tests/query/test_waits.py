@@ -102,6 +102,12 @@ def test_a_page_ends_where_an_archive_was_read_if_its_next_page_does_not_come(
     assert (shown, page.next) == ([str(number) for number in range(7)], None)
 
 
+def test_the_last_page_of_an_archive_is_the_last_page_of_the_answer_although_the_time_is_up() -> None:
+    day = {"from": SPAN["from"], "to": [to_text(START + timedelta(days=1))]}
+    page = run_query(parse_query(TIMELY, day, NOW, SEAL), TIMELY, stored().reader, NOW, lambda: 2.99)
+    assert (page.count, page.next) == (1, None)
+
+
 def test_a_ranking_of_archives_that_do_not_answer_is_refused_with_what_to_change() -> None:
     base = stored()
     base.reader.pools = Silent
