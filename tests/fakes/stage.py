@@ -41,7 +41,7 @@ from tidetable.ingest.marks import Marks
 from tidetable.ingest.outcome import Outcome
 from tidetable.ingest.request import IngestRequest, ingest
 from tidetable.large.sweep import Swept, sweep
-from tidetable.lifecycle import Reconciler, Report, reconcile
+from tidetable.lifecycle import Report, Run, reconcile
 from tidetable.ports import Pools, TableSpec
 from tidetable.query import Reader, Seal
 from tidetable.rollups.bounds import choose_lease_length
@@ -252,7 +252,7 @@ class Stage:
     def run_lifecycle(self, *, dry_run: bool = False) -> Report:
         """Run the lifecycle as its function does."""
         self.runs += 1
-        return reconcile(self.reconciler(), f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS), dry_run=dry_run)
+        return reconcile(self.begin_run(f"run-{self.runs}", self._remaining(LIFECYCLE_SECONDS)), dry_run=dry_run)
 
     def refresh(self) -> Refreshed | None:
         """Refresh the rollups as their function does; None while another run holds the lease."""
@@ -262,11 +262,11 @@ class Stage:
         length = choose_lease_length(timedelta(seconds=REFRESHER_SECONDS))
         return refresh(pipeline.definitions, services, f"refresh-{self.runs}", length)
 
-    def reconciler(self) -> Reconciler:
-        """The ports of the lifecycle."""
-        reconciler = self.pipeline.reconciler
-        reconciler.pools = self.pools
-        return reconciler
+    def begin_run(self, owner: str, remaining: Callable[[], float]) -> Run:
+        """A run of the lifecycle."""
+        run = self.pipeline.begin_run(owner, remaining)
+        run.pools = self.pools
+        return run
 
     def archive(self, stream: str, label: str, *, within: float) -> None:
         """Archive a period as the archiver function does."""

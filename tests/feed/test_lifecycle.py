@@ -110,7 +110,7 @@ def test_over_a_month_the_mappings_are_those_of_the_tables() -> None:
 
 def test_a_run_for_one_stream_leaves_the_mappings_to_the_next() -> None:
     world = World(more=FEED)
-    assert reconcile(world.reconciler(), "owner", lambda: 1000.0, only="s").feeds == []
+    assert reconcile(world.begin_run("owner", lambda: 1000.0), only="s").feeds == []
     assert find_tables(world) == set()
     world.run()
     assert find_tables(world) == open_tables(world)

@@ -5,6 +5,7 @@ stop the observation of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -12,12 +13,13 @@ from itertools import takewhile
 
 from tidetable.catalog import OPENING, Backfill, Entry, State
 from tidetable.config import Config, Stream
-from tidetable.errors import NotReady, describe_error
+from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
+from tidetable.lifecycle.run import Run
 from tidetable.period_tables import list_names
-from tidetable.ports import Catalog, Pools, Table, Tables
+from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
 from tidetable.window import Window
 
@@ -69,20 +71,13 @@ class Observation:
         return self.known.config
 
 
-def observe(
-    config: Config,
-    catalog: Catalog,
-    tables: Tables,
-    pools: Pools,
-    now: datetime,
-    planned: Sequence[Backfill] = (),
-    only: str | None = None,
-) -> Observation:
+def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
     """Observe every stream, or only the stream ``only``, from the oldest period whose table is not deleted.
 
     ``planned`` are backfills that are not requested yet. They replace requested backfills of the same range.
     """
-    known = find_known_streams(config, catalog, now)
+    catalog = run.catalog
+    known = find_known_streams(run.config, catalog, now)
     config = known.config
     observation = Observation(known, troubles=known.troubles)
     entries: dict[str, Sequence[Entry]] = {}
@@ -90,17 +85,16 @@ def observe(
     for name, stream in config.streams.items():
         if only not in (None, name):
             continue
-        try:
+        # An error must not end the run: the next tables of the other streams must be made.
+        with note_trouble(f"the catalog could not be read for {name}", observation.troubles):
             backfills[name] = [] if name in known.removed else _find_backfills(name, catalog, now, planned)
             oldest = _find_oldest(stream, catalog, now, backfills[name])
             entries[name] = catalog.entries(name, oldest, consistent=True)
-        except Exception as error:  # even so, the next tables of the other streams must be made
-            observation.troubles.append(f"the catalog could not be read for {name}: {describe_error(error)}")
-    with pools(CONCURRENCY) as pool:
+    with run.pools(CONCURRENCY) as pool:
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
             names = [entry.table for entry in existing if _needs_look(entry, config, now)]
-            attempts = dict(zip(names, pool.map(_attempt(tables.describe), names), strict=True))
+            attempts = dict(zip(names, pool.map(_attempt(run.tables.describe), names), strict=True))
             believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
                 stream_entries,
@@ -126,11 +120,9 @@ def remember_tables(catalog: Catalog, observation: Observation) -> None:
             table = observed.tables.get(entry.table)
             if table is None or table.seen in (None, entry.seen):
                 continue
-            try:
+            # If this fails, a later run looks at the table again.
+            with note_trouble(f"the state of {entry.table} could not be recorded for {name}", observation.troubles):
                 catalog.note(entry, table.seen)
-            except Exception as error:  # a later run looks at the table again
-                trouble = f"the state of {entry.table} could not be recorded for {name}: {describe_error(error)}"
-                observation.troubles.append(trouble)
 
 
 def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, now: datetime) -> None:
@@ -145,16 +137,11 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
             copies = entry.copies if table is None else find_copies_to_mark(entry, stream, table, now)
             if copies == entry.copies:
                 continue
-            try:
+            what = f"the copies of {entry.table} could not be tagged and marked for {name}"
+            # If a new copy or its tags cannot be seen yet, the next run goes on.
+            with note_trouble(what, observation.troubles), suppress(NotReady):
                 _tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
                 catalog.mark_copies(entry, copies)
-            except NotReady:
-                continue  # a new copy or its tags cannot be seen yet; the next run goes on
-            except Exception as error:  # a later run looks at the table again
-                trouble = (
-                    f"the copies of {entry.table} could not be tagged and marked for {name}: {describe_error(error)}"
-                )
-                observation.troubles.append(trouble)
 
 
 def _tag_copies(tables: Tables, entry: Entry, regions: Sequence[str]) -> None:
@@ -175,11 +162,9 @@ def remember_horizons(catalog: Catalog, observation: Observation) -> None:
             continue
         # The periods that a backfill opens may not be among the entries yet.
         horizon = min([deleted[-1].period.end, *(backfill.start for backfill in observed.backfills)])
-        try:
+        with note_trouble(f"the horizon of {name} could not be noted", observation.troubles):
             if horizon > (catalog.horizon(name) or EPOCH):
                 catalog.set_horizon(name, horizon)
-        except Exception as error:  # the next run notes it
-            observation.troubles.append(f"the horizon of {name} could not be noted: {describe_error(error)}")
 
 
 def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Sequence[Backfill]) -> datetime | None:
@@ -189,11 +174,9 @@ def _find_oldest(stream: Stream, catalog: Catalog, now: datetime, backfills: Seq
     backfills reach.
     """
     horizon = catalog.horizon(stream.name)
-    return (
-        None
-        if horizon is None
-        else min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
-    )
+    if horizon is None:
+        return None
+    return min([horizon, Window.of(stream, now).oldest, *(backfill.start for backfill in backfills)])
 
 
 def _needs_look(entry: Entry, config: Config, now: datetime) -> bool:
