@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Unpack
 
-from tidetable.catalog import ArchiveFacts, Backfill, Entry, Opened, RecordedPolicy, Seen, State
+from tidetable.catalog import Backfill, Entry, Facts, RecordedPolicy, Seen, State
 
 # Makes a pool that runs at most this number of tasks at once. The caller closes the pool.
 Pools = Callable[[int], Executor]
@@ -49,20 +49,10 @@ class Catalog(CatalogReader, Protocol):
     def add(self, entry: Entry) -> bool:
         """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
-    def move(
-        self,
-        entry: Entry,
-        to: State,
-        *,
-        expected: Iterable[State],
-        archive: ArchiveFacts | None = None,
-        deleted_at: datetime | None = None,
-        keep_until: datetime | None = None,
-        opened: Opened | None = None,
-    ) -> Entry:
-        """Change an entry's state if it is one of the ``expected`` states; StaleEntry otherwise.
+    def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
+        """Change an entry's state and these facts, and return the new entry.
 
-        Return the new entry.
+        StaleEntry if the present state is none of the ``expected`` states.
         """
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
