@@ -155,7 +155,7 @@ def _unmap(run: Run) -> None:
     feeds = run.make_feed_tables()
     steps = feeds.remove_all() if feeds is not None else []
     if steps:
-        logger.info("mappings removed", steps=[step.document() for step in steps])
+        logger.info("mappings removed", steps=[step._asdict() for step in steps])
 
 
 def _take_back(run: Run) -> None:

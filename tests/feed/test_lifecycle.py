@@ -31,11 +31,11 @@ def test_a_table_is_mapped_by_the_run_that_makes_it() -> None:
     world = World(more=FEED)
     report = world.run()
     assert find_tables(world) == open_tables(world) == world.tables.names
-    assert [step.document() for step in report.feeds] == [
+    assert [step._asdict() for step in report.feeds] == [
         {"action": "map", "table": table, "reason": "its stream has a feed", "outcome": "done", "detail": ""}
         for table in sorted(find_tables(world))
     ]
-    assert report.document()["feeds"] == [step.document() for step in report.feeds]
+    assert report.document()["feeds"] == [step._asdict() for step in report.feeds]
     assert report.healthy
 
 

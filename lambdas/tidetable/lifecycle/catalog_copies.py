@@ -31,10 +31,6 @@ class CatalogCopy(NamedTuple):
     outcome: str = "planned"
     detail: str = ""
 
-    def document(self) -> dict[str, str]:
-        """Return the change as a line of a report."""
-        return self._asdict()
-
 
 def follow_catalog(run: Run, now: datetime, *, dry_run: bool = False) -> list[CatalogCopy]:
     """Begin the next copy of the catalog that a stream's ``replicas`` asks for, and report copies that cannot be used.

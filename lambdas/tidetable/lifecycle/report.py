@@ -65,9 +65,8 @@ class Report:
         """True if the run did everything that it planned; None if it was skipped, because then nothing is known."""
         if self.skipped is not None:
             return None
-        failed = self.count("failed") + sum(step.outcome == "failed" for step in self.feeds)
-        failed += sum(step.outcome == "failed" for step in self.catalog_copies)
-        return not (self.troubles or failed or self.count("lost"))
+        steps: list[Done | FeedStep | CatalogCopy] = [*self.done, *self.feeds, *self.catalog_copies]
+        return not self.troubles and not any(step.outcome in ("failed", "lost") for step in steps)
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -84,6 +83,6 @@ class Report:
             "backfills": [{"stream": backfill.stream, **backfill.document()} for backfill in self.outlook.backfills],
             "removed_streams": [stream.document() for stream in self.outlook.removed],
             "actions": [done.document() for done in self.done],
-            "feeds": [step.document() for step in self.feeds],
-            "catalog_copies": [step.document() for step in self.catalog_copies],
+            "feeds": [step._asdict() for step in self.feeds],
+            "catalog_copies": [step._asdict() for step in self.catalog_copies],
         }

@@ -269,7 +269,6 @@ class Sketch(Protocol):
 
     def dump(self) -> bytes:
         """Write the sketch as bytes. The same numbers give the same bytes, in any order."""
-        ...
 
 
 class Sketches(Protocol):
@@ -280,7 +279,6 @@ class Sketches(Protocol):
     def new(self) -> Sketch: ...
     def load(self, dumped: bytes) -> Sketch:
         """Load the sketch from which ``dump`` made these bytes; merging the sketch is as exact as adding its numbers."""
-        ...
 
 
 class Overflow(Protocol):
