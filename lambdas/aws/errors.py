@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from aws.codes import CONDITION_FAILED, NOT_FOUND
-from tidetable.errors import TableMissing
+from tidetable.errors import StoreUnavailable, TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
@@ -51,6 +51,15 @@ def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
             raise
         return False
     return True
+
+
+@contextmanager
+def require_answer(code: str, service: str) -> Iterator[None]:
+    """Turn every error of AWS into StoreUnavailable, which says that the service did not answer."""
+    try:
+        yield
+    except aws_errors() as error:
+        raise StoreUnavailable(code, f"{service} did not answer: {error}") from error
 
 
 @contextmanager

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from aws.errors import aws_errors
+from aws.errors import require_answer
 from tidetable.bill.consumed import SPAN, ConsumedUnits, Traffic
-from tidetable.errors import StoreUnavailable
 from tidetable.names import name_service
 
 _DAY_SECONDS = 86_400
@@ -35,10 +34,8 @@ class CloudWatchMeters:
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> dict[tuple[str, str], ConsumedUnits]:
         """Read the units of the last 30 days by (table, index)."""
-        try:
+        with require_answer("meters", "CloudWatch"):
             return read_consumed_units(self._client(), tables, now)
-        except aws_errors() as error:
-            raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
 
     def traffic(self, now: datetime) -> Traffic:
         """Read the requests, events, queries and read units that the functions counted in the last 30 days."""
@@ -48,11 +45,9 @@ class CloudWatchMeters:
             for name, (handler, metric, stat) in _TRAFFIC.items()
         ]
         sums = dict.fromkeys(_TRAFFIC, 0.0)
-        try:
+        with require_answer("meters", "CloudWatch"):
             for name, values in _read(self._client(), queries, end):
                 sums[name] += sum(values)
-        except aws_errors() as error:
-            raise StoreUnavailable("meters", f"CloudWatch did not answer: {error}") from error
         return Traffic(**sums)
 
 

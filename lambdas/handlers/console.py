@@ -113,11 +113,8 @@ def _answer(file: File, event: Mapping[str, Any], cache_control: str) -> dict[st
     headers = {**_HEADERS, "Content-Type": file.content_type, "Cache-Control": cache_control, "ETag": file.etag}
     if file.etag in (request_headers.get("if-none-match") or ""):
         return {"statusCode": 304, "headers": headers, "body": ""}
+    body = file.body
     if "gzip" in (request_headers.get("accept-encoding") or "").lower():
         headers["Content-Encoding"] = "gzip"
-        return _make_binary_response(headers, file.compressed)
-    return _make_binary_response(headers, file.body)
-
-
-def _make_binary_response(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
+        body = file.compressed
     return {"statusCode": 200, "headers": headers, "body": b64encode(body).decode(), "isBase64Encoded": True}
