@@ -30,9 +30,7 @@ class DynamoCatalog(CatalogTable):
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Send a Query for the periods that begin in the range, and a Query for the last period before the range:
-        periods never overlap.
-        """
+        """Send two Queries: for the periods that begin in the range, and for the last period before the range."""
         first, low, high = catalog_items.bound_entries(start, end)
         between, items = "pk = :pk AND sk BETWEEN :low AND :high", list[Item]()
         values = {":pk": catalog_items.make_stream_key(stream), ":low": first, ":high": high}
@@ -54,9 +52,7 @@ class DynamoCatalog(CatalogTable):
         return self._put_if(NEW, key | catalog_items.make_attributes(entry))
 
     def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
-        """Update only the state and these facts: other callers may have changed the other attributes since the entry
-        was read.
-        """
+        """Update only the state and these facts: other callers may have changed other attributes meanwhile."""
         expected = sorted(expected)
         moved = replace(entry, state=to, **facts)
         attributes = catalog_items.make_attributes(moved)
@@ -84,10 +80,7 @@ class DynamoCatalog(CatalogTable):
             raise StaleEntry(entry.stream, entry.period.label, list(State))
 
     def _update(self, entry: Entry, changes: Item, condition: str, values: Item) -> bool:
-        """Send an UpdateItem; False if its condition does not hold.
-
-        The condition may name changed attributes as ``#name``.
-        """
+        """Send an UpdateItem; False if its condition does not hold. It may name changed attributes as ``#name``."""
         return self._write(
             self._client.update_item,
             condition,

@@ -165,10 +165,7 @@ def _read_index(
     levels: Sequence[str] = (),
     local: bool = False,
 ) -> Index:
-    """Read an index that ``_make_index_value`` wrote.
-
-    Older releases, which only sorted indexes by time, wrote fewer members.
-    """
+    """Read an index that ``_make_index_value`` wrote. Older releases, which sorted by time only, wrote fewer."""
     pairs = tuple((value, by) for value, by in kinds)
     attributes = None if project is None else tuple(project)
     return Index(name, field, int(shards), sort_by, attributes, kind, pairs, replica, tuple(levels), local)

@@ -16,10 +16,7 @@ from tidetable.errors import StoreUnavailable, TableMissing
 
 
 def aws_errors() -> tuple[type[Exception], ...]:
-    """Return the classes of boto3's errors: a refusal, or no answer.
-
-    ``except aws_errors()`` imports botocore only after a failure.
-    """
+    """Return the classes of boto3's errors (a refusal, no answer). It imports botocore only after a failure."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return ClientError, BotoCoreError

@@ -106,9 +106,7 @@ class S3Values:
                 yield Stored(entry["Key"], entry["Size"], entry["LastModified"])
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """List the folders by ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however many objects
-        they have.
-        """
+        """List the folders by ListObjectsV2 with a delimiter: a page names up to 1,000 folders, however full."""
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=prefix, Delimiter="/"):
             for entry in page.get("CommonPrefixes", []):

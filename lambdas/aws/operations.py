@@ -27,9 +27,7 @@ class AwsOperations:
         self._prefix = prefix
 
     def plan(self, within: float) -> dict[str, Any]:
-        """Return the report of a dry run, which changes nothing; StoreUnavailable if no report comes in ``within``
-        seconds.
-        """
+        """Return the report of a dry run; StoreUnavailable if no report comes in ``within`` seconds."""
         with require_answer("lifecycle", "the function"):
             answer = self._functions(max(1, int(within))).invoke(
                 FunctionName=self._lifecycle, Payload=json.dumps({"dry_run": True}).encode()
@@ -41,9 +39,7 @@ class AwsOperations:
         return body
 
     def alarms(self) -> list[dict[str, Any]]:
-        """Read the stage's alarms: name, state (``OK``, ``ALARM`` or ``INSUFFICIENT_DATA``), time of the last change,
-        description.
-        """
+        """Read the stage's alarms: name, state (OK, ALARM or INSUFFICIENT_DATA), last change, description."""
         alarms = []
         with require_answer("alarms", "CloudWatch"):
             for page in self._alarms().get_paginator("describe_alarms").paginate(AlarmNamePrefix=self._prefix):

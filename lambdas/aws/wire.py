@@ -145,9 +145,7 @@ def _interleave(queues: list[list[Any]]) -> list[Any]:
 
 
 def decode_item(attributes: Mapping[str, Mapping[str, Any]]) -> Item:
-    """Decode an item's attribute values, which come from an answer or from a stream's record; numbers become Decimal,
-    binary values bytes.
-    """
+    """Decode the attribute values of an answer or of a stream's record: numbers to Decimal, binary values to bytes."""
     return {name: decode_value(value) for name, value in attributes.items()}
 
 
@@ -158,9 +156,7 @@ def decode_value(value: Mapping[str, Any]) -> Any:
 
 
 def plain(value: Mapping[str, Any]) -> Any:
-    """Convert an attribute value to a value of an event's data: a binary value becomes Base64, and a set becomes a
-    list.
-    """
+    """Convert an attribute value to a value of an event's data: a binary value to Base64, a set to a list."""
     ((letter, inner),) = value.items()
     if letter == "M":
         return {name: plain(member) for name, member in inner.items()}
@@ -172,10 +168,7 @@ def plain(value: Mapping[str, Any]) -> Any:
 
 
 def _decode_bytes(value: str | bytes) -> bytes:
-    """Return the bytes of a binary value.
-
-    JSON has it in Base64; in an answer that boto3 has read, it is bytes already.
-    """
+    """Return the bytes of a binary value: Base64 in JSON, but bytes already in an answer that boto3 has read."""
     return b64decode(value) if isinstance(value, str) else value
 
 

@@ -58,10 +58,7 @@ class Site(NamedTuple):
 
 @cache
 def load_site(folder: Path) -> Site:
-    """Read the console's files, once per process.
-
-    The page names its assets by addresses that contain the hash of all files.
-    """
+    """Read the console's files, once per process. The page names its assets with the hash of all files."""
     contents = {
         path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
     }

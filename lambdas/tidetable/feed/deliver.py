@@ -214,9 +214,7 @@ def send_messages(
 
 
 def _cut(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message], Sequence[Message]]:
-    """Split off the changes of the next request: only one per event, because a target might accept only the second of
-    two.
-    """
+    """Split off the next request: one change per event, because a target might accept only the second of two."""
     size, events = 0, set()
     for end, message in enumerate(pending):
         size += len(message.body)
@@ -230,10 +228,7 @@ def _cut(pending: Sequence[Message], target: Target) -> tuple[Sequence[Message],
 def _send(
     chunk: Sequence[Message], target: Target, clock: Clock, remaining: Remaining, *, tries: int = TRIES
 ) -> tuple[Sequence[Message], str]:
-    """Send some changes, and send the refused changes again.
-
-    Return the changes that were not accepted, and the reason.
-    """
+    """Send changes, and send the refused changes again. Return the changes that were not accepted, and the reason."""
     reason = ""
     for attempt in range(tries):
         if attempt:

@@ -37,10 +37,7 @@ class Feeds:
     _memories: dict[str, Memory] = field(default_factory=dict)
 
     def deliver(self, records: Sequence[Record], remaining: Remaining) -> Delivered:
-        """Deliver the records of one table's stream.
-
-        If the stream has no feed, nothing is delivered: the lifecycle is about to delete its mappings.
-        """
+        """Deliver the records of one table's stream. Without a feed, nothing is delivered: its mappings will go."""
         stream, _ = parse_table_name(self.stage, records[0].table)
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None:

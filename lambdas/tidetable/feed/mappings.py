@@ -84,9 +84,7 @@ class FeedTables:
         return now < compute_settling(entry, self.config.streams[entry.stream].late) + RECORDS_STAY
 
     def _is_unread(self, mapping: StreamMapping, periods: Mapping[str, Iterable[Entry]], now: datetime) -> bool:
-        """True if a feed still needs the mapping: the stream's periods could not be read, or the mapping's deleted
-        table may have unread records.
-        """
+        """True if a feed still needs the mapping: its periods are unknown, or a deleted table may have unread records."""
         try:
             stream, period = parse_table_name(self.stage, mapping.table)
         except InvalidName:

@@ -21,10 +21,7 @@ _CHANGING = "changing"
 
 
 def apply(action: actions.Action, run: Run, now: datetime) -> None:
-    """Carry out an action, and wait for the tables that it needs.
-
-    Errors are raised to the caller, which reports them.
-    """
+    """Carry out an action, and wait for the tables that it needs. The caller reports the errors."""
     entry = action.entry
     match action:
         case actions.Create():
@@ -169,10 +166,7 @@ def _unscale(entry: Entry, run: Run) -> None:
 
 
 def _await_units(entry: Entry, run: Run) -> None:
-    """Wait for a table that this run has made faster for its export.
-
-    That takes seconds. The wait costs less here than in the archiver.
-    """
+    """Wait for a table that this run has made faster for its export: the wait costs less here than in the archiver."""
     for _ in range(_CHANGE_POLLS):
         table = run.tables.describe(entry.table)
         if table is None or table.status == "ACTIVE":

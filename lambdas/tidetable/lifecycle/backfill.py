@@ -134,9 +134,7 @@ def _list_names(stream: str, config: Config) -> list[str]:
 def _find_ending(
     stream: str, catalog: Catalog, span: tuple[datetime, datetime] | None, now: datetime
 ) -> list[Backfill]:
-    """Find the backfills to take back: all backfills, even ended backfills, or the open backfill with exactly that
-    span.
-    """
+    """Find the backfills to take back: all of them, even ended ones, or the open backfill of exactly that span."""
     if span is None:
         return list(catalog.backfills(stream))
     present = _open(stream, catalog, now)

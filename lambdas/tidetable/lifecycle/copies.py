@@ -44,10 +44,7 @@ def is_ending(entry: Entry, stream: Stream, now: datetime) -> bool:
 
 
 def find_copies_to_mark(entry: Entry, stream: Stream, table: Table, now: datetime) -> tuple[str, ...]:
-    """Find the Regions with an ACTIVE copy, which the catalog should name.
-
-    For a table that is to be deleted, no Region is added.
-    """
+    """Find the Regions with an ACTIVE copy, for the catalog. None is added for a table that is to be deleted."""
     active = [region for region in entry.replicas if table.copies.get(region) == ACTIVE]
     ending = is_ending(entry, stream, now)
     return tuple(region for region in active if not ending or region in entry.copies)

@@ -48,9 +48,7 @@ class Unmade:
 
 @dataclass(slots=True)
 class Deployed:
-    """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure (None: it did not
-    fail).
-    """
+    """The result of a deploy: its runs, the tables that scheduled runs will make, and its failure, if it failed."""
 
     reports: list[Report] = field(default_factory=list)
     unmade: list[Unmade] = field(default_factory=list)
@@ -101,10 +99,7 @@ def _find_misuse(run: Run) -> str | None:
 
 
 def is_urgent(action: Action) -> bool:
-    """True if an action makes a table, opens it, raises its capacity, or only reports.
-
-    Scheduled runs do the other actions.
-    """
+    """True if an action makes or opens a table, raises its capacity, or only reports. Scheduled runs do the others."""
     if isinstance(action, SetCapacity):
         # The scheduled run that archives a table raises the table's capacity for the export.
         return not action.lowers and action.level.reason != RAISED
@@ -166,10 +161,7 @@ def _find_failure(run: Run, deployed: Deployed, configuration: str, *, first: bo
 
 
 def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
-    """True if the stage lacked this table before the deploy.
-
-    The deploy may be the remedy, for example with a shorter retention.
-    """
+    """True if the stage lacked this table before the deploy. The deploy may be the remedy: a shorter retention."""
     stands = any(entry.state is not State.CREATING for entry in run.catalog.entries(table.stream, consistent=True))
     return stands and table.since is not None and table.since < began
 

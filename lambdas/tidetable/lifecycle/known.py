@@ -110,9 +110,7 @@ def _forget_rollup(record: RecordedPolicy, known: Known, now: datetime, find_rol
 
 
 def lower_fully(stream: Stream) -> Stream:
-    """Return the stream's policy with the lowest units of its ladder at every age: nobody writes or reads the stream
-    any more.
-    """
+    """Return the policy with the lowest units of its ladder at every age: nobody uses the stream any more."""
     capacity = stream.capacity
     provisioned = [step for step in capacity.ladder if not capacity.on_demand(step)]
     if not provisioned:

@@ -130,10 +130,7 @@ def _choose_level(entry: Entry, stream: Stream, now: datetime, stagger: timedelt
 
 
 def compute_stagger(table: str, stagger: timedelta) -> timedelta:
-    """Compute the delay of a table's steps, from 0 to ``stagger``.
-
-    A hash of the table's name, so every run has the same delay.
-    """
+    """Compute the delay of a table's steps, from 0 to ``stagger``, by a hash of its name: the same in every run."""
     return int.from_bytes(sha256(table.encode()).digest()[:4], "big") / 2**32 * stagger
 
 

@@ -46,20 +46,14 @@ class Observed:
 
     @property
     def table_names(self) -> set[str]:
-        """The names of all tables that exist, also of tables beside period tables.
-
-        A table in ``unseen`` exists, too.
-        """
+        """The names of all tables that exist, with the tables beside period tables and the tables in ``unseen``."""
         existing = {**self.tables, **self.unseen}
         return {name for entry in self.entries if entry.table in existing for name in entry.tables}
 
 
 @dataclass(slots=True)
 class Observation:
-    """The streams that could be observed, and the ``known`` configuration.
-
-    ``troubles`` has the reasons why streams were not observed.
-    """
+    """The observed streams, the ``known`` configuration, and the ``troubles``: why streams were not observed."""
 
     known: Known
     streams: dict[str, Observed] = field(default_factory=dict)

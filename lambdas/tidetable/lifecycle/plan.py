@@ -145,9 +145,7 @@ def _close(entry: Entry, stream: Stream) -> actions.Close:
 
 
 def _find_stuck(entry: Entry, table: Table | None, now: datetime) -> actions.Stuck | None:
-    """Find out if every change of a table would wait in vain, because its state does not end or its creation takes too
-    long.
-    """
+    """Find out if every change of a table would wait in vain: its state or its creation does not end."""
     if table is None:
         return None
     if not passes(table.status):
@@ -202,10 +200,7 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
 
 
 def _explain_level(entry: Entry, level: Level) -> str:
-    """Return the reason of a level.
-
-    If the table had the right settings when it was last seen, somebody has changed it by hand.
-    """
+    """Return the reason of a level. A table that had the right settings when it was last seen was changed by hand."""
     put_back = entry.seen is not None and level.suits(entry.seen)
     return f"changed by hand, put back; {level.reason}" if put_back else level.reason
 

@@ -39,10 +39,7 @@ class Run:
     patience: Remaining | None = None
 
     def make_period_tables(self) -> PeriodTables:
-        """Return the tables for one action.
-
-        The action waits at most a minute for them, so that one slow table does not delay the others.
-        """
+        """Return the tables for one action. It waits at most a minute for them, so that others are not delayed."""
         remaining = limit_time(WAIT_SECONDS, self.clock, self.patience or self.remaining)
         return PeriodTables(self.stage, self.tables, self.clock, remaining)
 

@@ -163,10 +163,7 @@ class Columns(NamedTuple):
         return Columns(list(compress(pks, chosen)), list(compress(sks, chosen)), list(compress(contents, chosen)))
 
     def items(self) -> list[Item]:
-        """Return the items.
-
-        If the content of a plain event is text, its item has only the keys and the decoded data.
-        """
+        """Return the items. The item of a plain event whose content is text has only the keys and the decoded data."""
         return [
             {"pk": pk, "sk": sk, "data": decode_json(content)} if isinstance(content, str) else content
             for pk, sk, content in zip(*self, strict=True)
@@ -232,10 +229,7 @@ class EventStore(Protocol):
         """Read the existing items of these keys; a key may be repeated. TableMissing if there is no such table."""
 
     def get_chunks(self, table: str, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """Read the bodies of the existing chunks of these keys, strongly consistent; a key may be repeated.
-
-        TableMissing if there is no such table.
-        """
+        """Read the bodies of existing chunks, strongly consistent; a key may be repeated. TableMissing as in ``get``."""
 
 
 class Values(Protocol):

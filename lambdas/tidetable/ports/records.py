@@ -26,15 +26,10 @@ class CatalogReader(Protocol):
     def entries(
         self, stream: str, start: datetime | None = None, end: datetime | None = None, *, consistent: bool = False
     ) -> Sequence[Entry]:
-        """Read the stream's entries whose periods overlap ``[start, end]``, oldest first.
-
-        An edge that is None does not limit.
-        """
+        """Read the entries whose periods overlap ``[start, end]``, oldest first. None does not limit."""
 
     def entries_before(self, stream: str, end: datetime | None, limit: int) -> Sequence[Entry]:
-        """Read at most ``limit`` of the stream's entries whose periods begin before ``end`` (None: of all entries),
-        newest first.
-        """
+        """Read at most ``limit`` entries whose periods begin before ``end`` (None: of all entries), newest first."""
 
     def backfills(self, stream: str) -> Sequence[Backfill]:
         """Read every backfill that was requested and not taken back, oldest first. Some backfills may be over."""
@@ -50,10 +45,7 @@ class Catalog(CatalogReader, Protocol):
         """Record a new period. If the catalog already has the period, return False and leave its record unchanged."""
 
     def move(self, entry: Entry, to: State, *, expected: Iterable[State], **facts: Unpack[Facts]) -> Entry:
-        """Change an entry's state and these facts, and return the new entry.
-
-        StaleEntry if the present state is none of the ``expected`` states.
-        """
+        """Change an entry's state and these facts, and return it; StaleEntry if its state is not ``expected``."""
 
     def mark_scaled(self, entry: Entry, *, scaled: bool, policy: str = "") -> None:
         """Record whether Application Auto Scaling may tend the entry's table; StaleEntry if there is no such entry.
@@ -81,9 +73,7 @@ class Catalog(CatalogReader, Protocol):
         """Record that a deployment of the stage was completed."""
 
     def forget(self, entry: Entry) -> None:
-        """Delete the record of a period, as if the period had never been recorded; nothing happens if there is no
-        record.
-        """
+        """Delete the record of a period, as if it had never been recorded; nothing happens if there is no record."""
 
     def put_backfill(self, backfill: Backfill) -> None:
         """Record a request. It replaces an earlier request with the same stream, start and end."""
@@ -98,10 +88,7 @@ class Catalog(CatalogReader, Protocol):
         """Record a stream's policy in place of the policy that was recorded before."""
 
     def horizon(self, stream: str) -> datetime | None:
-        """Read the horizon: every recorded period before this instant is deleted. None if it is unknown.
-
-        It may lag behind.
-        """
+        """Read the instant before which every recorded period is deleted; None if unknown. It may lag behind."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Record that every period that ended at or before this instant is deleted."""
