@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from aws.guards import make_condition
 from tidetable.events import Item
 from tidetable.ports import Guard, Guarded, Put
 
@@ -91,6 +90,27 @@ def encode_put(put: Put, guard: Guard | None = None) -> bytes:
     options = '"ReturnConsumedCapacity":"TOTAL","ReturnValuesOnConditionCheckFailure":"ALL_OLD"'
     text = _encode_guard(Guarded(put, guard))
     return f'{{"TableName":{quote_name(put.table)},"Item":{encode_item(put.item)}{text},{options}}}'.encode()
+
+
+def make_condition(guarded: Guarded) -> dict[str, Any]:
+    """Make the members of a request for a put's condition. The values are Python's values, not attribute values."""
+    match guarded.guard:
+        case None:
+            return {}
+        case "absent":
+            return {"ConditionExpression": "attribute_not_exists(pk)"}
+        case "newer":
+            return {
+                "ConditionExpression": "attribute_not_exists(pk) OR attribute_not_exists(#at) OR #at <= :at",
+                "ExpressionAttributeNames": {"#at": "at"},
+                "ExpressionAttributeValues": {":at": guarded.put.item["at"]},
+            }
+        case version:
+            return {
+                "ConditionExpression": "#version = :version",
+                "ExpressionAttributeNames": {"#version": "version"},
+                "ExpressionAttributeValues": {":version": version},
+            }
 
 
 def _encode_guard(guarded: Guarded) -> str:

@@ -23,7 +23,7 @@ from tidetable.catalog import Backfill, Opened
 from tidetable.errors import BadInvocation, InvalidTime
 from tidetable.lifecycle import Report, reconcile
 from tidetable.lifecycle.backfill import LONGEST_OPEN, end_backfills, open_backfill
-from tidetable.lifecycle.notices import make_notices
+from tidetable.lifecycle.report import make_notices
 from tidetable.times import parse_day, parse_instant
 
 # Reserved for the report, and for the release of the lease.

@@ -47,8 +47,7 @@ def open_backfill(
         )
     requests = [replace(backfill, stream=name) for name in _list_names(backfill.stream, run.config)]
     problems = [problem for request in requests for problem in _find_problems(request, run)]
-    if not problems:
-        problems += _find_quota_problems(requests, run)
+    problems = problems or list(_find_quota_problems(requests, run))
     if problems:
         raise BadBackfill("; ".join(problems))
     if dry_run:

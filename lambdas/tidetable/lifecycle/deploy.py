@@ -9,7 +9,7 @@ from itertools import islice
 
 from tidetable.catalog import State
 from tidetable.config import Stream
-from tidetable.errors import describe_error, note_trouble
+from tidetable.errors import note_trouble
 from tidetable.leases import is_marked, mark
 from tidetable.lifecycle.actions import Action, Create, Finding, Open, Reopen, SetCapacity
 from tidetable.lifecycle.ladder import RAISED
@@ -63,30 +63,28 @@ def deploy(run: Run, configuration: str, *, first: bool) -> Deployed:
     actions that the next events need are done, so that no deploy waits for an archive. docs/decisions/0027 says when a
     deploy fails.
     """
-    began = run.clock.now()
-    deployed = Deployed()
-    if not _has_stood(run, configuration):
+    began, name = run.clock.now(), f"deployed#{configuration}"
+    deployed, refused = Deployed(), 0
+    if not _has_stood(run, name):
         deployed.failure = _find_misuse(run)
     if deployed.failure is not None:
         return deployed
-    refused = 0
     while True:
-        try:
+        report = Report(run.clock.now(), dry_run=False)
+        # For example, the catalog may not answer for a moment.
+        with note_trouble("a run ended early", report.troubles):
             report = reconcile(run, select=is_urgent)
-        except Exception as error:  # such as a catalog that does not answer for a moment
-            trouble = f"a run ended early: {describe_error(error)}"
-            report = Report(run.clock.now(), dry_run=False, troubles=[trouble])
         deployed.reports.append(report)
-        _look(run, report, deployed)
+        _note_missing(run, report, deployed)
         waits, refuses = _judge_unfinished(report, deployed)
         refused += refuses
         goes_on = waits or (refuses and refused < REFUSED_MOST)
         if not goes_on or run.remaining() < 2 * PAUSE_SECONDS:
             break
         run.clock.sleep(PAUSE_SECONDS)
-    deployed.failure = _find_failure(run, deployed, configuration, first=first, began=began)
+    deployed.failure = _find_failure(run, deployed, name, first=first, began=began)
     if deployed.failure is None:
-        mark(run.catalog, _mark(configuration), run.clock.now())
+        mark(run.catalog, name, run.clock.now())
     return deployed
 
 
@@ -106,8 +104,7 @@ def is_urgent(action: Action) -> bool:
     return isinstance(action, Create | Open | Reopen | Finding)
 
 
-def _look(run: Run, report: Report, deployed: Deployed) -> None:
-    """Note which tables are missing after a run."""
+def _note_missing(run: Run, report: Report, deployed: Deployed) -> None:
     details = {result.action.entry.table: result.detail for result in report.done if result.detail}
     deployed.unmade, deployed.troubles = [], list(report.troubles)
     for stream in run.config.streams.values():
@@ -143,16 +140,15 @@ def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
     return waits, refused
 
 
-def _find_failure(run: Run, deployed: Deployed, configuration: str, *, first: bool, began: datetime) -> str | None:
+def _find_failure(run: Run, deployed: Deployed, name: str, *, first: bool, began: datetime) -> str | None:
     """Return the reason why the deploy has failed; None if it has not failed."""
-    if not first and _has_stood(run, configuration):
+    if not first and _has_stood(run, name):
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None
     if deployed.troubles:
         return f"some tables could not be checked: {'; '.join(deployed.troubles[:_NAMED])}"
-    missing = [table for table in deployed.unmade if table.needed]
-    if not first:
-        missing = [table for table in missing if not _was_missing(table, run, began)]
+    needed = [table for table in deployed.unmade if table.needed]
+    missing = [table for table in needed if first or not _was_missing(table, run, began)]
     if not missing:
         return None
     last = deployed.reports[-1].skipped
@@ -166,16 +162,12 @@ def _was_missing(table: Unmade, run: Run, began: datetime) -> bool:
     return stands and table.since is not None and table.since < began
 
 
-def _has_stood(run: Run, configuration: str) -> bool:
+def _has_stood(run: Run, name: str) -> bool:
     """True if this configuration was deployed successfully before."""
     try:
-        return is_marked(run.catalog, _mark(configuration), run.clock.now())
+        return is_marked(run.catalog, name, run.clock.now())
     except Exception:  # the deploy's runs report a catalog that does not answer
         return False
-
-
-def _mark(configuration: str) -> str:
-    return f"deployed#{configuration}"
 
 
 def name_entries(unmade: list[Unmade]) -> list[str]:

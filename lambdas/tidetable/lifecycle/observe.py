@@ -4,10 +4,11 @@ stop the observation of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from itertools import takewhile
 
@@ -88,7 +89,7 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
         for name, stream_entries in entries.items():
             existing = [entry for entry in stream_entries if entry.state is not State.DELETED]
             names = [entry.table for entry in existing if _needs_look(entry, config, now)]
-            attempts = dict(zip(names, pool.map(_attempt(run.tables.describe), names), strict=True))
+            attempts = dict(zip(names, pool.map(partial(_describe, run.tables), names), strict=True))
             believed = {entry.table: _believe_entry(entry) for entry in existing if entry.table not in attempts}
             observation.streams[name] = Observed(
                 stream_entries,
@@ -101,7 +102,6 @@ def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str
 
 
 def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Sequence[Backfill]) -> list[Backfill]:
-    """Find the backfills that are under way."""
     requests = {(backfill.start, backfill.end): backfill for backfill in catalog.backfills(stream)}
     requests |= {(backfill.start, backfill.end): backfill for backfill in planned if backfill.stream == stream}
     return [backfill for _, backfill in sorted(requests.items()) if now < backfill.opened.until]
@@ -198,11 +198,8 @@ def _believe_entry(entry: Entry) -> Table | None:
     return Table(entry.table, "ACTIVE", write, read, table_class, index_units=units, shows_maxima=False, copies=copies)
 
 
-def _attempt(describe: Callable[[str], Table | None]) -> Callable[[str], Table | str | None]:
-    def attempt(name: str) -> Table | str | None:
-        try:
-            return describe(name)
-        except Exception as error:  # whatever the error is, it does not show that the table is missing
-            return describe_error(error)
-
-    return attempt
+def _describe(tables: Tables, name: str) -> Table | str | None:
+    try:
+        return tables.describe(name)
+    except Exception as error:  # whatever the error is, it does not show that the table is missing
+        return describe_error(error)

@@ -1,4 +1,4 @@
-"""The report of a run of the lifecycle: its observations and its actions."""
+"""The report of a run of the lifecycle: its observations and its actions, and the notices of them for other systems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tidetable.lifecycle.actions import Action
 from tidetable.lifecycle.catalog_copies import CatalogCopy
 from tidetable.lifecycle.outlook import Outlook
 from tidetable.times import to_text
+
+# The actions of which other systems get notices.
+_KINDS = {"create": "created", "close": "closed", "archive": "archived", "delete": "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +89,31 @@ class Report:
             "feeds": [step._asdict() for step in self.feeds],
             "catalog_copies": [step._asdict() for step in self.catalog_copies],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event to which other systems can react: its kind, such as ``Period Table Created``, and its detail."""
+
+    kind: str
+    detail: dict[str, Any]
+
+
+def make_notices(report: Report, stage: str) -> list[Notice]:
+    """Make the notices of a run, in the order of its actions."""
+    return [
+        Notice(
+            f"Period Table {_KINDS[result.action.name].capitalize()}",
+            {
+                "stage": stage,
+                "stream": result.action.entry.stream,
+                "period": result.action.entry.period.label,
+                "start": to_text(result.action.entry.period.start),
+                "end": to_text(result.action.entry.period.end),
+                "table": result.action.entry.table,
+                "reason": result.action.reason,
+            },
+        )
+        for result in report.done
+        if result.outcome == "done" and result.action.name in _KINDS
+    ]
