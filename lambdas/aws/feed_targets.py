@@ -114,10 +114,7 @@ class _BusTarget(_Target):
 
 
 class _KinesisTarget(_Target):
-    """A Kinesis stream, in which all changes of one event have the same partition key.
-
-    AWS: a request has at most 500 records, 1 MiB per record, 5 MiB together.
-    """
+    """A Kinesis stream. AWS: a request has at most 500 records, 1 MiB per record, 5 MiB together."""
 
     most_bytes, most_messages, most_together = 900 * _KB, 500, 4 * _MB
 

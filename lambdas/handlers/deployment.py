@@ -118,10 +118,7 @@ def _deploy(run: Run, configuration: str, *, first: bool) -> dict[str, str]:
 
 
 def _leave(event: dict[str, Any], run: Run) -> dict[str, Any]:
-    """Answer the deletion of a resource after somebody deleted the catalog.
-
-    Nobody knows the stage's tables and keys any more. The tables stay, and the stack can be deleted.
-    """
+    """Answer a deletion without a catalog: nobody knows the stage's tables and keys any more, so they stay."""
     _unmap(run)
     logger.warning("the catalog does not exist, so no table is removed")
     return {"PhysicalResourceId": event["PhysicalResourceId"]}

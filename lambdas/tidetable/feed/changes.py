@@ -24,10 +24,7 @@ from tidetable.packs import open_item
 
 
 class Record(NamedTuple):
-    """A record of a table's stream: a change of an item, and its time.
-
-    ``item`` is the item's new image, None after a deletion. ``sequence`` names the record within its shard.
-    """
+    """A record of a table's stream. ``sequence`` names it within its shard, ``item`` is None after a deletion."""
 
     sequence: str
     kind: ChangeKind | None

@@ -31,10 +31,7 @@ _TIME_IS_UP = "the time of this call is up; the other changes come with the next
 
 
 class Message(NamedTuple):
-    """A change on its way to a target: its body, the identity of its event, and the number of its ``record`` in a batch.
-
-    The changes of one event stay in order.
-    """
+    """A change on its way to a target: the identity of its event, its body, and the number of its ``record``."""
 
     identity: tuple[str, str, str]
     body: bytes

@@ -143,10 +143,7 @@ def _begin_copy(action: actions.Copy, run: Run) -> None:
 
 
 def _delete_copy(action: actions.DeleteCopy, run: Run) -> None:
-    """Delete a copy if the catalog, read anew, says that its table may be deleted.
-
-    The catalog forgets all copies of the table first, so that nobody reads them any more.
-    """
+    """Delete a copy if the catalog, read anew, allows it. The catalog forgets it first, so that nobody reads it."""
     entry = _find_deletable(action, run)
     _prepare_removal(entry, run)
     run.make_period_tables().delete_copy(entry)

@@ -33,10 +33,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Unmade:
-    """A table that does not exist yet. If it is ``needed``, present events need it.
-
-    ``why`` says why the table is missing, if the reason is known.
-    """
+    """A table that does not exist yet, and ``why``, if that is known. If it is ``needed``, present events need it."""
 
     stream: str
     table: str

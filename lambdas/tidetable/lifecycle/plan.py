@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from tidetable.catalog import OPENING, Backfill, Entry, State
+from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
 from tidetable.lifecycle.budget import find_next_decrease
@@ -28,9 +29,8 @@ CREATION_MOST = timedelta(minutes=30)
 
 def plan(config: Config, stage: str, now: datetime, observed: Mapping[str, Observed]) -> list[actions.Action]:
     """Plan the actions at an instant, in their order: create, raise, lower, close, archive, delete."""
-    planned = [
-        action for name, view in observed.items() for action in _plan(config, stage, config.streams[name], now, view)
-    ]
+    plans = [_StreamPlan(config, stage, config.streams[name], now, view) for name, view in observed.items()]
+    planned = [action for stream_plan in plans for action in stream_plan.list_actions()]
     planned.sort(key=lambda action: (action.rank, action.entry.period.start))
     return list(_cap_deletions(planned, config.lifecycle.max_deletes))
 
@@ -48,92 +48,119 @@ def _cap_deletions(planned: Iterable[actions.Action], most: int) -> Iterator[act
             yield action
 
 
-def _plan(config: Config, stage: str, stream: Stream, now: datetime, observed: Observed) -> Iterator[actions.Action]:
-    missing = (
-        find_missing_periods(stream, now, observed.entries, observed.backfills) if observed.removed is None else []
-    )
-    for period, opened in missing:
-        table = name_table(stage, stream.name, period)
-        entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
-        entry = replace(entry, replicas=stream.replicas)
-        why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
-        yield _create(config, stage, stream, entry, now, why)
-    for entry in observed.entries:
-        for reopening in _reopen(entry, stream, observed.backfills, now):
-            yield reopening
-            # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
-            if isinstance(reopening, actions.Reopen):
-                entry = replace(entry, state=reopening.state, opened=reopening.opened)
-        table_now = observed.tables.get(entry.table)
-        if entry.table in observed.unseen:
-            yield actions.Unseen(entry, observed.unseen[entry.table])
-        elif entry.state is State.CREATING and table_now is None:
-            yield _create(config, stage, stream, entry, now, "its creation was begun but there is no table yet")
-        elif entry.live and table_now is None and _is_given_up(config, stream, entry, now):
-            # A run ended between the deletion of the table and its record. The table had expired, so it is not lost.
-            yield from _expire(config, stream, entry, now)
-        elif entry.live and table_now is None:
-            yield actions.Lost(entry, f"the catalog says {entry.state}, but there is no such table; see the runbook")
-        elif entry.live or entry.state is State.ARCHIVED:
-            tended = _tend(config, stage, stream, entry, table_now, now)
-            yield from fit_copies(tended, entry, stream, table_now, now, makes=observed.removed is None)
+@dataclass(frozen=True, slots=True)
+class _StreamPlan:
+    """The plan for the tables of one stream."""
 
+    config: Config
+    stage: str
+    stream: Stream
+    now: datetime
+    observed: Observed
 
-def _create(config: Config, stage: str, stream: Stream, entry: Entry, now: datetime, reason: str) -> actions.Create:
-    level = choose_level(entry, stream, now, config.lifecycle.stagger)
-    # A table that is made after its period gets only late events, so it need not be warm.
-    young = not is_past(entry.period, stream, now)
-    spec = make_table_spec(entry, stream, level, make_table_tags(stage, stream.name, entry.period.label), young=young)
-    return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
+    def list_actions(self) -> Iterator[actions.Action]:
+        stream, now, observed = self.stream, self.now, self.observed
+        configured = observed.removed is None
+        missing = find_missing_periods(stream, now, observed.entries, observed.backfills) if configured else []
+        for period, opened in missing:
+            table = name_table(self.stage, stream.name, period)
+            entry = Entry(stream.name, period, table, stream.layout, State.CREATING, now, opened=opened)
+            why = "a backfill asks for it" if opened else "it meets the writable window or is among the next periods"
+            yield self._create(replace(entry, replicas=stream.replicas), why)
+        for entry in observed.entries:
+            for reopening in self._reopen(entry):
+                yield reopening
+                # Below, the period counts as open: it gets the backfill's units, and is not closed or archived.
+                if isinstance(reopening, actions.Reopen):
+                    entry = replace(entry, state=reopening.state, opened=reopening.opened)
+            table_now = observed.tables.get(entry.table)
+            if entry.table in observed.unseen:
+                yield actions.Unseen(entry, observed.unseen[entry.table])
+            elif entry.state is State.CREATING and table_now is None:
+                yield self._create(entry, "its creation was begun but there is no table yet")
+            elif entry.live and table_now is None and self._is_given_up(entry):
+                # A run ended between the deletion of the table and its record. The table had expired, so it is not
+                # lost.
+                yield from self._expire(entry)
+            elif entry.live and table_now is None:
+                why = f"the catalog says {entry.state}, but there is no such table; see the runbook"
+                yield actions.Lost(entry, why)
+            elif entry.live or entry.state is State.ARCHIVED:
+                tended = self._tend(entry, table_now)
+                yield from fit_copies(tended, entry, stream, table_now, now, makes=configured)
 
+    def _create(self, entry: Entry, reason: str) -> actions.Create:
+        stream, now = self.stream, self.now
+        level = choose_level(entry, stream, now, self.config.lifecycle.stagger)
+        # A table that is made after its period gets only late events, so it need not be warm.
+        young = not is_past(entry.period, stream, now)
+        tags = make_table_tags(self.stage, stream.name, entry.period.label)
+        spec = make_table_spec(entry, stream, level, tags, young=young)
+        return actions.Create(entry, reason, spec, stream.table.point_in_time_recovery)
 
-def _reopen(entry: Entry, stream: Stream, backfills: Sequence[Backfill], now: datetime) -> Iterator[actions.Action]:
-    """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
-    opened = find_opening(entry.period, backfills)
-    if opened is None or not is_past(entry.period, stream, now):
-        return
-    if entry.opened == opened and entry.state is not State.CLOSED:
-        return
-    until = f"a backfill asks for it until {to_text(opened.until)}"
-    if entry.writable:
-        yield actions.Reopen(entry, until, opened)
-    else:
-        yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
+    def _reopen(self, entry: Entry) -> Iterator[actions.Action]:
+        """Plan a backfill's actions for a recorded period whose table is lowered for late events, or closed."""
+        opened = find_opening(entry.period, self.observed.backfills)
+        if opened is None or not is_past(entry.period, self.stream, self.now):
+            return
+        if entry.opened == opened and entry.state is not State.CLOSED:
+            return
+        until = f"a backfill asks for it until {to_text(opened.until)}"
+        if entry.writable:
+            yield actions.Reopen(entry, until, opened)
+        else:
+            yield actions.Deferred(entry, f"{until}, but it is {entry.state}: restore it first")
 
-
-def _tend(
-    config: Config, stage: str, stream: Stream, entry: Entry, table: Table | None, now: datetime
-) -> Iterator[actions.Action]:
-    """Plan the actions for a period that has its table."""
-    closed = is_closed(entry.period, stream, now)
-    stuck = _find_stuck(entry, table, now)
-    if stuck is not None:
-        # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a table
-        # in such a state.
-        yield stuck
-        if closed and entry.state in OPENING and not entry.is_open(now):
+    def _tend(self, entry: Entry, table: Table | None) -> Iterator[actions.Action]:
+        """Plan the actions for a period that has its table."""
+        stream, now = self.stream, self.now
+        closes = is_closed(entry.period, stream, now) and entry.state in OPENING and not entry.is_open(now)
+        ending = list(self._expire(entry)) if is_expired(entry, stream, now) else []
+        stuck = _find_stuck(entry, table, now)
+        if stuck is not None:
+            # Actions that change only the catalog are still planned. A deletion is planned, too: DynamoDB deletes a
+            # table in such a state.
+            yield stuck
+            ending = [action for action in ending if not isinstance(action, actions.Archive)]
+        elif table is not None:
+            yield from self._fit_table(entry, table, ends=bool(ending))
+        if closes:
             yield _close(entry, stream)
-        if is_expired(entry, stream, now):
-            yield from (
-                action for action in _expire(config, stream, entry, now) if not isinstance(action, actions.Archive)
-            )
-        return
-    if table is not None and entry.state is State.CREATING and entry.layout.parts:
-        # Only another attempt to create the table beside it shows if that table exists, too.
-        yield _create(config, stage, stream, entry, now, "its creation was begun")
-    elif table is not None and entry.state is State.CREATING and table.status == "ACTIVE":
-        yield actions.Open(entry, "its table has become active", stream.table.point_in_time_recovery)
-    ending = list(_expire(config, stream, entry, now)) if is_expired(entry, stream, now) else []
-    stagger = config.lifecycle.stagger
-    level = choose_level(entry, stream, now, stagger)
-    # A table that is archived or deleted in this run needs no other capacity, except for its export.
-    if table is not None and (not ending or level.reason == RAISED):
-        yield from _plan_level(entry, table, level, now)
-    if table is not None:
+        yield from ending
+
+    def _fit_table(self, entry: Entry, table: Table, *, ends: bool) -> Iterator[actions.Action]:
+        """Plan the opening of a table, and the changes of its capacity, its class and its scaling."""
+        if entry.state is State.CREATING and entry.layout.parts:
+            # Only another attempt to create the table beside it shows if that table exists, too.
+            yield self._create(entry, "its creation was begun")
+        elif entry.state is State.CREATING and table.status == "ACTIVE":
+            recoverable = self.stream.table.point_in_time_recovery
+            yield actions.Open(entry, "its table has become active", recoverable)
+        level = choose_level(entry, self.stream, self.now, self.config.lifecycle.stagger)
+        # A table that is archived or deleted in this run needs no other capacity, except for its export.
+        if not ends or level.reason == RAISED:
+            yield from _plan_level(entry, table, level, self.now)
         yield from _plan_scaling(entry, level)
-    if closed and entry.state in OPENING and not entry.is_open(now):
-        yield _close(entry, stream)
-    yield from ending
+
+    def _expire(self, entry: Entry) -> Iterator[actions.Action]:
+        """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
+        since = f"expired at {to_text(compute_entry_expiry(entry, self.stream))}"
+        policy = self.config.lifecycle
+        if self.stream.on_expiry == "delete":
+            if policy.delete_expired:
+                yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
+            return
+        archived = entry.archive if entry.state is State.ARCHIVED else None
+        if archived is None:
+            yield actions.Archive(entry, since)
+        grace_over = compute_deletion(archived, policy) <= self.now if archived is not None else not policy.delete_grace
+        if policy.delete_expired and grace_over:
+            yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
+
+    def _is_given_up(self, entry: Entry) -> bool:
+        """True if the policy says that the entry's table will be deleted without an archive."""
+        deletes = self.stream.on_expiry == "delete" and self.config.lifecycle.delete_expired
+        return deletes and is_expired(entry, self.stream, self.now)
 
 
 def _close(entry: Entry, stream: Stream) -> actions.Close:
@@ -203,27 +230,6 @@ def _explain_level(entry: Entry, level: Level) -> str:
     """Return the reason of a level. A table that had the right settings when it was last seen was changed by hand."""
     put_back = entry.seen is not None and level.suits(entry.seen)
     return f"changed by hand, put back; {level.reason}" if put_back else level.reason
-
-
-def _expire(config: Config, stream: Stream, entry: Entry, now: datetime) -> Iterator[actions.Action]:
-    """Archive or delete an expired table. Deletion has its own switch (``delete_expired``) and a grace period."""
-    since = f"expired at {to_text(compute_entry_expiry(entry, stream))}"
-    policy = config.lifecycle
-    if stream.on_expiry == "delete":
-        if policy.delete_expired:
-            yield actions.Delete(entry, f"{since}; its stream says on_expiry = delete", unarchived=True)
-        return
-    archived = entry.archive if entry.state is State.ARCHIVED else None
-    if archived is None:
-        yield actions.Archive(entry, since)
-    grace_over = compute_deletion(archived, policy) <= now if archived is not None else not policy.delete_grace
-    if policy.delete_expired and grace_over:
-        yield actions.Delete(entry, f"{since}; once its archive is verified", unarchived=False)
-
-
-def _is_given_up(config: Config, stream: Stream, entry: Entry, now: datetime) -> bool:
-    """True if the policy says that the entry's table will be deleted without an archive."""
-    return stream.on_expiry == "delete" and config.lifecycle.delete_expired and is_expired(entry, stream, now)
 
 
 def _describe_units(level: Level | Table) -> str:

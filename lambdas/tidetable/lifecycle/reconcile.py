@@ -113,10 +113,7 @@ def _stands(run: Run) -> bool:
 
 
 def _follow_feeds(run: Run, observation: Observation, report: Report) -> None:
-    """Fit the mappings of feeds to the tables, including the tables that this run has made.
-
-    A run for one stream leaves the mappings to the next scheduled run.
-    """
+    """Fit the mappings of feeds to the tables, also to new ones. A run for one stream leaves this to the next run."""
     feeds = run.make_feed_tables()
     if feeds is None or report.only is not None:
         return

@@ -52,10 +52,7 @@ def remove(run: Run) -> Removed:
 
 
 def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
-    """Find the entries whose tables must be deleted.
-
-    Archived periods still have their tables for some time, and restored periods have tables again.
-    """
+    """Find the entries whose tables must be deleted: archived and restored periods may have tables, too."""
     # For a removed stream, its last recorded policy decides.
     known = find_known_streams(run.config, run.catalog, now)
     if not known.complete:

@@ -30,10 +30,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """An item to write to a table. The item refers to ``chunks`` and ``blob``, which are written before it.
-
-    The key of a chunk is only a partition key.
-    """
+    """An item to write, after its ``chunks`` and its ``blob``. The key of a chunk is only a partition key."""
 
     table: str
     item: Item
