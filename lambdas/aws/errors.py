@@ -39,15 +39,22 @@ def _read_error(error: Exception, field: str) -> str:
     return text
 
 
+@contextmanager
+def ignore_refusal(*codes: str) -> Iterator[None]:
+    """End the block without an error if AWS refuses a request with one of these codes; other errors pass unchanged."""
+    try:
+        yield
+    except aws_errors() as error:
+        if read_error_code(error) not in codes:
+            raise
+
+
 def write_if(condition: str, write: Callable[..., Any], **members: Any) -> bool:
     """Send a write with a condition; False if DynamoDB refuses it because the condition does not hold."""
-    try:
+    with ignore_refusal(CONDITION_FAILED):
         write(ConditionExpression=condition, **members)
-    except aws_errors() as error:
-        if read_error_code(error) != CONDITION_FAILED:
-            raise
-        return False
-    return True
+        return True
+    return False
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws.errors import aws_errors, read_error_code
+from aws.errors import aws_errors, ignore_refusal, read_error_code
 from tidetable.errors import StoreUnavailable
 from tidetable.keys import Key
 from tidetable.large.ports import Stored
@@ -20,7 +20,7 @@ _OWNER = "owner"
 # AWS: DeleteObjects takes 1,000 keys.
 _DELETES = 1000
 # The answer to HEAD has no body, so its code is the status.
-_GONE = frozenset({"404", "NoSuchKey"})
+_GONE = ("404", "NoSuchKey")
 
 
 class S3Objects:
@@ -40,12 +40,9 @@ class S3Objects:
 
     def find(self, key: str) -> bytes | None:
         """Read an object by GetObject; None if the object does not exist."""
-        try:
+        with ignore_refusal("NoSuchKey"):
             return self.get(key)
-        except aws_errors() as error:
-            if read_error_code(error) != "NoSuchKey":
-                raise
-            return None
+        return None
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         """Read the bytes from ``start`` up to ``end`` by GetObject."""
@@ -118,12 +115,9 @@ class S3Values:
 
         Errors of AWS are raised, because then the owner of the object is unknown.
         """
-        try:
+        owner = ""
+        with ignore_refusal(*_GONE):
             owner = self._client.head_object(Bucket=self._bucket, Key=key)["Metadata"].get(_OWNER, "")
-        except aws_errors() as error:
-            if read_error_code(error) not in _GONE:
-                raise
-            return None
         try:
             pk, separator, sk = urlsafe_b64decode(owner + "=" * (-len(owner) % 4)).decode().partition("\n")
         except ValueError:

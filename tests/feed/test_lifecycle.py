@@ -116,6 +116,14 @@ def test_a_run_for_one_stream_leaves_the_mappings_to_the_next() -> None:
     assert find_tables(world) == open_tables(world)
 
 
+def test_a_run_that_does_not_know_the_function_of_feeds_makes_the_tables_alone() -> None:
+    world = World(more=FEED)
+    report = reconcile(world.begin_run(mappings=None))
+    assert (report.healthy, report.feeds) == (True, [])
+    assert world.tables.names
+    assert find_tables(world) == set()
+
+
 def test_feeds_that_cannot_be_looked_at_are_told_and_stop_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(more=FEED)
 
