@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from tidetable.catalog import OPENING, Entry, State
 from tidetable.config import Config, Stream, TableClass
 from tidetable.lifecycle import actions
-from tidetable.lifecycle.budget import find_next_decrease
 from tidetable.lifecycle.copies import fit_copies
 from tidetable.lifecycle.expiry import compute_closing, compute_deletion, compute_entry_expiry, is_closed, is_expired
-from tidetable.lifecycle.ladder import RAISED, Level, choose_level, is_past
+from tidetable.lifecycle.ladder import RAISED, Level, choose_level, find_next_decrease, is_past
 from tidetable.lifecycle.observe import Observed
 from tidetable.lifecycle.premake import find_missing_periods, find_opening
 from tidetable.lifecycle.specs import make_table_spec

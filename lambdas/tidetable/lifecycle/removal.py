@@ -66,26 +66,23 @@ def _find_entries(run: Run, now: datetime) -> Iterator[Entry]:
 def _attempt(entry: Entry, run: Run, now: datetime, removed: Removed) -> None:
     """Attempt to remove one entry's tables. An error is noted, and does not stop the removal of the others."""
     try:
-        if _remove(entry, run, now):
-            removed.tables.append(entry.table)
+        # Renew the lease: a removal may take longer than a lease lasts.
+        run.catalog.acquire(LEASE, run.owner, run.clock.now(), _choose_lease_length(run))
+        with ExitStack() as leases:
+            if entry.state is State.RESTORING:
+                # A restore that is under way would make the table again. The lease of an abandoned restore is free.
+                _wait_for_lease(run, name_archive_lease(entry.stream, entry.period.label), leases)
+            existed = remove_table(entry, run, PeriodTables(run.stage, run.tables, run.clock, run.remaining))
+            # Every state is accepted: an archive or a restore may have changed the state meanwhile, but the table does
+            # not exist any more.
+            run.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
     except NotOurs as error:
         removed.foreign[entry.table] = str(error)
     except Exception as error:
         _, removed.failed[entry.table] = judge_failure(error)
-
-
-def _remove(entry: Entry, run: Run, now: datetime) -> bool:
-    # Renew the lease: a removal may take longer than a lease lasts.
-    run.catalog.acquire(LEASE, run.owner, run.clock.now(), _choose_lease_length(run))
-    with ExitStack() as leases:
-        if entry.state is State.RESTORING:
-            # A restore that is under way would make the table again. The lease of an abandoned restore is free.
-            _wait_for_lease(run, name_archive_lease(entry.stream, entry.period.label), leases)
-        existed = remove_table(entry, run, PeriodTables(run.stage, run.tables, run.clock, run.remaining))
-        # Every state is accepted: an archive or a restore may have changed the state meanwhile, but the table does not
-        # exist any more.
-        run.catalog.move(entry, State.DELETED, expected=State, deleted_at=now)
-    return existed
+    else:
+        if existed:
+            removed.tables.append(entry.table)
 
 
 def _wait_for_lease(run: Run, lease: str, leases: ExitStack) -> None:
