@@ -180,6 +180,16 @@ def test_a_stage_without_streams_of_its_catalog_is_no_trouble() -> None:
     assert take_back(world.begin_run(config=other)) == []
 
 
+def test_the_tables_of_every_stream_are_taken_back() -> None:
+    world = World()
+    other = msgspec.structs.replace(world.config.streams["s"], name="other")
+    world.config = msgspec.structs.replace(world.config, streams={**world.config.streams, "other": other})
+    world.tables.create(TableSpec(CATALOG, None, None, TableClass.STANDARD, {}))
+    world.run()
+    assert {name.split(".")[1] for name in take_back(applied(world))} == {"s", "other"}
+    assert world.tables.names == {CATALOG}
+
+
 def test_a_stage_whose_catalog_could_not_be_protected_does_not_stand() -> None:
     world = deployed()
 
