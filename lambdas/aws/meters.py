@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -33,12 +34,10 @@ class CloudWatchMeters:
         self._namespace = namespace
 
     def consumed(self, tables: Mapping[str, Sequence[str]], now: datetime) -> dict[tuple[str, str], ConsumedUnits]:
-        """Read the units of the last 30 days by (table, index)."""
         with require_answer("meters", "CloudWatch"):
             return read_consumed_units(self._client(), tables, now)
 
     def traffic(self, now: datetime) -> Traffic:
-        """Read the requests, events, queries and read units that the functions counted in the last 30 days."""
         end = _find_end(now)
         queries = [
             _make_query(name, self._namespace, metric, {"service": name_service(self._stage, handler)}, stat)
@@ -60,16 +59,13 @@ def read_consumed_units(
     """
     resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
     requested = [(resource, metric) for resource in resources for metric in _METRICS]
-    sums: dict[tuple[tuple[str, str], str], float] = {}
+    sums: defaultdict[tuple[tuple[str, str], str], float] = defaultdict(float)
     end = _find_end(now)
     for first in range(0, len(requested), _AT_ONCE):
         batch = requested[first : first + _AT_ONCE]
         for id, values in _read(client, list(_make_queries(batch)), end):
-            key = batch[int(id[1:])]
-            sums[key] = sums.get(key, 0.0) + sum(values)
-    return {
-        resource: ConsumedUnits(*(sums.get((resource, metric), 0.0) for metric in _METRICS)) for resource in resources
-    }
+            sums[batch[int(id[1:])]] += sum(values)
+    return {resource: ConsumedUnits(*(sums[resource, metric] for metric in _METRICS)) for resource in resources}
 
 
 def _find_end(now: datetime) -> datetime:

@@ -32,7 +32,6 @@ class SqsOverflow:
         self._compressor = compressor
 
     def send(self, stream: str, events: Sequence[Event], at: int) -> Sequence[Event]:
-        """Queue the events; return the events whose messages SQS did not accept."""
         failed: list[Event] = []
         messages: list[Encoded] = []
         for message in encode_messages(stream, events, at):
@@ -75,7 +74,6 @@ class SqsDeadLetters:
         self._url = queue_url
 
     def bury(self, body: str, reason: str) -> bool:
-        """Send a message with the reason why it could not be written; False if SQS did not accept it."""
         attributes: Any = {REASON: {"DataType": "String", "StringValue": make_reason(reason)}}
         try:
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)

@@ -57,7 +57,6 @@ NAMED = Named()
 
 
 def _encode_members(values: Mapping[str, Any]) -> str:
-    """Encode the members of a map."""
     return ",".join([f"{NAMED[name]}{encode_value(value)}" for name, value in values.items()])
 
 

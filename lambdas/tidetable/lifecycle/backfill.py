@@ -45,7 +45,7 @@ def open_backfill(
             f"{policy.name} is a rollup of {policy.source} and takes no events: open a backfill of {policy.source}, which opens"
             f" its rollups, too; or compute it anew: tidetable rollup {policy.source} --rebuild"
         )
-    requests = [replace(backfill, stream=name) for name in _list_names(backfill.stream, run.config)]
+    requests = [replace(backfill, stream=name) for name in _list_with_rollups(backfill.stream, run.config)]
     problems = [problem for request in requests for problem in _find_problems(request, run)]
     problems = problems or list(_find_quota_problems(requests, run))
     if problems:
@@ -94,7 +94,7 @@ def end_backfills(
             return []
         spans = {(backfill.start, backfill.end) for backfill in ending}
         # The stream's own backfills come last: if this is interrupted, the next call finds them and finishes.
-        for name in reversed(_list_names(stream, run.config)):
+        for name in reversed(_list_with_rollups(stream, run.config)):
             requests = run.catalog.backfills(name)
             _take_back(name, [backfill for backfill in requests if (backfill.start, backfill.end) in spans], run, now)
     return [backfill for backfill in ending if now < backfill.opened.until]
@@ -125,8 +125,7 @@ def _keep_runs_out(run: Run) -> Iterator[None]:
         yield
 
 
-def _list_names(stream: str, config: Config) -> list[str]:
-    """List the names of a stream and of its rollups."""
+def _list_with_rollups(stream: str, config: Config) -> list[str]:
     return [stream, *(name for name, policy in config.streams.items() if policy.source == stream)]
 
 

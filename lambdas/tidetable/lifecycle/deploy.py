@@ -138,7 +138,6 @@ def _judge_unfinished(report: Report, deployed: Deployed) -> tuple[bool, bool]:
 
 
 def _find_failure(run: Run, deployed: Deployed, name: str, *, first: bool, began: datetime) -> str | None:
-    """Return the reason why the deploy has failed; None if it has not failed."""
     if not first and _has_stood(run, name):
         # A rollback must not fail: that leaves the stack in UPDATE_ROLLBACK_FAILED. Alarms report the missing tables.
         return None

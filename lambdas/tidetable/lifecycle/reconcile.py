@@ -140,7 +140,6 @@ def _follow_catalog(run: Run, report: Report) -> None:
 
 
 def _predict_tables(there: set[str], done: Sequence[Done]) -> set[str]:
-    """Predict the tables that exist after a run's creations and deletions."""
     tables = set(there)
     for attempt in done:
         if attempt.outcome == "done" and isinstance(attempt.action, Create):
@@ -180,5 +179,4 @@ def _attempt(action: Action, run: Run, now: datetime) -> Done:
 
 
 def _report_finding(action: Action) -> Done | None:
-    """Make the outcome of an action that only reports."""
     return Done(action, action.outcome, action.reason) if isinstance(action, Finding) else None
