@@ -100,16 +100,8 @@ class _BusTarget(_Target):
     most_bytes, most_messages, most_together = 200 * _KB, 10, 200 * _KB
 
     def send(self, messages: Sequence[Message]) -> Sequence[int]:
-        entries = [
-            {
-                "Source": _SOURCE,
-                "DetailType": _DETAIL_TYPE,
-                "Detail": message.body.decode(),
-                "EventBusName": self.arn,
-                "Resources": [self._stream],
-            }
-            for message in messages
-        ]
+        common = {"Source": _SOURCE, "DetailType": _DETAIL_TYPE, "EventBusName": self.arn, "Resources": [self._stream]}
+        entries = [{**common, "Detail": message.body.decode()} for message in messages]
         return _find_refused(self._client.put_events(Entries=entries)["Entries"])
 
 

@@ -96,11 +96,8 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
         return _answer(site.files["index.html"], event, "no-cache")
     file = site.files.get(name)
     if file is None or name == "index.html":
-        return {
-            "statusCode": 404,
-            "headers": {**_HEADERS, "Content-Type": "text/plain"},
-            "body": "There is no such file.",
-        }
+        headers = {**_HEADERS, "Content-Type": "text/plain"}
+        return {"statusCode": 404, "headers": headers, "body": "There is no such file."}
     # A page from before a deploy gets the present files. The browser must not keep them under the former hash.
     return _answer(file, event, f"public, max-age={_YEAR}, immutable" if version == site.version else "no-store")
 

@@ -18,13 +18,12 @@ from tidetable.errors import NotReady, describe_error, note_trouble
 from tidetable.lifecycle.copies import find_copies_to_mark, is_ending, lacks_copies
 from tidetable.lifecycle.known import Known, find_known_streams
 from tidetable.lifecycle.ladder import choose_level
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.period_tables import list_names
 from tidetable.ports import Catalog, Table, Tables
 from tidetable.times import EPOCH
 from tidetable.window import Window
 
-CONCURRENCY = 8
 # The seconds from one scheduled run to the next, and the number of runs in which every table is described once.
 RUN_SECONDS = 300
 LOOK_EVERY = 12

@@ -195,6 +195,9 @@ def _plan_scaling(entry: Entry, level: Level) -> Iterator[actions.Action]:
 
 def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iterator[actions.Action]:
     """Plan the changes of capacity and of class as two actions: UpdateTable changes one of them at a time."""
+    # If the table had the right settings when it was last seen, somebody has changed it by hand.
+    put_back = entry.seen is not None and level.suits(entry.seen)
+    why = f"changed by hand, put back; {level.reason}" if put_back else level.reason
     changes = [((table.write, table.read), level.units((table.write, table.read)))]
     if level.write is not None:
         changes += [(current, level.choose_index_units(name, current)) for name, current in table.index_units.items()]
@@ -206,29 +209,16 @@ def _plan_level(entry: Entry, table: Table, level: Level, now: datetime) -> Iter
             for before, after in zip(current, target, strict=True)
         )
         until = find_next_decrease(table, now) if lowers else None
+        units = _describe_units(level)
         if until is not None:
             used = f"{table.decreases_today} decreases used today"
-            yield actions.Deferred(entry, f"capacity {_describe_units(level)} deferred until {to_text(until)}: {used}")
+            yield actions.Deferred(entry, f"capacity {units} deferred until {to_text(until)}: {used}")
         else:
-            yield actions.SetCapacity(
-                entry,
-                f"{_describe_units(table)} to {_describe_units(level)}; {_explain_level(entry, level)}",
-                level,
-                lowers,
-            )
+            yield actions.SetCapacity(entry, f"{_describe_units(table)} to {units}; {why}", level, lowers)
     elif level.caps(table):
-        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {_explain_level(entry, level)}", level)
-    stays = table.table_class is TableClass.INFREQUENT
-    if table.table_class is not level.table_class and not stays:
-        yield actions.SetClass(
-            entry, f"{table.table_class} to {level.table_class}; {_explain_level(entry, level)}", level.table_class
-        )
-
-
-def _explain_level(entry: Entry, level: Level) -> str:
-    """Return the reason of a level. A table that had the right settings when it was last seen was changed by hand."""
-    put_back = entry.seen is not None and level.suits(entry.seen)
-    return f"changed by hand, put back; {level.reason}" if put_back else level.reason
+        yield actions.SetCapacity(entry, f"maxima {level.most or 'none'}; {why}", level)
+    if table.table_class not in (level.table_class, TableClass.INFREQUENT):
+        yield actions.SetClass(entry, f"{table.table_class} to {level.table_class}; {why}", level.table_class)
 
 
 def _describe_units(level: Level | Table) -> str:

@@ -14,18 +14,11 @@ from tidetable.lifecycle.actions import Action, Archive, Copy, Create, Delete, F
 from tidetable.lifecycle.apply import apply
 from tidetable.lifecycle.catalog_copies import CatalogCopy, follow_catalog
 from tidetable.lifecycle.known import remember_policies
-from tidetable.lifecycle.observe import (
-    CONCURRENCY,
-    Observation,
-    observe,
-    remember_copies,
-    remember_horizons,
-    remember_tables,
-)
+from tidetable.lifecycle.observe import Observation, observe, remember_copies, remember_horizons, remember_tables
 from tidetable.lifecycle.outlook import derive_outlook
 from tidetable.lifecycle.plan import plan
 from tidetable.lifecycle.report import Done, Report
-from tidetable.lifecycle.run import Run
+from tidetable.lifecycle.run import CONCURRENCY, Run
 from tidetable.remaining import limit_time
 
 LEASE = "lifecycle"

@@ -12,6 +12,9 @@ from tidetable.ports import Archiver, Catalog, Clock, Pools, Rollups, Scaling, T
 from tidetable.ports.feeds import Mappings
 from tidetable.remaining import Remaining, limit_time
 
+# The number of tables that a run describes or changes at once.
+CONCURRENCY = 8
+
 
 @dataclass(slots=True)
 class Run:
