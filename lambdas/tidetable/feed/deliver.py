@@ -94,7 +94,7 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
     """Deliver the changes of records. The records are in the order of their shard."""
     delivered = Delivered()
     read: list[_Read] = []
-    failure: tuple[int, str] | None = None
+    failures: list[tuple[int, str]] = []
     for number, record in enumerate(records):
         try:
             entry = feed.find_entry(record.table)
@@ -103,12 +103,11 @@ def deliver(records: Sequence[Record], feed: Feed, remaining: Remaining) -> Deli
             read.append(_Read(record, feed.reader.read(record, entry)))
         except Exception as error:
             if not _is_too_old(record, feed):
-                failure = number, describe_error(error)
+                failures.append((number, describe_error(error)))
                 break
             feed.letters.bury(feed.stream, "", str(error), [_describe_unreadable(record)])
             delivered.buried += 1
             read.append(_Read(record, ()))
-    failures = [failure] if failure is not None else []
     taken_counts: dict[str, int] = {}
     for target in sorted(feed.targets, key=lambda target: feed.memory.is_failing(target.arn)):
         failed = _send_all(read, target, feed, remaining, delivered)
@@ -146,7 +145,7 @@ def _send_all(
     target has accepted.
     """
     memory, arn = feed.memory, target.arn
-    taken_count = memory.count_taken(arn, [record_read.record for record_read in read]) if read else 0
+    taken_count = memory.count_taken(arn, [record for record, _ in read]) if read else 0
     pending: Sequence[Message] = [
         Message(change.identity, change.encode(target.most_bytes), number)
         for number, (_, changes) in enumerate(read)
