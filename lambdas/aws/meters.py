@@ -53,10 +53,7 @@ class CloudWatchMeters:
 def read_consumed_units(
     client: Any, tables: Mapping[str, Sequence[str]], now: datetime
 ) -> dict[tuple[str, str], ConsumedUnits]:
-    """Read the units of the last 30 days by (table, index), where the index "" is the table itself.
-
-    ``tables`` maps names of tables to the names of their indexes. The metric of a table does not include its indexes.
-    """
+    """Read the units of the last 30 days by (table, index); the index "" is the table itself, without its indexes."""
     resources = [(table, index) for table, indexes in tables.items() for index in ("", *indexes)]
     requested = [(resource, metric) for resource in resources for metric in _METRICS]
     sums: defaultdict[tuple[tuple[str, str], str], float] = defaultdict(float)

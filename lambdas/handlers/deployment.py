@@ -42,10 +42,7 @@ class DeployFailed(TidetableError):
 
 @observe
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer the CDK provider framework: make the tables on create and update, remove them on delete.
-
-    The message of an error is what CloudFormation shows. A message that is too long for it is shortened.
-    """
+    """Answer the CDK provider framework. CloudFormation shows the message of an error; a long message is cut."""
     try:
         return _answer(event, context)
     except Exception as error:

@@ -39,11 +39,7 @@ class Message(NamedTuple):
 
 
 class Target(Protocol):
-    """A target of changes.
-
-    ``most_bytes`` is the size of the largest body that it accepts. One request has at most ``most_messages`` messages,
-    and at most ``most_together`` bytes in all.
-    """
+    """A target of changes. ``most_bytes`` limits a message, ``most_messages`` and ``most_together`` bytes a request."""
 
     arn: str
     most_bytes: int

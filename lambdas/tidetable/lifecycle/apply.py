@@ -198,10 +198,7 @@ def _find_deletable(action: actions.Delete | actions.DeleteCopy, run: Run) -> En
 
 
 def remove_table(entry: Entry, run: Run, tables: PeriodTables | None = None) -> bool:
-    """Delete the entry's tables if they are ours, and wait until they do not exist any more.
-
-    Return False if there was no table. ``tables`` limits the wait; by default it is the same as for any action.
-    """
+    """Delete the entry's tables if they are ours, and wait for it. False if none existed. ``tables`` limits the wait."""
     _prepare_removal(entry, run)
     return (tables or run.make_period_tables()).delete(entry)
 

@@ -1,7 +1,4 @@
-"""The copies of the catalog itself.
-
-A reader in another Region finds the periods and the secret of cursors in its copy.
-"""
+"""The copies of the catalog: a reader in another Region finds the periods and the secret of cursors in its copy."""
 
 from __future__ import annotations
 

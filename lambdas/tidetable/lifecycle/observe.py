@@ -66,10 +66,7 @@ class Observation:
 
 
 def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
-    """Observe every stream, or only the stream ``only``, from the oldest period whose table is not deleted.
-
-    ``planned`` are backfills that are not requested yet. They replace requested backfills of the same range.
-    """
+    """Observe all streams, or ``only`` one, from the oldest table on. ``planned`` backfills replace requested ones."""
     catalog = run.catalog
     known = find_known_streams(run.config, catalog, now)
     config = known.config
