@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-_Part = TypeVar("_Part")
+_Element = TypeVar("_Element")
 
 REASON = "reason"
 # AWS: the attributes count as part of a message, and a reason may hold text of a client.
@@ -22,16 +22,16 @@ def make_reason(text: str) -> str:
 
 
 def group_by_size(
-    parts: Iterable[_Part], measure: Callable[[_Part], int], most_bytes: int, most_parts: float
-) -> Iterator[list[_Part]]:
-    """Group parts in their order: each group has at most so many bytes and parts, or is one part that is too large."""
-    group: list[_Part] = []
+    elements: Iterable[_Element], measure: Callable[[_Element], int], most_bytes: int, most: float
+) -> Iterator[list[_Element]]:
+    """Group elements in their order, at most so many bytes and elements together. A larger element is a group alone."""
+    group: list[_Element] = []
     size = 0
-    for part in parts:
-        size += measure(part)
-        if group and (len(group) == most_parts or size > most_bytes):
+    for element in elements:
+        size += measure(element)
+        if group and (len(group) == most or size > most_bytes):
             yield group
-            group, size = [], measure(part)
-        group.append(part)
+            group, size = [], measure(element)
+        group.append(element)
     if group:
         yield group

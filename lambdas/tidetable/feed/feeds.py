@@ -37,7 +37,7 @@ class Feeds:
     _memories: dict[str, Memory] = field(default_factory=dict)
 
     def deliver(self, records: Sequence[Record], remaining: Remaining) -> Delivered:
-        """Deliver the records of one table's stream. Without a feed, nothing is delivered: its mappings will go."""
+        """Deliver the records of one table's stream; none without a feed, as its mappings will be deleted."""
         stream, _ = parse_table_name(self.stage, records[0].table)
         policy = self.config.streams.get(stream)
         if policy is None or policy.feed is None:

@@ -77,10 +77,10 @@ def fit_copies(
     yield from _find_troubles(entry, table, missing, now)
     changed = any(isinstance(action, actions.SetCapacity | actions.SetClass | actions.Stuck) for action in planned)
     if missing and not changing and not changed:
-        yield from _begin(entry, stream, table, missing, now)
+        yield from _plan_copy(entry, stream, table, missing, now)
 
 
-def _begin(
+def _plan_copy(
     entry: Entry, stream: Stream, table: Table, missing: Sequence[str], now: datetime
 ) -> Iterator[actions.Action]:
     """Plan the next missing copy. The Region whose copy was begun last comes after the other Regions."""
@@ -105,9 +105,9 @@ def _find_troubles(entry: Entry, table: Table, missing: Sequence[str], now: date
         if status not in _PASSING:
             why = f"the copy of {table.name} in {region} is {status}; see the runbook, *Copies in other Regions*"
             yield actions.CopyTrouble(entry, why)
-    begun = entry.copying[0] if entry.copying else ""
-    if begun in missing and now >= entry.created_at + COPIED_MOST and not describe_changing_copies(table):
-        why = f"table {table.name} has no copy in {begun} since {to_text(entry.created_at)}"
+    begun_region = entry.copying[0] if entry.copying else ""
+    if begun_region in missing and now >= entry.created_at + COPIED_MOST and not describe_changing_copies(table):
+        why = f"table {table.name} has no copy in {begun_region} since {to_text(entry.created_at)}"
         yield actions.CopyTrouble(entry, f"{why}; see the runbook, *Copies in other Regions*")
 
 

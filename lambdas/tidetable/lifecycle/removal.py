@@ -96,5 +96,5 @@ def _wait_for_lease(run: Run, lease: str, leases: ExitStack) -> None:
 
 
 def _choose_lease_length(run: Run) -> timedelta:
-    """Choose a length within the time of this removal, so that a dead removal does not block the next one."""
+    """Choose a length within the time of this removal, so that a dead removal does not block the next removal."""
     return min(timedelta(seconds=max(run.remaining(), 0)), LEASE_MOST)

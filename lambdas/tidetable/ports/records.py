@@ -88,7 +88,7 @@ class Catalog(CatalogReader, Protocol):
         """Record a stream's policy in place of the policy that was recorded before."""
 
     def horizon(self, stream: str) -> datetime | None:
-        """Read the instant before which every recorded period is deleted; None if unknown. It may lag behind."""
+        """Read the horizon: every recorded period before it is deleted. None if it is unknown. It may lag behind."""
 
     def set_horizon(self, stream: str, at: datetime) -> None:
         """Record that every period that ended at or before this instant is deleted."""
