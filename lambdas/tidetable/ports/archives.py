@@ -83,4 +83,8 @@ class ArchiveReader(Protocol):
     """Reads archived periods."""
 
     def read(self, keys: ArchiveRange, *, limit: int, ascending: bool) -> ArchivePage:
-        """Read the first events of a range, at most ``limit``. ArchiveFailed if the archive is missing or damaged."""
+        """Read the first events of a range.
+
+        If an answer cannot hold ``limit`` events, it has fewer, and ``more`` is set. ArchiveFailed if the archive is
+        missing or damaged.
+        """
