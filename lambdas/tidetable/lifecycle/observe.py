@@ -4,7 +4,7 @@ stop the observation of the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -64,6 +64,13 @@ class Observation:
         """The configuration with the policies of removed streams."""
         return self.known.config
 
+    def list_tables(self) -> Iterator[tuple[Entry, Table]]:
+        """List the period tables that exist, with their entries."""
+        for observed in self.streams.values():
+            for entry in observed.entries:
+                if entry.table in observed.tables:
+                    yield entry, observed.tables[entry.table]
+
 
 def observe(run: Run, now: datetime, planned: Sequence[Backfill] = (), only: str | None = None) -> Observation:
     """Observe all streams, or ``only`` one, from the oldest table on. ``planned`` backfills replace requested ones."""
@@ -105,13 +112,11 @@ def _find_backfills(stream: str, catalog: Catalog, now: datetime, planned: Seque
 
 def remember_tables(catalog: Catalog, observation: Observation) -> None:
     """Record the units and the class of each table that this run has described, if the catalog has other values."""
-    for name, observed in observation.streams.items():
-        for entry in observed.entries:
-            table = observed.tables.get(entry.table)
-            if table is None or table.seen in (None, entry.seen):
-                continue
+    for entry, table in observation.list_tables():
+        if table.seen is not None and table.seen != entry.seen:
+            what = f"the state of {entry.table} could not be recorded for {entry.stream}"
             # If this fails, a later run looks at the table again.
-            with note_trouble(f"the state of {entry.table} could not be recorded for {name}", observation.troubles):
+            with note_trouble(what, observation.troubles):
                 catalog.note(entry, table.seen)
 
 
@@ -120,14 +125,10 @@ def remember_copies(catalog: Catalog, tables: Tables, observation: Observation, 
 
     Call it before the actions: a copy that an action removes must not be marked again.
     """
-    for name, observed in observation.streams.items():
-        for entry in observed.entries:
-            table = observed.tables.get(entry.table)
-            stream = observation.config.streams[name]
-            copies = entry.copies if table is None else find_copies_to_mark(entry, stream, table, now)
-            if copies == entry.copies:
-                continue
-            what = f"the copies of {entry.table} could not be tagged and marked for {name}"
+    for entry, table in observation.list_tables():
+        copies = find_copies_to_mark(entry, observation.config.streams[entry.stream], table, now)
+        if copies != entry.copies:
+            what = f"the copies of {entry.table} could not be tagged and marked for {entry.stream}"
             # If a new copy or its tags cannot be seen yet, the next run goes on.
             with note_trouble(what, observation.troubles), suppress(NotReady):
                 _tag_copies(tables, entry, [region for region in copies if region not in entry.copies])
