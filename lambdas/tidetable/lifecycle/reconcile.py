@@ -54,17 +54,19 @@ def reconcile(
     real = run.clock.now()
     report = Report(now=at or real, dry_run=dry_run, only=only)
     if dry_run:
-        _work(run, report, select, planned)
+        _perform_run(run, report, select, planned)
         return report
     with hold_lease(run.catalog, LEASE, run.owner, real, timedelta(seconds=run.remaining()) + _ENDING) as free:
         if free:
-            _work(run, report, select)
+            _perform_run(run, report, select)
         else:
             report.skipped = SKIPPED
     return report
 
 
-def _work(run: Run, report: Report, select: Callable[[Action], bool] | None, planned: Sequence[Backfill] = ()) -> None:
+def _perform_run(
+    run: Run, report: Report, select: Callable[[Action], bool] | None, planned: Sequence[Backfill] = ()
+) -> None:
     observation = observe(run, report.now, planned, report.only)
     report.troubles = observation.troubles
     report.outlook = derive_outlook(observation.config, observation.streams, report.now)
@@ -106,7 +108,7 @@ def _stands(run: Run) -> bool:
 
 
 def _follow_feeds(run: Run, observation: Observation, report: Report) -> None:
-    """Fit the mappings of feeds to the tables, also to new ones. A run for one stream leaves this to the next run."""
+    """Fit the mappings of feeds to all tables, also to new tables. A run for one stream leaves this to the next run."""
     feeds = run.make_feed_tables()
     if feeds is None or report.only is not None:
         return
