@@ -135,7 +135,7 @@ class DynamoTables:
         It also accepts a switch to on-demand mode together with the table's maxima, but not with the maxima of indexes.
         """
         changes: Any = table_requests.make_billing(write, read) if itself else {}
-        if itself and write is None:
+        if write is None:
             changes |= table_requests.make_maxima(most)
         if indexes and write is not None:
             changes["GlobalSecondaryIndexUpdates"] = [
