@@ -199,10 +199,10 @@ class Pipeline:
     @cached_property
     def key_ring(self) -> KeyRing:
         """The keys of callers, for the authorizer."""
-        from aws.lean.keys import LeanKeys
+        from aws.lean.keys import find_key
         from tidetable.credentials import KeyRing
 
-        return KeyRing(LeanKeys(self.dynamodb, settings.settings().catalog_table).find)
+        return KeyRing(partial(find_key, self.dynamodb, settings.settings().catalog_table))
 
     # Rollups.
 

@@ -14,7 +14,7 @@ from aws.catalog_items import make_period_key
 from aws.codes import COLLECTION_FULL, CONDITION_FAILED, NOT_FOUND, THROTTLED, TRANSACTION_CANCELED
 from aws.lean import answers
 from aws.lean.client import LeanClient, NoAnswer, Refused, Reply, Request
-from aws.lean.reads import decode_answer, read_all, read_whole
+from aws.lean.reads import decode_answer, read_all, read_item, read_whole
 from aws.queries import query_request
 from aws.wire import decode_item, encode_item, encode_put, encode_transaction_put, make_requests
 from tidetable.catalog import WRITABLE, Entry
@@ -135,10 +135,7 @@ class LeanStore:
 
     def get(self, table: str, key: Key) -> Item | None:
         """Read an item by one GetItem."""
-        body = {"TableName": table, "Key": {"pk": {"S": key.pk}, "sk": {"S": key.sk}}}
-        (reply,) = read_all(self._client, [Request("GetItem", msgspec.json.encode(body), answers.GET_ANSWER)])
-        item = decode_answer(reply, table).Item
-        return None if item is None else decode_item(item)
+        return read_item(self._client, table, key)
 
     def get_many(self, table: str, keys: Sequence[Key], *, consistent: bool = True) -> Mapping[Key, Item]:
         """Read items by BatchGetItem, with up to 100 keys per call."""
