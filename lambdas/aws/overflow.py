@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aws.errors import aws_errors
 from aws.reasons import REASON, make_reason
 from tidetable.events import Event
+from tidetable.groups import group_by_size
 from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket
 from tidetable.keys import Key
 from tidetable.ports import Blob, Compressor, Values
@@ -41,7 +42,7 @@ class SqsOverflow:
                 failed += message.events
             else:
                 messages.append(stored)
-        for batch in _group_messages(messages):
+        for batch in group_by_size(messages, lambda message: message.size, _MAX_BYTES, _MAX_MESSAGES):
             entries: Any = [{"Id": str(index), "MessageBody": message.body} for index, message in enumerate(batch)]
             try:
                 answer = self._client().send_message_batch(QueueUrl=self._url, Entries=entries)
@@ -82,16 +83,3 @@ class SqsDeadLetters:
         except aws_errors():
             return False
         return True
-
-
-def _group_messages(messages: list[Encoded]) -> Iterator[list[Encoded]]:
-    batch: list[Encoded] = []
-    size = 0
-    for message in messages:
-        if batch and (len(batch) == _MAX_MESSAGES or size + message.size > _MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += message.size
-    if batch:
-        yield batch
