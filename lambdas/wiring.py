@@ -266,11 +266,7 @@ class Pipeline:
         from tidetable.expired import PresentCatalog
         from tidetable.query import Reader
 
-        present: ports.CatalogReader = PresentCatalog(self.catalog_reader, self.config, self.clock)
-        if self.copies is not None:
-            from tidetable.copies import CopiedCatalog
-
-            present = CopiedCatalog(present, self.copies)
+        present = PresentCatalog(self.catalog_reader, self.config, self.clock, self.copies)
         services = self.store, self.archive_reader, self.unpacker, self.seal, DDSketches(), self.pools
         return Reader(present, *services, self.rolled, self.copies)
 

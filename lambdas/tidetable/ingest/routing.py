@@ -11,7 +11,7 @@ import msgspec
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.packing import is_same, pack_events, unspread
+from tidetable.ingest.packing import is_same, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
@@ -121,27 +121,35 @@ class _Bound(NamedTuple):
 
 def _bind_packs(period: PeriodTarget, compressor: Compressor, routed: Routed, bound: _Bound, at: int) -> None:
     """Give each submission of a period with packs its pack's put, or a put of its own if it is too large for a pack."""
-    submissions, items = period.submissions, period.items
+    items = period.items
     if not items:
         return
-    packed = pack_events(items, period.table, period.layout, compressor)
-    for put, address, numbers in packed.packs:
-        slot = put.place
-        routed.packs.add(slot)
-        for number in numbers:
-            submission = submissions[number]
-            submission.put, submission.slot = put, slot
-        bound.submissions.extend([submissions[number] for number in numbers])
-        bound.pks.extend([address] * len(numbers))
-        bound.sks.extend([items[number]["sk"] for number in numbers])
-    for number, last in packed.alone:
-        item = period.layout.make_item(submissions[last].event, at=at)
-        routed.plain = False
-        if period.bind(submissions[number], item):
-            bound.submissions.append(submissions[number])
-            bound.pks.append(item["pk"])
-            bound.sks.append(item["sk"])
-    bound.labels.extend([period.label] * (len(bound.submissions) - len(bound.labels)))
+    from tidetable.packs import make_packs
+
+    pack_set = make_packs(items, period.layout, compressor)
+    packs: dict[int, tuple[Put, Slot, str]] = {}
+    for item, address, members in pack_set.packs:
+        put = Put(period.table, item)
+        routed.packs.add(put.place)
+        packs |= dict.fromkeys(members, (put, put.place, address))
+    # Of several events with the same key the last is packed or written; the others share its fate.
+    last: dict[tuple[str, str], int] = {}
+    if len(packs) + len(pack_set.alone) < len(items):
+        last = {(item["pk"], item["sk"]): number for number, item in enumerate(items)}
+    for number, submission in enumerate(period.submissions):
+        pk, sk = items[number]["pk"], items[number]["sk"]
+        written = last[pk, sk] if last else number
+        if written in packs:
+            submission.put, submission.slot, pk = packs[written]
+        else:
+            item = period.layout.make_item(period.submissions[written].event, at=at)
+            routed.plain, pk = False, item["pk"]
+            if not period.bind(submission, item):
+                continue
+        bound.submissions.append(submission)
+        bound.labels.append(period.label)
+        bound.pks.append(pk)
+        bound.sks.append(sk)
 
 
 class PeriodTarget:
