@@ -116,15 +116,11 @@ def from_label(label: str) -> Period:
                 day = date.fromisocalendar(int(match[1]), int(match[2]), 1)
                 start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             else:
-                start = datetime.fromisoformat(_pad_label(label, kind)).replace(tzinfo=UTC)
+                start = datetime.fromisoformat(f"{label}-01" if kind is Kind.MONTH else label).replace(tzinfo=UTC)
         except ValueError as error:
             raise InvalidName(f"{label!r} is not a period: {error}") from error
         return Period(start, kind)
     raise InvalidName(f"{label[:40]!r} is not a period: write such as 2026-01-31T13, 2026-01-31, 2026-W05 or 2026-01")
-
-
-def _pad_label(label: str, kind: Kind) -> str:
-    return label + {Kind.HOUR: ":00:00", Kind.DAY: "T00:00:00", Kind.MONTH: "-01T00:00:00"}[kind]
 
 
 def _shift(start: datetime, kind: Kind, count: int) -> datetime:

@@ -8,6 +8,7 @@ its stored versions is a repeat, and changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
@@ -75,17 +76,15 @@ def _supersede(store: EventStore, put: Put, existing: Item, written: Written) ->
     if existing and is_repeat(put.item, existing):
         return
     try:
-        done = existing and store.transact(_make_successors(put, existing)) is Transacted.DONE
+        if existing and store.transact(_make_successors(put, existing)) is Transacted.DONE:
+            return
     except TableMissing:
         written.missing_tables.add(put.table)
-        done = False
     except CollectionFull:
         written.full.add((put.table, put.item["pk"]))
-        done = False
     except StoreUnavailable:
-        done = False
-    if not done:
-        written.unwritten.append(put)
+        pass  # nobody knows if the versions were written: then the next attempt is a repeat
+    written.unwritten.append(put)
 
 
 def is_repeat(item: Item, existing: Item) -> bool:
@@ -118,10 +117,10 @@ def _make_successors(put: Put, existing: Item) -> list[Guarded]:
 def _split_turns(puts: Iterable[Put]) -> list[list[Put]]:
     """Split the puts into turns. A turn has at most one put per place; the puts of a place keep their order."""
     turns: list[list[Put]] = []
-    count: dict[tuple[str, str, str], int] = {}
+    counts = Counter[tuple[str, str, str]]()
     for put in puts:
-        turn = count.get(put.place, 0)
-        count[put.place] = turn + 1
+        turn = counts[put.place]
+        counts[put.place] += 1
         if turn == len(turns):
             turns.append([])
         turns[turn].append(put)
