@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
@@ -85,9 +85,7 @@ class Swept:
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON, with the first 20 keys and failures."""
-        names = ("dry_run", "seen", "orphans", "expired", "bytes", "unknown", "lapsed", "finished")
-        first = {"keys": self.keys[:20], "failures": self.failures[:20]}
-        return {name: getattr(self, name) for name in names} | first
+        return asdict(self) | {"keys": self.keys[:20], "failures": self.failures[:20]}
 
 
 def sweep(sweeper: Sweeper, remaining: Remaining, *, dry_run: bool = False) -> Swept:
