@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tidetable.ingest.known import KnownPeriods
     from tidetable.ingest.marks import Marks
     from tidetable.ingest.request import Ingest
-    from tidetable.ingest.routing import LargeValueServices
     from tidetable.ingest.writing import Jitter
+    from tidetable.large.shrink import LargeValueServices
     from tidetable.large.whole import Unpacker
     from tidetable.query import Reader, Seal
     from tidetable.rollups.definition import Definition, Rolled
@@ -110,7 +110,7 @@ class Pipeline:
 
     @cached_property
     def large(self) -> LargeValueServices:
-        from tidetable.ingest.routing import LargeValueServices
+        from tidetable.large.shrink import LargeValueServices
 
         return LargeValueServices(self.values, Zstd(), draw_name)
 

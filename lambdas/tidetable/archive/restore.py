@@ -36,9 +36,8 @@ from tidetable.errors import (
 from tidetable.events import Item
 from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
-from tidetable.ingest.routing import LargeValueServices
 from tidetable.ingest.writing import Jitter, Writer
-from tidetable.large.shrink import Shrinker
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST

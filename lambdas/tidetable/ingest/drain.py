@@ -17,10 +17,10 @@ from tidetable.config import Config
 from tidetable.errors import CollectionFull, NotDrained, StoreUnavailable, TableMissing, Undrainable
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import Message, decode_message
-from tidetable.ingest.routing import LargeValueServices, PeriodTarget
+from tidetable.ingest.routing import PeriodTarget
 from tidetable.ingest.versions import add_fenced, is_repeat, write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
-from tidetable.large.shrink import Shrinker
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.ports import CatalogReader, Clock, DeadLetters, EventStore, Guarded, Put, Transacted
 from tidetable.remaining import Remaining, limit_time
 from tidetable.window import Window
@@ -129,13 +129,10 @@ class _Delivery:
 
     def __init__(self, message: Message, ports: Drain, remaining: Remaining) -> None:
         self._message, self._stream, self._ports, self._remaining = message, message.stream, ports, remaining
-        # None if the stream has left the configuration. The events that it accepted are kept, of any size.
+        # None if the stream has left the configuration.
         self._policy = ports.config.streams.get(message.stream)
         self._now = ports.clock.now()
-        compressor, unique = ports.large.compressor, ports.large.unique
-        self._shrinker = Shrinker(None, "s3", (), compressor, unique)
-        if self._policy is not None:
-            self._shrinker = Shrinker.of(self._policy, compressor, unique)
+        self._shrinker = Shrinker.of(self._policy, ports.large)
         self._writer = Writer(ports.store, ports.large.values, remaining, ports.clock, ports.jitter)
 
     def write(self, *, repeated: bool) -> int:

@@ -18,14 +18,14 @@ from tidetable.ingest.circuit import Circuit
 from tidetable.ingest.context import RequestContext
 from tidetable.ingest.known import KnownPeriods
 from tidetable.ingest.outcome import Outcome, Refusal, refuse_all, report_written
-from tidetable.ingest.routing import LargeValueServices, Routed, route
+from tidetable.ingest.routing import Routed, route
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot, list_rejections
 from tidetable.ingest.verdicts import judge_all
 from tidetable.ingest.versions import write_all_forms
 from tidetable.ingest.writing import Jitter, Writer
 from tidetable.keys import Layout
 from tidetable.keys.pack import is_pack
-from tidetable.large.shrink import Shrinker
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.late import find_lowered_tables
 from tidetable.ports import CatalogReader, Clock, EventStore, Overflow
 from tidetable.problems import Problem, ProblemError, refuse, refuse_unknown_stream
@@ -121,7 +121,7 @@ def _take(
     small: bool = False,
 ) -> Outcome:
     """Judge decoded values, and make the accepted events durable. ``small`` says that no event needs to be measured."""
-    shrinker = Shrinker.of(context.stream, ports.large.compressor, ports.large.unique)
+    shrinker = Shrinker.of(context.stream, ports.large)
     verdicts = judge_all(context, values, small=small and shrinker.compress_above is None)
     outcome = refuse_all(context, verdicts, refusal)
     if outcome is not None:

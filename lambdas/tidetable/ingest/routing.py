@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,16 +16,8 @@ from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
 from tidetable.large.shrink import Shrinker
-from tidetable.ports import Compressor, Put, Values
+from tidetable.ports import Compressor, Put
 from tidetable.times import to_text
-
-
-class LargeValueServices(msgspec.Struct, frozen=True):
-    """The services for large values, besides the tables. ``unique`` returns a new object name at every call."""
-
-    values: Values
-    compressor: Compressor
-    unique: Callable[[], str]
 
 
 class Routed(msgspec.Struct):

@@ -15,7 +15,7 @@ from tidetable.events import Item
 from tidetable.exact import encode_json
 from tidetable.large.forms import MAX_EVENT_BYTES, derive_version, make_blob_prefix, make_chunk_key, split_payload
 from tidetable.names import name_chunks_table
-from tidetable.ports import Blob, Compressor, Put
+from tidetable.ports import Blob, Compressor, Put, Values
 from tidetable.values import MAX_ITEM_BYTES, count_item_bytes
 
 _UNIT = 1024
@@ -29,6 +29,14 @@ _VERSION_BYTES = 100_000
 _VERSION_BARE_BYTES = 160_000
 
 
+class LargeValueServices(msgspec.Struct, frozen=True):
+    """The services for large values, besides the tables. ``unique`` returns a new object name at every call."""
+
+    values: Values
+    compressor: Compressor
+    unique: Callable[[], str]
+
+
 class Shrinker(msgspec.Struct):
     """Shrinks the items of one stream by its policy. ``unique`` returns a new object name at every call."""
 
@@ -39,7 +47,11 @@ class Shrinker(msgspec.Struct):
     unique: Callable[[], str]
 
     @classmethod
-    def of(cls, stream: Stream, compressor: Compressor, unique: Callable[[], str]) -> Shrinker:
+    def of(cls, stream: Stream | None, services: LargeValueServices) -> Shrinker:
+        """Make the shrinker of a stream. If the configuration no longer has the stream, its events may have any size."""
+        compressor, unique = services.compressor, services.unique
+        if stream is None:
+            return cls(None, "s3", (), compressor, unique)
         return cls(stream.large.compress_above, stream.large.beyond, stream.cold, compressor, unique)
 
     @property
