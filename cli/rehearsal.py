@@ -9,7 +9,6 @@ from tidetable.catalog import Backfill, Opened
 from tidetable.config import Config, Stream, parse
 from tidetable.exact import decode_json
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.packing import unspread
 from tidetable.ingest.submission import Rejection
 from tidetable.ingest.verdicts import judge_all
 from tidetable.times import LATEST, from_text
@@ -50,7 +49,7 @@ class Rehearsal:
         self.is_complete = configured is not None
         simulated = configured or _make_stream(stream, policy)
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
-        self._context = RequestContext(simulated, window, now, unspread(simulated.layout), backfills=backfills)
+        self._context = RequestContext(simulated, window, now, simulated.layout.before_packing, backfills=backfills)
 
     def judge(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.

@@ -19,7 +19,6 @@ from tidetable.events import Event
 from tidetable.exact import decode_json, encode_json
 from tidetable.ingest.bodies import SentRaw
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.packing import is_same
 from tidetable.ingest.routing import Routed
 from tidetable.ingest.submission import Slot
 from tidetable.ingest.verdicts import SURELY_SHORT
@@ -103,7 +102,7 @@ def route_batch(
             entry is None
             or entry.state not in OPENING
             or entry.layout.pack is None
-            or not is_same(entry.layout, layout)
+            or not entry.layout.makes_items_of(layout)
         ):
             return None
         start, end = to_text(entry.period.start), to_text(entry.period.end)

@@ -9,7 +9,6 @@ import msgspec
 
 from tidetable.catalog import Backfill
 from tidetable.config import Stream
-from tidetable.ingest.packing import unspread
 from tidetable.keys import Layout
 from tidetable.times import to_micros
 from tidetable.window import Window
@@ -37,7 +36,7 @@ class RequestContext(msgspec.Struct):
         cls, stream: Stream, now: datetime, series_prefix: str, read_backfills: Callable[[str], Sequence[Backfill]]
     ) -> RequestContext:
         """Make the context of a request that arrived at ``now``."""
-        layout, at = unspread(stream.layout), to_micros(now) // 1000
+        layout, at = stream.layout.before_packing, to_micros(now) // 1000
         return cls(stream, Window.of(stream, now), now, layout, at, series_prefix, read_backfills)
 
     def takes_import(self, time: datetime) -> bool:

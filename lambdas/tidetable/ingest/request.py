@@ -71,15 +71,15 @@ class Ingest(msgspec.Struct):
 
 def ingest(request: IngestRequest, ports: Ingest, remaining: Remaining) -> Outcome:
     """Store the events of a request; ProblemError if the whole request is refused, and then nothing is written."""
-    context, api = _begin(request.stream, request.series_prefix, ports), ports.config.api
+    context, api = _begin_request(request.stream, request.series_prefix, ports), ports.config.api
     body = read_body(request.body, request.content_type, max_body=api.max_body)
     small = _is_small(body, context.layout)
     if context.stream.layout.pack is not None:
-        outcome = _ingest_batch(context, decode_raw(body, max_events=api.max_events), ports, remaining, small=small)
+        outcome = _ingest_columns(context, decode_raw(body, max_events=api.max_events), ports, remaining, small=small)
         if outcome is not None:
             return outcome
     values = decode_body(body, max_events=api.max_events)
-    return _take(context, values, ports, remaining, refusal="strict" if request.strict else "all", small=small)
+    return _ingest_each(context, values, ports, remaining, refusal="strict" if request.strict else "all", small=small)
 
 
 def ingest_values(
@@ -96,11 +96,11 @@ def ingest_values(
     The caller limits the number of values. The outcome lists every rejection, even if all events are rejected. If
     ``strict``, any rejection means that nothing is written. ProblemError for a stream that takes no events.
     """
-    context = _begin(stream, series_prefix, ports)
-    return _take(context, values, ports, remaining, refusal="whole" if strict else "none")
+    context = _begin_request(stream, series_prefix, ports)
+    return _ingest_each(context, values, ports, remaining, refusal="whole" if strict else "none")
 
 
-def _begin(name: str, series_prefix: str, ports: Ingest) -> RequestContext:
+def _begin_request(name: str, series_prefix: str, ports: Ingest) -> RequestContext:
     """Make the context of a request; ProblemError if there is no such stream, or if it is a rollup."""
     stream = ports.config.streams.get(name)
     if stream is None:
@@ -111,7 +111,7 @@ def _begin(name: str, series_prefix: str, ports: Ingest) -> RequestContext:
     return RequestContext.of(stream, ports.clock.now(), series_prefix, ports.catalog.backfills)
 
 
-def _take(
+def _ingest_each(
     context: RequestContext,
     values: Sequence[Any],
     ports: Ingest,
@@ -137,14 +137,14 @@ def _take(
     for submission in submissions:
         if submission.fate is None:
             submission.fate = Durable.QUEUED if unwritten and submission.slot in unwritten else Durable.STORED
-    _queue(context, submissions, entries, ports)
+    _queue_unwritten(context, submissions, entries, ports)
     fates = [submission.fate for submission in submissions]
     outcome.accepted, outcome.queued = fates.count(Durable.STORED), fates.count(Durable.QUEUED)
     outcome.rejections, outcome.newest = list_rejections(verdicts), max(times)
     return outcome
 
 
-def _ingest_batch(
+def _ingest_columns(
     context: RequestContext, sent: Sequence[SentRaw], ports: Ingest, remaining: Remaining, *, small: bool
 ) -> Outcome | None:
     """Store the events of a stream with packs by columns; None, with nothing written, if any event is unusual."""
@@ -162,7 +162,7 @@ def _ingest_batch(
     outcome, unwritten = _store(context, routed, oldest, len(sent), ports, remaining)
     # The events of one pack stay together, so that the drain can pack them again.
     waiting = [batch.event(number) for slot, numbers in members.items() if slot in unwritten for number in numbers]
-    _send(context, waiting, ports)
+    _queue_events(context, waiting, ports)
     outcome.accepted, outcome.queued, outcome.newest = len(sent) - len(waiting), len(waiting), newest
     return outcome
 
@@ -220,7 +220,9 @@ def _store(
     return outcome, unwritten
 
 
-def _queue(context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], ports: Ingest) -> None:
+def _queue_unwritten(
+    context: RequestContext, submissions: Sequence[Submission], entries: Sequence[Entry], ports: Ingest
+) -> None:
     """Queue the events that no table accepted: the last event of each slot, but all events of a pack."""
     to_queue = [submission for submission in submissions if submission.fate is Durable.QUEUED]
     if context.layout.pack is not None:
@@ -228,10 +230,10 @@ def _queue(context: RequestContext, submissions: Sequence[Submission], entries: 
         to_queue.sort(key=lambda submission: submission.slot)
     versioned = context.layout.versioned or any(entry.layout.versioned for entry in entries)
     events = {_identify_slot(submission, versioned=versioned): submission.event for submission in to_queue}
-    _send(context, list(events.values()), ports)
+    _queue_events(context, list(events.values()), ports)
 
 
-def _send(context: RequestContext, events: Sequence[Event], ports: Ingest) -> None:
+def _queue_events(context: RequestContext, events: Sequence[Event], ports: Ingest) -> None:
     """Queue events; ProblemError if any event cannot be queued.
 
     In that case no event of the request is acknowledged, although some events may be stored.

@@ -11,7 +11,6 @@ import msgspec
 from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.events import Item
 from tidetable.ingest.context import RequestContext
-from tidetable.ingest.packing import is_same, unspread
 from tidetable.ingest.submission import Durable, Slot, Submission, find_slot
 from tidetable.ingest.versions import make_first_version
 from tidetable.keys import Layout, encode_refs
@@ -156,8 +155,8 @@ class PeriodTarget:
         self.fenced = entry.state is State.CLOSED
         # A table that is open for a backfill, and was not closed, takes every event: no event needs a closer look.
         self.admits_all = self.writable and self.open and not self.fenced
-        self.same = is_same(entry.layout, layout)
-        self.item_layout = entry.layout if self.same else unspread(entry.layout)
+        self.same = entry.layout.makes_items_of(layout)
+        self.item_layout = entry.layout if self.same else entry.layout.before_packing
         # Events were measured with the indexes of ``layout``: other indexes may add their keys, and copies of fields.
         larger = not self.same and bool(entry.layout.indexes)
         self.plain = not (entry.layout.versioned or larger or entry.layout.pack)
