@@ -305,7 +305,8 @@ def test_a_request_of_two_periods_by_series_is_packed_by_columns() -> None:
     context = RequestContext.of(world.config.streams["quakes"], NOW, "", world.catalog.backfills)
     found = route_batch(context, columns, world.catalog.entries("quakes"), Zstd())
     assert found is not None
-    assert sorted((put.table[-10:], put.item["pk"]) for put in found.routed.puts.values()) == [
+    routed, _ = found
+    assert sorted((put.table[-10:], put.item["pk"]) for put in routed.puts.values()) == [
         ("2026-02-28", "s1#0"),
         ("2026-02-28", "s3#0"),
         ("2026-03-01", "s0#0"),

@@ -46,13 +46,6 @@ class Batch(NamedTuple):
         return Event(self.series[number], from_text(self.times[number]), self.ids[number], data)
 
 
-class RoutedBatch(NamedTuple):
-    """The packs of a batch, and the numbers of the events in each pack, by the pack's slot."""
-
-    routed: Routed
-    members: dict[Slot, Sequence[int]]
-
-
 def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool) -> Batch | None:
     """Return the events as columns; None if there is no event, or if any event must take the general way.
 
@@ -87,8 +80,11 @@ def read_batch(context: RequestContext, sent: Sequence[SentRaw], *, small: bool)
 
 def route_batch(
     context: RequestContext, batch: Batch, entries: Sequence[Entry], compressor: Compressor
-) -> RoutedBatch | None:
-    """Make the packs of a batch; None if any event must take the general way. All events are within the window."""
+) -> tuple[Routed, dict[Slot, Sequence[int]]] | None:
+    """Make the packs of a batch, and list the numbers of the events in each pack, by the pack's slot.
+
+    None if any event must take the general way. All events are within the window.
+    """
     layout, at = context.layout, context.at
     places = list_places(Columns(batch.times, batch.series, batch.ids, ()), layout)
     owners = list(map(escape, batch.series)) if layout.partition_by == "series" else batch.series
@@ -134,4 +130,4 @@ def route_batch(
     routed.times = ((slot, from_text(batch.times[number])) for slot, numbers in members.items() for number in numbers)
     routed.series = ((slot, batch.series[number]) for slot, numbers in members.items() for number in numbers)
     routed.refs = encode_refs(context.stream.name, labels, pks, [places[index] for index in routed.indexes])
-    return RoutedBatch(routed, members)
+    return routed, members
