@@ -46,12 +46,10 @@ class LeanStore:
             else:
                 _add_outcome(batch, reply, total)
         if mixed:
-            replies = self._client.call_all([Request("PutItem", encode_put(put), answers.decode_put) for put in mixed])
-            for put, reply in zip(mixed, replies, strict=True):
-                _add_outcome([put], reply, total)
+            total.add(self.write_each(mixed))
         return total
 
-    def write_each(self, puts: Sequence[Put], guard: Guard) -> Written:
+    def write_each(self, puts: Sequence[Put], guard: Guard | None = None) -> Written:
         """Send one PutItem per put, several under way at once."""
         total = Written()
         replies = self._client.call_all(
@@ -76,9 +74,9 @@ class LeanStore:
         reply = self._client.call("TransactWriteItems", body.encode())
         if isinstance(reply, Refused) and reply.code == TRANSACTION_CANCELED:
             codes = [reason.Code for reason in answers.read_reasons(reply).CancellationReasons]
-            if COLLECTION_FULL.removesuffix("Exception") in codes:
-                raise CollectionFull(puts[codes.index(COLLECTION_FULL.removesuffix("Exception"))].put.table)
-            failed = CONDITION_FAILED.removesuffix("Exception")
+            full, failed = COLLECTION_FULL.removesuffix("Exception"), CONDITION_FAILED.removesuffix("Exception")
+            if full in codes:
+                raise CollectionFull(puts[codes.index(full)].put.table)
             if entry is not None and codes[-1:] == [failed]:
                 return Transacted.FENCED
             if failed in codes:
