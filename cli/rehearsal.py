@@ -51,7 +51,7 @@ class Rehearsal:
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
         self._context = RequestContext(simulated, window, now, simulated.layout.before_packing, backfills=backfills)
 
-    def judge(self, event: dict[str, Any]) -> Rejection | None:
+    def judge_event(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.
 
         The event is judged in the form that the API would read: floats and datetimes become the client's JSON values.
