@@ -33,6 +33,8 @@ LONGEST: dict[Kind, timedelta] = {
     Kind.MONTH: timedelta(days=31),
 }
 
+_FORMATS = {Kind.HOUR: "%Y-%m-%dT%H", Kind.DAY: "%Y-%m-%d", Kind.WEEK: "%G-W%V", Kind.MONTH: "%Y-%m"}
+
 
 class Period(msgspec.Struct, frozen=True, order=True):
     """The interval ``[start, end)``.
@@ -50,16 +52,7 @@ class Period(msgspec.Struct, frozen=True, order=True):
     @property
     def label(self) -> str:
         """The period's name: ``2026-01-31T13``, ``2026-01-31``, ``2026-W05`` or ``2026-01``."""
-        match self.kind:
-            case Kind.HOUR:
-                return self.start.strftime("%Y-%m-%dT%H")
-            case Kind.DAY:
-                return self.start.strftime("%Y-%m-%d")
-            case Kind.WEEK:
-                year, week, _ = self.start.isocalendar()
-                return f"{year:04d}-W{week:02d}"
-            case Kind.MONTH:
-                return self.start.strftime("%Y-%m")
+        return self.start.strftime(_FORMATS[self.kind])
 
     def shift(self, count: int) -> Period:
         """Return the period ``count`` whole periods later; earlier if ``count`` is negative."""

@@ -106,8 +106,7 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
         if kind in _NDJSON_TYPES:
             events = _RAW_LINES(text)
             return events if len(events) == sum(1 for _ in _LINE.finditer(text)) <= max_events else []
-        begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
-        events = _RAW_ARRAY(whole if begin is None else whole[begin.end() : -1] if whole.endswith(b"}") else b"")
+        events = _RAW_ARRAY(_find_array(text) or text)
         return events if len(events) <= max_events else []
     except (ValueError, RecursionError):
         return []
@@ -115,10 +114,10 @@ def decode_raw(body: Body, *, max_events: int) -> list[SentRaw]:
 
 def _read_object(text: bytes, max_events: int) -> list[Any]:
     """Return one event, or the events of a batch: an event has no field "events", and a batch has only this field."""
-    begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
-    if begin is not None and whole.endswith(b"}"):
+    array = _find_array(text)
+    if array is not None:
         try:
-            return _read_array(whole[begin.end() : -1], max_events)
+            return _read_array(array, max_events)
         except ValueError:
             pass  # below, the body is decoded as one value: then the error has a name
     event = _try_usual(_SENT, text)
@@ -134,6 +133,12 @@ def _read_object(text: bytes, max_events: int) -> list[Any]:
     if "events" in value:
         raise refuse(400, "unparseable", '"events" must be an array and the only field of the body')
     return [value]
+
+
+def _find_array(text: bytes) -> bytes | None:
+    """Find the array in a body that looks like ``{"events": [...]}``; None for any other body."""
+    begin, whole = _EVENTS.match(text), text.rstrip(_SPACE)
+    return whole[begin.end() : -1] if begin is not None and whole.endswith(b"}") else None
 
 
 def _read_array(text: bytes, max_events: int) -> list[Any]:

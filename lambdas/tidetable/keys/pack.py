@@ -78,16 +78,16 @@ def is_address(pk: str) -> bool:
 
 def parse_address(text: str) -> Key:
     """Return the key of the pack that an address names; InvalidRef if it does not name a pack."""
-    parts = text.rsplit("#", 2)
-    if not is_address(text) or len(parts[2]) != HASH_CHARACTERS or not parts[1].isalnum():
-        raise InvalidRef("this ref does not name a pack: use a ref that the API answered, whole and unchanged")
+    problem = "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
+    if not is_address(text):
+        raise InvalidRef(problem)
+    pk, newest, hash = text.rsplit("#", 2)
+    if len(hash) != HASH_CHARACTERS or not newest.isalnum():
+        raise InvalidRef(problem)
     try:
-        newest = to_text(from_micros(int(parts[1], 36)))
+        return Key(pk, PackName(to_text(from_micros(int(newest, 36))), hash).sk)
     except (ValueError, OverflowError) as error:
-        raise InvalidRef(
-            "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
-        ) from error
-    return Key(parts[0], PackName(newest, parts[2]).sk)
+        raise InvalidRef(problem) from error
 
 
 def find_key_range(start: datetime, end: datetime, span: int) -> tuple[str, str]:
