@@ -162,7 +162,7 @@ class _Delivery:
         return len(self._message.events)
 
     def _group_events(self, problems: list[Exception]) -> Sequence[_Group]:
-        """Group the events by their tables. Events before the window come first. Report events without a table."""
+        """Group the events by their tables, those before the window first; add a problem for each event without a table."""
         times = [event.time for event in self._message.events]
         entries = self._ports.catalog.entries(self._stream, min(times), max(times), consistent=True)
         oldest = None if self._policy is None else Window.of(self._policy, self._now).oldest

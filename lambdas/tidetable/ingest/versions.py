@@ -83,7 +83,7 @@ def _supersede(store: EventStore, put: Put, existing: Item, written: Written) ->
     except CollectionFull:
         written.full.add((put.table, put.item["pk"]))
     except StoreUnavailable:
-        pass  # nobody knows if the versions were written: then the next attempt is a repeat
+        pass  # the versions may be written; then the next attempt finds a repeat
     written.unwritten.append(put)
 
 

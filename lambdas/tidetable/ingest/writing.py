@@ -21,10 +21,7 @@ Jitter = Callable[[float], float]
 
 
 class Writer(msgspec.Struct, frozen=True):
-    """Writes puts until all are written or the time is up. Every outcome's ``unwritten`` are the puts that are left.
-
-    A put that a table of ``once`` throttles is not tried again.
-    """
+    """Writes puts within the time that ``remaining`` tells. A put that a table of ``once`` throttles is not tried again."""
 
     store: EventStore
     values: Values
@@ -34,7 +31,7 @@ class Writer(msgspec.Struct, frozen=True):
     once: Collection[str] = ()
 
     def retry_writes(self, attempt: Callable[[Sequence[Put]], Written], puts: Sequence[Put]) -> Written:
-        """Attempt puts again and again.
+        """Attempt puts until all are written or the time is up. The result's ``unwritten`` are the other puts.
 
         Pauses have full jitter, so that many throttled functions do not try again at the same instant. Three kinds of
         puts are not tried again: puts whose table is missing, puts of the tables ``once``, and puts of full item
@@ -61,7 +58,11 @@ class Writer(msgspec.Struct, frozen=True):
         return total
 
     def write_outside(self, puts: Sequence[Put]) -> tuple[list[Put], Written]:
-        """Write the chunks and objects that puts refer to; return the puts whose data is durable, and the outcome."""
+        """Write the chunks and objects that puts refer to.
+
+        Return the puts whose data is durable, and the outcome of the writes. The outcome's ``unwritten`` are the other
+        puts.
+        """
         chunks = {chunk.place: chunk for put in puts for chunk in put.chunks}
         written = self.retry_writes(self.store.write, list(chunks.values()))
         missing = {chunk.place for chunk in written.unwritten}
