@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import field
@@ -43,8 +43,12 @@ class Settings(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls) -> Settings:
         """Read the variables that infra/ sets; ValidationError without TIDETABLE_STAGE: every name contains the stage."""
-        switches = ("TIDETABLE_TRACING", "TIDETABLE_ALLOW_TIME_TRAVEL")
-        return msgspec.convert({**os.environ, **{name: os.environ.get(name) == "on" for name in switches}}, cls)
+        variables: dict[str, Any] = {
+            name: os.environ[name] for name in cls.__struct_encode_fields__ if name in os.environ
+        }
+        for switch in ("TIDETABLE_TRACING", "TIDETABLE_ALLOW_TIME_TRAVEL"):
+            variables[switch] = os.environ.get(switch) == "on"
+        return msgspec.convert(variables, cls)
 
 
 @cache
