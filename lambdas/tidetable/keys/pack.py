@@ -78,15 +78,13 @@ def is_address(pk: str) -> bool:
 
 def parse_address(text: str) -> Key:
     """Return the key of the pack that an address names; InvalidRef if it does not name a pack."""
-    problem = "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
-    if not is_address(text):
-        raise InvalidRef(problem)
-    pk, newest, hash = text.rsplit("#", 2)
-    if len(hash) != HASH_CHARACTERS or not newest.isalnum():
-        raise InvalidRef(problem)
     try:
+        pk, newest, hash = text.rsplit("#", 2)
+        if not is_address(text) or len(hash) != HASH_CHARACTERS or not newest.isalnum():
+            raise ValueError("this is not an address")
         return Key(pk, PackName(to_text(from_micros(int(newest, 36))), hash).sk)
     except (ValueError, OverflowError) as error:
+        problem = "this ref does not name a pack: use a ref that the API answered, whole and unchanged"
         raise InvalidRef(problem) from error
 
 
