@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
@@ -12,7 +13,7 @@ from aws.archive.scan import RawScan
 from aws.catalog import DynamoCatalog
 from aws.keys import DynamoKeys
 from aws.lean.catalog import LeanCatalog
-from aws.lean.keys import LeanKeys
+from aws.lean.keys import find_key
 from aws.lean.rollups import LeanRollups
 from aws.lean.store import LeanStore
 from aws.tables import DynamoTables
@@ -159,8 +160,8 @@ class Stage:
         self.operations = FakeOperations(lambda: self.run_lifecycle(dry_run=True))
         self.meters = FakeMeters()
         self.keys = DynamoKeys(client, CATALOG)
-        self.key_reader = LeanKeys(transport, CATALOG)
-        self.key_ring = KeyRing(self.key_reader.find)
+        self.find_key = partial(find_key, transport, CATALOG)
+        self.key_ring = KeyRing(self.find_key)
         self.tables = DynamoTables(client, self.client_in)
         self.config: Config = parse(config)
         for name in [CATALOG, *([ROLLUPS] if self.config.rolled_up else [])]:
@@ -196,7 +197,7 @@ class Stage:
         self.circuit = Circuit(self.clock)
         self.known = KnownPeriods()
         self.marks = Marks(self.rollups)
-        self.key_ring = KeyRing(self.key_reader.find)
+        self.key_ring = KeyRing(self.find_key)
 
     @property
     def pipeline(self) -> Upkeep:

@@ -10,10 +10,9 @@ from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.ingest.packing import pack_events, unspread
 from tidetable.keys import Layout
 from tidetable.keys.pack import find_key_range
-from tidetable.packs import open_item, walk
+from tidetable.packs import make_packs, open_item, walk
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
@@ -178,11 +177,10 @@ def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Service
     layout = entry.layout
     if layout.pack is None:
         return [_make_plain_put(event, entry, layout, at) for event in events]
-    items = [unspread(layout).make_item(event, at=at) for event in events]
-    packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
-    alone = {last for _, last in packed.alone}
-    return [pack.put for pack in packed.packs] + [
-        _make_plain_put(events[number], entry, layout, at) for number in sorted(alone)
+    items = [layout.before_packing.make_item(event, at=at) for event in events]
+    pack_set = make_packs(items, layout, services.reader.unpacker.compressor)
+    return [Put(entry.table, pack.item) for pack in pack_set.packs] + [
+        _make_plain_put(events[number], entry, layout, at) for number in sorted(pack_set.alone)
     ]
 
 
