@@ -131,7 +131,8 @@ class LeanNotes:
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
             names = [item.sk.S for item in page.Items][: most - count]
-            requests = [self._delete(stream, period, name, before) for name in names]
+            bodies = [self._name_item(*_place_note(stream, period, name)) | put_before(before) for name in names]
+            requests = [Request("DeleteItem", msgspec.json.encode(body)) for body in bodies]
             for reply in read_all(self._client, requests):
                 if isinstance(reply, Refused) and reply.code == CONDITION_FAILED:
                     continue
@@ -141,24 +142,32 @@ class LeanNotes:
                 break
         return count
 
-    def _delete(self, stream: str, period: str, series: str, before: int) -> Request:
-        body = {
-            "TableName": self._table,
-            "Key": _make_key(stream, period, series),
-            "ConditionExpression": "attribute_not_exists(pk) OR #at < :before",
-            "ExpressionAttributeNames": {"#at": "at"},
-            "ExpressionAttributeValues": {":before": {"N": str(before)}},
-        }
-        return Request("DeleteItem", msgspec.json.encode(body))
+    def _name_item(self, pk: str, sk: str) -> dict[str, Any]:
+        return {"TableName": self._table, "Key": make_key(pk, sk)}
+
+
+def make_key(pk: str, sk: str) -> dict[str, Any]:
+    """Make the key of an item, in DynamoDB's JSON."""
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def put_before(at: int) -> dict[str, Any]:
+    """Make the condition that an item does not exist, or was put before ``at`` (epoch milliseconds)."""
+    return {
+        "ConditionExpression": "attribute_not_exists(pk) OR #at < :at",
+        "ExpressionAttributeNames": {"#at": "at"},
+        "ExpressionAttributeValues": {":at": {"N": str(at)}},
+    }
 
 
 def _name_partition(stream: str, period: str, suffix: int) -> str:
     return f"{stream}#series#{period}#{suffix}"
 
 
-def _make_key(stream: str, period: str, series: str) -> dict[str, Any]:
-    return {"pk": {"S": _name_partition(stream, period, compute_suffix(series, SUFFIXES))}, "sk": {"S": series}}
+def _place_note(stream: str, period: str, series: str) -> tuple[str, str]:
+    """Return the partition key and the sort key of a note."""
+    return _name_partition(stream, period, compute_suffix(series, SUFFIXES)), series
 
 
 def _put(stream: str, period: str, series: str, at: int) -> dict[str, Any]:
-    return {"PutRequest": {"Item": _make_key(stream, period, series) | {"at": {"N": str(at)}}}}
+    return {"PutRequest": {"Item": make_key(*_place_note(stream, period, series)) | {"at": {"N": str(at)}}}}
