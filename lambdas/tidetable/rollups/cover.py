@@ -93,6 +93,12 @@ def find_usable_spans(version: Version, state: RollupState, readable: Sequence[S
     return subtract(spans, find_unusable_buckets(version, state))
 
 
+def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterable[Entry]) -> list[Usable]:
+    """List versions of a rollup with the spans that their cells answer. ``entries`` are of the rollup's own stream."""
+    readable = find_readable_spans(entries)
+    return [Usable(version.definition, find_usable_spans(version, state, readable)) for version in versions]
+
+
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
     """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events answer the
     rest.

@@ -13,7 +13,7 @@ from tidetable.leases import hold_lease
 from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, can_seal, to_millis
-from tidetable.rollups.bucket import Report, compute_bucket
+from tidetable.rollups.bucket import Report, Run, compute_bucket
 from tidetable.rollups.cover import Version, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
@@ -83,7 +83,7 @@ def rebuild(
             reached = sealed[marked - 1] if marked else min(end, newest.end)
             left = len(sealed) - marked + max((newest.start - first) // definition.every, 0)
             return Progress(reached, 0, left, marked, failure)
-        return _extend(newest, first, definitions, state, services, marked)
+        return _extend(newest, first, Run(definition.source, definitions, services, Report()), state, marked)
 
 
 def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
@@ -111,28 +111,22 @@ def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple
     return len(buckets), None
 
 
-def _extend(
-    version: Version,
-    start: datetime,
-    definitions: Sequence[Definition],
-    state: RollupState,
-    services: Services,
-    marked: int,
-) -> Progress:
+def _extend(version: Version, start: datetime, run: Run, state: RollupState, marked: int) -> Progress:
     """Compute buckets back to ``start``, and move the beginning of the version back with each computed bucket."""
     definition, edge = version.definition, version.edge
-    report, count = Report(), 0
-    while edge.start > start and services.remaining() > RESERVE:
+    count, problem = 0, None
+    while edge.start > start and run.services.remaining() > RESERVE:
         bucket = edge.start - definition.every
         try:
-            compute_bucket(version, bucket, definitions, state, services, report)
+            compute_bucket(version, bucket, run, state)
         except Unfinished:
             break
         except (BucketBlocked, StoreUnavailable, TableThrottled) as error:
-            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, str(error))
+            problem = str(error)
+            break
         moved = edge._replace(start=bucket)
-        if not services.rollups.put_edge(definition.source, moved, edge):
+        if not run.services.rollups.put_edge(run.source, moved, edge):
             problem = f"the edge of {definition.stream} was moved by another run"
-            return Progress(edge.start, count, (edge.start - start) // definition.every, marked, problem)
+            break
         edge, count = moved, count + 1
-    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked)
+    return Progress(edge.start, count, max((edge.start - start) // definition.every, 0), marked, problem)
