@@ -22,8 +22,8 @@ from tidetable.problems import ProblemError
 from tidetable.query import noted
 from tidetable.query.aggregates import parse_aggregation, run, unordered
 from tidetable.query.aggregates.find import Aggregate
-from tidetable.query.aggregates.rolled import find_misfit, join_numbers
-from tidetable.query.aggregates.stats import Cell
+from tidetable.query.aggregates.rolled import find_misfit
+from tidetable.query.aggregates.stats import compute_stat
 from tidetable.query.batches import LiveBatch, TimeUp
 from tidetable.query.listings import parse_series
 from tidetable.query.listings.names import Names, Seen
@@ -90,7 +90,7 @@ def test_a_rollup_without_series_answers_no_query_of_a_series(name: str) -> None
 
 def numbers(number: int, place: str) -> Numbers:
     found, sketch = Numbers(), DDSketches().new()
-    found.add(number, place)
+    found.add_at(number, place)
     sketch.add(float(number))
     found.sketch = sketch
     return found
@@ -98,13 +98,31 @@ def numbers(number: int, place: str) -> Numbers:
 
 def test_numbers_of_a_bucket_are_joined_in_any_order() -> None:
     """The places say which number was the first and which the last; of one place the later one counts."""
-    cell, sketches = Cell(), DDSketches()
+    cell, sketches = Numbers(), DDSketches()
     for number, place in ((5, "2"), (9, "1"), (1, "3"), (7, "3"), (3, "1")):
-        join_numbers(cell, numbers(number, place), sketches)
-    join_numbers(cell, Numbers(), sketches)
+        cell.merge(numbers(number, place), sketches)
+    cell.merge(Numbers(), sketches)
     stats = ("count", "sum", "min", "max", "first", "last")
-    assert [cell.stat(name) for name in stats] == [5, Decimal(25), 1, 9, 9, 7]
-    assert cell.stat("p50") == pytest.approx(5.0, rel=0.01)
+    assert [compute_stat(cell, name) for name in stats] == [5, Decimal(25), 1, 9, 9, 7]
+    assert compute_stat(cell, "p50") == pytest.approx(5.0, rel=0.01)
+
+
+def test_numbers_without_places_are_later_than_all_numbers_before() -> None:
+    """Numbers of events come in the order of time: they have no places."""
+    total, later, sketches = numbers(5, "2"), Numbers(), DDSketches()
+    later.add(9)
+    later.add(7)
+    total.merge(later, sketches)
+    assert (total.first, total.last) == (5, 7)
+    total.merge(numbers(4, "3"), sketches)
+    assert (total.first, total.last) == (5, 4)
+
+
+def test_of_two_numbers_with_one_place_the_first_and_the_later_count() -> None:
+    found = Numbers()
+    for number in (5, 9):
+        found.add_at(number, "2")
+    assert (found.first, found.last) == (5, 9)
 
 
 def entry_of(day: int, layout: Layout) -> Entry:

@@ -49,46 +49,64 @@ def make_group_value(value: Any) -> tuple[str, Any]:
 
 @dataclass(slots=True)
 class Numbers:
-    """The numbers of one field in one group.
+    """The statistics of the numbers of one field in one group.
 
-    ``first`` and ``last`` are pairs: the place of an event, and its number.
+    ``first_place`` and ``last_place`` are the places of the first and the last number in the order of all events. They
+    are empty if the numbers were added in order.
     """
 
     count: int = 0
     sum: Decimal = Decimal(0)
     min: Number | None = None
     max: Number | None = None
-    first: tuple[str, Number] | None = None
-    last: tuple[str, Number] | None = None
+    first: Number | None = None
+    last: Number | None = None
     sketch: Sketch | None = None
+    first_place: str = ""
+    last_place: str = ""
 
-    def add(self, number: Number, place: str) -> None:
-        """Add one number to all statistics except the sketch of percentiles. Numbers may come in any order."""
+    def add(self, number: Number) -> None:
+        """Add one number to all statistics except the sketch. Numbers must come in order.
+
+        The present decimal context must be ``EXACT``.
+        """
+        self.count += 1
+        self.sum += number
+        if self.min is None or number < self.min:
+            self.min = number
+        if self.max is None or number > self.max:
+            self.max = number
+        if self.first is None:
+            self.first = number
+        self.last = number
+
+    def add_at(self, number: Number, place: str) -> None:
+        """Add one number to all statistics except the sketch. Numbers may come in any order."""
         self.count += 1
         self.sum = EXACT.add(self.sum, number)
         self.min = number if self.min is None else min(self.min, number)
         self.max = number if self.max is None else max(self.max, number)
-        self._place((place, number), (place, number))
+        if self.first is None or place < self.first_place:
+            self.first, self.first_place = number, place
+        if self.last is None or place >= self.last_place:
+            self.last, self.last_place = number, place
 
     def merge(self, other: Numbers, sketches: Sketches) -> None:
-        """Add the numbers of another state."""
+        """Add other numbers. Numbers without places must be later than all numbers that were added before."""
         self.count += other.count
         self.sum = EXACT.add(self.sum, other.sum)
         if other.min is not None:
             self.min = other.min if self.min is None else min(self.min, other.min)
         if other.max is not None:
             self.max = other.max if self.max is None else max(self.max, other.max)
-        self._place(other.first, other.last)
+        if other.first is not None and (self.first is None or "" < other.first_place < self.first_place):
+            self.first, self.first_place = other.first, other.first_place
+        if other.last is not None and (not other.last_place or other.last_place >= self.last_place):
+            self.last, self.last_place = other.last, other.last_place
         if other.sketch is not None:
             if self.sketch is None:
                 self.sketch = sketches.new()
             self.sketch.merge(other.sketch)
-
-    def _place(self, first: tuple[str, Number] | None, last: tuple[str, Number] | None) -> None:
-        if first is not None and (self.first is None or first[0] < self.first[0]):
-            self.first = first
-        if last is not None and (self.last is None or last[0] >= self.last[0]):
-            self.last = last
 
     def document(self, statistics: frozenset[str]) -> JsonObject:
         """Write the state as JSON, with the count and the ``statistics`` that a rollup keeps."""
@@ -97,8 +115,8 @@ class Numbers:
             document["sum"] = settle_text(self.sum)
         document |= {name: getattr(self, name) for name in ("min", "max") if name in statistics}
         for name in ("first", "last"):
-            if name in statistics and (position := getattr(self, name)) is not None:
-                document[name] = [position[1], position[0]]
+            if name in statistics and (number := getattr(self, name)) is not None:
+                document[name] = [number, getattr(self, f"{name}_place")]
         if PERCENTILES in statistics and self.sketch is not None:
             document["sketch"] = b64encode(self.sketch.dump()).decode()
         return document
@@ -168,7 +186,7 @@ class Bucket:
             if number is None:
                 continue
             numbers = state.fields.setdefault(path, Numbers())
-            numbers.add(number, place)
+            numbers.add_at(number, place)
             if self._sketched:
                 if numbers.sketch is None:
                     numbers.sketch = self._sketches.new()
@@ -280,13 +298,16 @@ def name_kind(value: Any) -> str:
 
 
 def _read_numbers(state: JsonObject, sketches: Sketches) -> Numbers:
-    first, last = (state.get(name) for name in ("first", "last"))
+    first, first_place = state.get("first", (None, ""))
+    last, last_place = state.get("last", (None, ""))
     return Numbers(
         state["count"],
         Decimal(state.get("sum", "0")),
         state.get("min"),
         state.get("max"),
-        None if first is None else (first[1], first[0]),
-        None if last is None else (last[1], last[0]),
+        first,
+        last,
         sketches.load(b64decode(state["sketch"])) if "sketch" in state else None,
+        first_place,
+        last_place,
     )

@@ -10,11 +10,11 @@ from typing import Any
 
 from tidetable.catalog import Entry
 from tidetable.config import Stream
+from tidetable.exact import EXACT
 from tidetable.ports import Tables
 from tidetable.query.aggregates.parse import Aggregation
 from tidetable.query.aggregates.rolled import choose_sections, find_rollup
 from tidetable.query.aggregates.run import Run, refuse_parting
-from tidetable.query.aggregates.stats import EXACT
 from tidetable.query.explain import explain_query
 from tidetable.query.model import Reader
 from tidetable.query.page import Table

@@ -12,9 +12,8 @@ from tidetable.catalog import Entry
 from tidetable.config import Stream
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event
-from tidetable.ports import Sketches
 from tidetable.query.aggregates.parse import SERIES, Aggregation
-from tidetable.query.aggregates.stats import Cell, parse_percentile
+from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
@@ -27,8 +26,7 @@ from tidetable.query.sections import (
     refuse_unnoted,
     refuse_unordered,
 )
-from tidetable.rollups.cells import Cell as RolledCell
-from tidetable.rollups.cells import Numbers, parse_cell
+from tidetable.rollups.cells import Cell, parse_cell
 from tidetable.rollups.collect import read_batch_events
 from tidetable.rollups.definition import PERCENTILES, Definition
 from tidetable.times import from_text
@@ -111,7 +109,7 @@ def _find_needed(aggregation: Aggregation) -> set[str]:
 
 def read_cells(
     batch: LiveBatch | ArchiveBatch, definition: Definition, aggregation: Aggregation, reader: Reader
-) -> Iterator[tuple[str, RolledCell]]:
+) -> Iterator[tuple[str, Cell]]:
     """Read the cells of a batch that meet the conditions, each with its time as text."""
     conditions = aggregation.query.conditions
     fields = () if aggregation.field is None else (aggregation.field,)
@@ -119,28 +117,6 @@ def read_cells(
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
         if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell
-
-
-def join_numbers(cell: Cell, numbers: Numbers, sketches: Sketches) -> None:
-    """Add a rollup's numbers. They are later than all numbers added before, except numbers of the same bucket."""
-    cell.count += numbers.count
-    cell.sum += numbers.sum
-    if numbers.min is not None and (cell.min is None or numbers.min < cell.min):
-        cell.min = numbers.min
-    if numbers.max is not None and (cell.max is None or numbers.max > cell.max):
-        cell.max = numbers.max
-    if numbers.first is not None:
-        place, number = numbers.first
-        if cell.first is None or place < cell.first_place:
-            cell.first, cell.first_place = number, place
-    if numbers.last is not None:
-        place, number = numbers.last
-        if place >= cell.last_place:
-            cell.last, cell.last_place = number, place
-    if numbers.sketch is not None:
-        if cell.sketch is None:
-            cell.sketch = sketches.new()
-        cell.sketch.merge(numbers.sketch)
 
 
 def find_rollup(scan: Scan, aggregation: Aggregation) -> str | None:
