@@ -25,7 +25,7 @@ from tidetable.rollups.definition import Definition
 from tidetable.rollups.rebuild import rebuild
 from tidetable.rollups.refresh import refresh
 from tidetable.rollups.services import Services
-from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import parse_day, to_text
 
 # Reserved for the report, and for the release of the lease.
@@ -98,8 +98,8 @@ def _measure(report: Report) -> None:
 
 def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:
     definitions = _list_definitions(stream)
-    state = services.rollups.read_state(stream)
-    return {"stream": stream, "rollups": describe_rollups(definitions, state, services.clock.now())}
+    state, now = services.rollups.read_state(stream), services.clock.now()
+    return {"stream": stream, "rollups": [describe_rollup(definition, state, now) for definition in definitions]}
 
 
 def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *, dry_run: Any) -> dict[str, Any]:

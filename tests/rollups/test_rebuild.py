@@ -13,7 +13,7 @@ from tidetable.keys import Layout, Packing
 from tidetable.ports import Edge
 from tidetable.rollups.bounds import to_millis
 from tidetable.rollups.rebuild import Progress, rebuild
-from tidetable.rollups.status import describe_rollups, plan_rebuild
+from tidetable.rollups.status import describe_rollup, plan_rebuild
 from tidetable.times import to_text
 
 
@@ -310,7 +310,8 @@ def test_a_status_names_the_first_buckets_that_are_overfull_and_counts_all() -> 
     for number in range(25):
         world.rollups.put_over("s", "m", START + timedelta(minutes=10 * number), 1_001)
     world.rollups.put_over("s", "h", START, 1_001)
-    (shown,) = describe_rollups(world.definitions["s"], world.rollups.read_state("s"), world.time)
+    (definition,) = world.definitions["s"]
+    shown = describe_rollup(definition, world.rollups.read_state("s"), world.time)
     assert (len(shown["overfull"]), shown["overfull_count"]) == (20, 25)
     assert (shown["start"], shown["sealed"]) == ("2026-03-02T00:10:00.000000Z", "2026-03-02T02:50:00.000000Z")
     assert shown["versions"] == [

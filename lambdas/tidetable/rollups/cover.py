@@ -59,6 +59,12 @@ def list_versions(definition: Definition, state: RollupState) -> list[Version]:
     return versions
 
 
+def find_present(definition: Definition, state: RollupState) -> Version | None:
+    """Find the newest version of a rollup; None if the rollup has not begun under its present definition."""
+    versions = list_versions(definition, state)
+    return versions[0] if versions and versions[0].edge.definition == definition.text else None
+
+
 def find_marked_buckets(version: Version, marks: Iterable[Mark]) -> set[datetime]:
     """Find the buckets of a version that marks cover; they need not be sealed.
 

@@ -14,7 +14,7 @@ from tidetable.ports.rollups import RollupState
 from tidetable.query.model import RESERVE
 from tidetable.rollups.bounds import LEASE, can_seal, to_millis
 from tidetable.rollups.bucket import Report, Run, compute_bucket
-from tidetable.rollups.cover import Version, list_versions
+from tidetable.rollups.cover import Version, find_present, list_versions
 from tidetable.rollups.definition import Definition
 from tidetable.rollups.services import BucketBlocked, Services, Unfinished
 from tidetable.times import to_text
@@ -24,6 +24,7 @@ _MARKS = 100
 # The length of these marks. A mark of one second lies in one bucket of each rollup, so other, finer buckets within the
 # rebuilt bucket can still be used.
 _POINT = timedelta(seconds=1)
+NOT_BEGUN = "the rollup has not begun: wait for the refresher's next run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,11 @@ def rebuild(
         if not free:
             return None
         state = services.rollups.read_state(definition.source)
-        versions = list_versions(definition, state)
-        if not versions or versions[0].edge.definition != definition.text:
-            return Progress(end, 0, 1, problem="the rollup has not begun: wait for the refresher's next run")
-        newest = versions[0]
+        newest = find_present(definition, state)
+        if newest is None:
+            return Progress(end, 0, 1, problem=NOT_BEGUN)
         early = not can_seal(newest.start, services.clock.now())
-        if early or any(version.edge.sealed >= newest.edge.sealed for version in versions[1:]):
+        if early or any(version.edge.sealed >= newest.edge.sealed for version in list_versions(definition, state)[1:]):
             problem = f"the rollup begins at {to_text(newest.start)}: rebuild it when its first bucket is sealed"
             return Progress(newest.start, 0, 1, problem=problem)
         first = definition.floor(start)
@@ -88,12 +88,9 @@ def rebuild(
 
 def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datetime]:
     """List the sealed buckets of a range, the newest first."""
-    buckets = []
-    at, last = max(first, version.start), min(end, version.end)
-    while at < last:
-        buckets.append(at)
-        at += version.definition.every
-    return buckets[::-1]
+    begin, last, every = max(first, version.start), min(end, version.end), version.definition.every
+    count = -((begin - last) // every)
+    return [begin + number * every for number in reversed(range(count))]
 
 
 def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
