@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidetable.query.estimate import Spent, _estimate_cost
-from tidetable.query.listings.page import SeriesPage
+from tidetable.query.listings.page import Listed
 from tidetable.query.page import Events
 from tidetable.query.scans import DAMAGED, Gap
 
@@ -69,8 +69,16 @@ def test_a_listing_that_is_cut_goes_on_after_its_last_row(
     reader: Any = SimpleNamespace(seal=SimpleNamespace(seal=lambda cursor: cursor))
     names = [{"series": name} for name in "abc"]
     nothing: Any = None
-    page = SeriesPage(
-        next=None, gaps=(), cost=nothing, sources=(), rows=names, listing=listing, reader=reader, places=places
+    page = Listed(
+        name="series",
+        next=None,
+        gaps=(),
+        cost=nothing,
+        sources=(),
+        rows=names,
+        listing=listing,
+        reader=reader,
+        places=places,
     )
     cut = page.first(count)
     assert (None if cut is None else [row["series"] for row in cut.rows]) == rows

@@ -77,12 +77,11 @@ def confine_query(query: Selection, access: Access) -> None:
         return
     # A kind of query that has no names is refused, too.
     names = getattr(query, "names", None)
-    if not isinstance(names, Names) or not _covers(access, names):
+    covered = isinstance(names, Names) and (
+        access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
+    )
+    if not covered:
         raise forbid_series(access, "the query names other series")
-
-
-def _covers(access: Access, names: Names) -> bool:
-    return access.covers(names.series_prefix) or (bool(names.series) and all(map(access.covers, names.series)))
 
 
 def confine_event(event: Mapping[str, Any], access: Access) -> None:

@@ -20,7 +20,17 @@ from tidetable.ports import GET_ITEMS, Table
 from tidetable.query.merge import compute_share
 from tidetable.query.model import Query
 from tidetable.query.read import AHEAD
-from tidetable.query.scans import ArchiveScan, GatherScan, IndexScan, LiveScan, PackScan, Plan, Scan, list_filters
+from tidetable.query.scans import (
+    ArchiveScan,
+    GatherScan,
+    IndexScan,
+    LiveScan,
+    PackScan,
+    Plan,
+    Scan,
+    TableScan,
+    list_filters,
+)
 from tidetable.query.settle import count_first_packs
 
 # AWS: 4 KB take one read unit, or half a unit if the read need not be strongly consistent. A page ends at 1 MB.
@@ -141,17 +151,15 @@ def estimate(query: Query, plan: Plan, tables: Mapping[str, Table | None], now: 
     estimated = Estimate()
     segments = []
     for scan in plan.scans:
-        # Cells of a rollup are always read strongly consistent: otherwise a cell could be older than the rollup's
-        # state.
+        # Cells of a rollup are always read strongly consistent: eventually read cells could be older than its state.
         consistent = query.consistent or scan.entry.stream != query.stream
         segments.append(estimated.add_scan(scan, tables.get(scan.entry.table), now, consistent=consistent, count=count))
     filtered = any(list_filters(segment.scan, query) or _is_filtered(segment.scan) for segment in segments)
     pages = list(islice(_walk_pages(segments, query), _FOLLOWED + 1))
-    followed, ended = pages[:_FOLLOWED], len(pages) <= _FOLLOWED
     estimated.pages = max(ceil(sum(segment.events for segment in segments) / query.limit), 1)
-    for page in followed:
+    for page in pages[:_FOLLOWED]:
         estimated.all.add(page.units, page.requests)
-    if not ended:
+    if len(pages) > _FOLLOWED:
         share_left = max(estimated.pages - _FOLLOWED, 0) / _FOLLOWED
         estimated.all.add(share_left * estimated.all.units, share_left * estimated.all.requests)
     whole = Spent()
@@ -249,13 +257,9 @@ def _estimate_share(scan: LiveScan) -> float:
     layout = scan.entry.layout
     if isinstance(scan, IndexScan) and not scan.index.local:
         return len(scan.suffixes) / scan.index.shards
-    if isinstance(scan, IndexScan):
-        by_series = layout.partition_by == "series"
-        return min(len(scan.partitions) * _SERIES_SHARE, 1.0) if by_series else len(scan.suffixes) / layout.shards
     if layout.partition_by == "series":
-        if isinstance(scan, PackScan):
-            return min(len(scan.partitions) * _SERIES_SHARE, 1.0)
-        series = len({keys.pk.rpartition("#")[0] for keys in scan.series_ranges}) or 1
+        ranges = scan.series_ranges if isinstance(scan, TableScan) else ()
+        series = len({keys.pk.rpartition("#")[0] for keys in ranges} or scan.partitions) or 1
         return min(series * _SERIES_SHARE, 1.0)
     return 1.0 if isinstance(scan, PackScan) else len(scan.suffixes) / layout.shards
 

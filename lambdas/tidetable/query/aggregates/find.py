@@ -13,9 +13,8 @@ from tidetable.config import Stream
 from tidetable.exact import EXACT
 from tidetable.ports import Tables
 from tidetable.query.aggregates.parse import Aggregation
-from tidetable.query.aggregates.rolled import choose_sections, find_rollup
+from tidetable.query.aggregates.rolled import choose_sections
 from tidetable.query.aggregates.run import Run, refuse_parting
-from tidetable.query.explain import explain_query
 from tidetable.query.model import Reader
 from tidetable.query.page import Table
 from tidetable.query.read import read_planned
@@ -47,7 +46,7 @@ class Aggregate(Table):
 
     def find_rollup(self, scan: Scan) -> str | None:
         """Find the rollup that a scan reads."""
-        return find_rollup(scan, self.aggregation)
+        return None if scan.entry.stream == self.aggregation.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
         return {"approximate": self.approximate}
@@ -97,5 +96,4 @@ def explain_aggregate(
     query = aggregation.query
     entries = reader.catalog.entries(stream.name, query.start, query.end)
     choice = choose_sections(aggregation, stream, reader, entries, consistent=False)
-    explained = explain_query(query, stream, reader, tables, now, whole=True, plan=choice.plan)
-    return explained | choice.document(reader)
+    return choice.explain(query, stream, reader, tables, now)

@@ -17,7 +17,6 @@ from tidetable.query.aggregates.stats import parse_percentile
 from tidetable.query.batches import ArchiveBatch, LiveBatch
 from tidetable.query.model import Reader
 from tidetable.query.noted import find_stretches
-from tidetable.query.scans import Scan
 from tidetable.query.sections import (
     Choice,
     choose_by_state,
@@ -70,9 +69,7 @@ def choose_sections(
         reasons = {definition.stream: f"its state cannot be read: {error}" for definition in definitions}
         return read_events_alone(query, entries, reasons)
     misfit = partial(find_misfit, aggregation)
-    choice = choose_by_state(query, state, reader, entries, misfit, consistent=consistent)
-    refuse_unnoted(stream, choice, state.noted_since)
-    return choice
+    return choose_by_state(query, stream, state, reader, entries, misfit, consistent=consistent)
 
 
 def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
@@ -117,8 +114,3 @@ def read_cells(
         cell = parse_cell(definition, Event(series, from_text(time), id, data), reader.sketches, fields)
         if cell is not None and (not conditions or all(condition.holds(cell.data) for condition in conditions)):
             yield time, cell
-
-
-def find_rollup(scan: Scan, aggregation: Aggregation) -> str | None:
-    """Find the rollup that a scan reads; None for the stream's own events."""
-    return None if scan.entry.stream == aggregation.query.stream else scan.entry.stream

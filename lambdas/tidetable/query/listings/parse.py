@@ -83,10 +83,14 @@ class Listing(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="listin
         """Make the listing for a cursor, with the place where its page ended."""
         return msgspec.structs.replace(self, limit=0, after=(place.kind, str(place.head), place.hash))
 
+    @property
+    def needed(self) -> str | None:
+        """The name that a rollup must have in its ``by`` to answer the listing; None if every rollup can."""
+        return SERIES if self.kind == "series" else self.field
+
     def find_misfit(self, definition: Definition) -> str | None:
         """Find the reason why a rollup cannot answer the listing; None if it can."""
-        needed = {"series": SERIES, "values": self.field, "fields": None}[self.kind]
-        return None if needed is None or needed in definition.by else f"its by lacks {needed}"
+        return None if self.needed is None or self.needed in definition.by else f"its by lacks {self.needed}"
 
 
 def parse_series(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Listing:
@@ -153,8 +157,8 @@ def needs_rollup(listing: Listing, stream: Stream) -> ProblemError:
     if stream.source:
         detail = f"{stream.name} is a rollup: list the {what} of its stream {stream.source}"
     else:
-        by = {"series": SERIES, "values": listing.field, "fields": None}[listing.kind]
-        keys = f'name = "{listing.kind}", every = "1h", by = {msgspec.json.encode([by] if by else []).decode()}'
+        by = msgspec.json.encode([listing.needed] if listing.needed else []).decode()
+        keys = f'name = "{listing.kind}", every = "1h", by = {by}'
         detail = (
             f"no rollup of {stream.name} knows its {what}: add [[streams.{stream.name}.rollup]] with {keys} and"
             ' retention = "365d"; docs/design/rollups.md says what it costs'
