@@ -81,9 +81,7 @@ def refuse_long(cursor: Cursor) -> None:
 
 
 def open_cursor(text: str, kind: type[_Kind], stream: str, seal: Seal) -> _Kind:
-    """Return the query and the position of a cursor; ProblemError if the text is not a cursor of this kind and this
-    stream.
-    """
+    """Return the query and the position of a cursor; ProblemError unless it is a cursor of this kind and stream."""
     try:
         cursor = seal.open(text, kind)
     except InvalidCursor as error:

@@ -279,9 +279,7 @@ def _is_filtered(scan: Scan) -> bool:
 
 
 def _estimate_fetches(scan: Scan, table: Table | None, events: float, *, consistent: bool) -> tuple[float, int]:
-    """Estimate read units and requests for fetching events from the table, because the index does not hold all of their
-    data.
-    """
+    """Estimate read units and requests for fetching events from the table, if the index lacks some of their data."""
     if not (isinstance(scan, IndexScan) and scan.fetches) or table is None or not table.item_count:
         return 0.0, 0
     each = max(1, ceil(table.size_bytes / table.item_count / _UNIT)) / (1 if consistent else 2)

@@ -37,9 +37,7 @@ Group = tuple[tuple[str, Any], ...]
 
 
 def make_group_value(value: Any) -> tuple[str, Any]:
-    """Return the kind of a value, and the value to group by. A boolean is not a number. Lists and objects are not
-    values to group by.
-    """
+    """Return the kind of a value, and the value to group by. Lists and objects are not values to group by."""
     if isinstance(value, bool):
         return "truth", value
     if isinstance(value, int | Decimal):
@@ -216,9 +214,7 @@ class Bucket:
         return state
 
     def _limit_names(self) -> None:
-        """If there are too many names, keep the first in alphabetical order, so that the same events give the same
-        names.
-        """
+        """Keep only the first names in alphabetical order, so that the same events give the same names."""
         if len(self.names) > 2 * MAX_NAMES:
             self.names = {name: self.names[name] for name in sorted(self.names)[:MAX_NAMES]}
 
@@ -227,11 +223,9 @@ class Bucket:
         definition = self._definition
         events = []
         for group, state in self.groups.items():
-            by = {name: value for name, (_, value) in zip(definition.by, group, strict=True) if name != SERIES}
+            by = {name: value for name, (_, value) in zip(definition.by, group, strict=True)}
+            series = by.pop(SERIES, ALL_SERIES)
             fields = {path: numbers.document(definition.kept_statistics) for path, numbers in state.fields.items()}
-            series = next(
-                (value for name, (_, value) in zip(definition.by, group, strict=True) if name == SERIES), ALL_SERIES
-            )
             id = make_id(definition, list(by.values()))
             events.append(Event(series, start, id, {"by": by, "count": state.count, "fields": fields}))
         if self.names:
@@ -241,9 +235,7 @@ class Bucket:
 
 
 def make_id(definition: Definition, values: Sequence[Any]) -> str:
-    """Make the id of a group's cell: the definition's key, then the group's values as JSON, or their hash if they are
-    long.
-    """
+    """Make the id of a group's cell: the definition's key, then the group's values as JSON, or the hash of long ones."""
     text = f"[{','.join(map(settle_text, values))}]"
     if len(text.encode()) > _MAX_ID_BYTES:
         text = f"~{urlsafe_b64encode(sha256(text.encode()).digest()[:_HASH_BYTES]).decode().rstrip('=')}"
@@ -251,9 +243,7 @@ def make_id(definition: Definition, values: Sequence[Any]) -> str:
 
 
 def make_removed_cell(event: Event) -> Event:
-    """Make the empty event that replaces a cell whose group has no events any more, or a list of names of which no name
-    is left.
-    """
+    """Make the empty event that replaces the cell of a group without events, or a list of names without a name."""
     if event.id == FIELDS_ID:
         return Event(event.series, event.time, event.id, {"names": {}})
     return Event(event.series, event.time, event.id, {"by": event.data.get("by", {}), "count": 0, "fields": {}})

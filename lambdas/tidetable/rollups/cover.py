@@ -106,9 +106,7 @@ def list_usable(versions: Iterable[Version], state: RollupState, entries: Iterab
 
 
 def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segment]:
-    """Divide a range into segments, in order of time: the coarsest rollup answers whole buckets, events answer the
-    rest.
-    """
+    """Divide a range into segments, in order of time. The coarsest rollup answers whole buckets, events the rest."""
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):

@@ -94,9 +94,7 @@ def _list_sealed(version: Version, first: datetime, end: datetime) -> list[datet
 
 
 def _mark(stream: str, buckets: Sequence[datetime], services: Services) -> tuple[int, str | None]:
-    """Mark buckets until the time is up; return the number of marked buckets, and the reason if the rebuild cannot go
-    on.
-    """
+    """Mark buckets until the time is up; return the number of marked buckets, and the problem of a failure."""
     now = to_millis(services.clock.now())
     for number in range(0, len(buckets), _MARKS):
         if services.remaining() <= RESERVE:

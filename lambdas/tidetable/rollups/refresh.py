@@ -137,9 +137,7 @@ def _seal(version: Version, run: Run, state: RollupState) -> RollupState:
 def _read_together(
     version: Version, bucket: datetime, run: Run, state: RollupState
 ) -> dict[datetime, tuple[datetime, Bucket]]:
-    """Read several due buckets in one pass, each with the instant when reading began. If that is not cheaper, read
-    nothing.
-    """
+    """If that is cheaper, read several due buckets in one pass, each with the instant when reading began."""
     definition, now = version.definition, run.services.clock.now()
     due = 1
     while due < MOST_TOGETHER and can_seal(bucket + (due + 1) * definition.every, now):

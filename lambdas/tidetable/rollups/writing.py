@@ -138,9 +138,7 @@ def write_cells(
 
 
 def _transact(puts: Sequence[Put], entry: Entry, services: Services) -> None:
-    """Write to a closed table in transactions: its archive may begin at any time, and after that no cell may be
-    written.
-    """
+    """Write to a closed table in transactions: its archive may begin at any time, which forbids further cells."""
     for transaction in _cut_transactions(puts):
         outcome = services.reader.store.transact([Guarded(put, "newer") for put in transaction], entry)
         if outcome is Transacted.FENCED:
