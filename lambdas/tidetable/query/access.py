@@ -194,19 +194,22 @@ def _describe_served(index: Index) -> str:
     """Describe the conditions that an index needs; empty if it does not need conditions, or does not list events."""
     if index.local or not (index.timely or index.levels):
         return ""
-    by = [index.partition_by] if index.partition_by not in ("", WHOLE) else []
-    return " with ".join(f"where.{field}" for field in (*by, *index.levels[:1]))
+    return " with ".join(f"where.{field}" for field in (*list_key_fields(index), *index.levels[:1]))
+
+
+def list_key_fields(index: Index) -> list[str]:
+    """List the field whose values are the partitions of an index; empty if the index does not have such a field."""
+    return [index.partition_by] if index.partition_by not in ("", WHOLE) else []
 
 
 def _find_skipped(index: Index, conditions: Sequence[Condition]) -> str | None:
     """Say which conditions are missing, so that later levels of a global index cannot be searched; None if none is."""
     fields = {condition.field for condition in conditions if condition.equals or condition.operator == "prefix"}
-    by = () if index.partition_by in ("", WHOLE) else (index.partition_by,)
     named = [field for field in index.levels if field in fields]
     if index.local or index.kind or not named:
         return None
     before = index.levels[: index.levels.index(named[0])]
-    lacking = [f"where.{field}" for field in (*by, *before) if field not in fields]
+    lacking = [f"where.{field}" for field in (*list_key_fields(index), *before) if field not in fields]
     if not lacking:
         return None
     order = ", ".join(index.levels)
