@@ -18,20 +18,12 @@ from tidetable.periods import find_containing
 from tidetable.ports import ArchiveRange, KeyRange, Rank
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import list_key_fields, name_partitions
-from tidetable.query.cursor import Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.cursor import Seal, refuse_long
 from tidetable.query.model import EVERYTHING, Projection
-from tidetable.query.parse import (
-    list_repeats,
-    parse_consistent,
-    parse_count,
-    parse_order,
-    parse_projection,
-    parse_range,
-    read_single,
-)
+from tidetable.query.parse import Parameters
 from tidetable.query.plan import cover_range, fetches_from, push_down
 from tidetable.query.scans import ArchiveScan, Gap, IndexScan, Plan, Scan
-from tidetable.query.where import MAX_VALUE_BYTES, parse_conditions
+from tidetable.query.where import MAX_VALUE_BYTES
 from tidetable.times import to_text
 
 KNOWN = (
@@ -85,7 +77,7 @@ class Ranking(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     def cursor(self, position: RankKey) -> Ranking:
         """Make the ranking for a cursor, with the position where its page ended."""
         index = _reduce_to_order(self.index)
-        return msgspec.structs.replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
+        return replace(self, index=index, limit=0, projection=self.projection.bare, after=position)
 
     def archived(self) -> Rank:
         """Return the ranking in the form for an archive's reader."""
@@ -118,16 +110,22 @@ def _reduce_to_order(index: Index) -> Index:
 
 def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: datetime, seal: Seal) -> Ranking:
     """Read the query string; ProblemError says what to change. The default range is the whole retention."""
-    values = read_single(parameters, KNOWN)
-    limit = parse_count(values, "limit", MAX_LIMIT) or DEFAULT_LIMIT
-    if "cursor" in values:
-        ranking = open_cursor(values["cursor"], Ranking, stream.name, seal)
-        refuse_changes(values, _list_repeats(stream, parameters, values, ranking, now))
-        index, projection = _find_same_index(stream, ranking.index), ranking.projection.of(stream)
-        return msgspec.structs.replace(ranking, index=index, limit=limit, projection=projection)
+    request = Parameters.read(stream, parameters, KNOWN)
+    values, limit = request.values, request.parse_count("limit", MAX_LIMIT) or DEFAULT_LIMIT
+
+    def list_repeats(ranking: Ranking) -> dict[str, bool]:
+        return request.list_repeats(ranking, now) | {
+            "index": values.get("index") == ranking.index.name,
+            "value": values.get("value") == ranking.value,
+            "kind": values.get("kind") == ranking.kind,
+        }
+
+    cursor = request.open_cursor(Ranking, seal, list_repeats)
+    if cursor is not None:
+        index, projection = _find_same_index(stream, cursor.index), cursor.projection.of(stream)
+        return replace(cursor, index=index, limit=limit, projection=projection)
     index = _find_index(stream, values)
-    default_start = find_containing(now, stream.period).shift(-stream.retention).start
-    start, end = parse_range(stream, values, now, default_start)
+    start, end = request.parse_range(now, find_containing(now, stream.period).shift(-stream.retention).start)
     value, kind = values.get("value", ""), values.get("kind", "")
     if len(value.encode()) > MAX_VALUE_BYTES:
         raise refuse_parameter(f"value has at most {MAX_VALUE_BYTES} bytes")
@@ -141,12 +139,8 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
         kinds = ", ".join(name for name, _ in index.kinds)
         why = f"one of {kinds}, of the index {index.name}" if index.kind else "left out: the index has no kinds"
         raise refuse_parameter(f"kind must be {why}")
-    projection, conditions, ascending = (
-        parse_projection(stream, values),
-        parse_conditions(stream, values),
-        parse_order(values),
-    )
-    consistent = parse_consistent(values)
+    projection, conditions = request.parse_projection(), request.parse_conditions()
+    ascending, consistent = request.parse_order(), request.parse_consistent()
     if consistent and not index.local:
         detail = f"the index {index.name} is global, and DynamoDB reads it eventually: leave consistent out"
         raise refuse_parameter(f"{detail}, or rank by an index with local = true")
@@ -154,16 +148,6 @@ def parse_ranking(stream: Stream, parameters: Mapping[str, Sequence[str]], now: 
     ranking = Ranking(stream.name, index, value, kind, start, end, ascending, limit, *selection)
     refuse_long(ranking.cursor(RankKey(Decimal(0), start, "", "")))
     return ranking
-
-
-def _list_repeats(
-    stream: Stream, parameters: Mapping[str, Sequence[str]], values: Mapping[str, str], ranking: Ranking, now: datetime
-) -> dict[str, bool]:
-    return list_repeats(stream, parameters, values, ranking, now) | {
-        "index": values.get("index") == ranking.index.name,
-        "value": values.get("value") == ranking.value,
-        "kind": values.get("kind") == ranking.kind,
-    }
 
 
 def _find_same_index(stream: Stream, former: Index) -> Index:
