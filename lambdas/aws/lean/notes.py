@@ -24,20 +24,21 @@ _BATCH = 25
 _ROUNDS = 4
 
 
-class _Text(msgspec.Struct):
+class Attribute(msgspec.Struct):
+    """An attribute of an item: a text, or a number as text."""
+
     S: str = ""
-
-
-class _Key(msgspec.Struct):
-    sk: _Text
+    N: str = "0"
 
 
 class _Consumed(msgspec.Struct):
     CapacityUnits: float = 0.0
 
 
-class _Found(msgspec.Struct):
-    Items: list[_Key]
+class Found(msgspec.Struct):
+    """A page of a Query."""
+
+    Items: list[dict[str, Attribute]]
     LastEvaluatedKey: dict[str, Any] | None = None
     ConsumedCapacity: _Consumed | None = None
 
@@ -46,7 +47,7 @@ class _Wrote(msgspec.Struct):
     UnprocessedItems: dict[str, list[dict[str, Any]]] = {}
 
 
-_FOUND = msgspec.json.Decoder(_Found).decode
+decode_found = msgspec.json.Decoder(Found).decode
 _WROTE = msgspec.json.Decoder(_Wrote).decode
 
 
@@ -94,11 +95,11 @@ class LeanNotes:
         """
         series, units = list[str](), 0.0
         for page in self._read_pages(stream, period, consistent=consistent):
-            series += [item.sk.S for item in page.Items]
+            series += [item["sk"].S for item in page.Items]
             units += 0.0 if page.ConsumedCapacity is None else page.ConsumedCapacity.CapacityUnits
         return NotedSeries(sorted(series), units)
 
-    def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[_Found]:
+    def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[Found]:
         after: dict[int, dict[str, Any] | None] = dict.fromkeys(range(SUFFIXES))
         while after:
             requests = [
@@ -121,7 +122,7 @@ class LeanNotes:
         }
         if after is not None:
             body["ExclusiveStartKey"] = after
-        return Request("Query", msgspec.json.encode(body), _FOUND)
+        return Request("Query", msgspec.json.encode(body), decode_found)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Delete notes by conditional DeleteItems, several under way at once.
@@ -130,7 +131,7 @@ class LeanNotes:
         """
         count = 0
         for page in self._read_pages(stream, period, consistent=True):
-            names = [item.sk.S for item in page.Items][: most - count]
+            names = [item["sk"].S for item in page.Items][: most - count]
             bodies = [self._name_item(*_place_note(stream, period, name)) | put_before(before) for name in names]
             requests = [Request("DeleteItem", msgspec.json.encode(body)) for body in bodies]
             for reply in read_all(self._client, requests):

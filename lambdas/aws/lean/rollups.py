@@ -17,7 +17,7 @@ import msgspec
 from aws.codes import CONDITION_FAILED, TRANSACTION_CANCELED
 from aws.lean.answers import read_reasons
 from aws.lean.client import Refused, Reply, Request
-from aws.lean.notes import LeanNotes, make_key, put_before
+from aws.lean.notes import Attribute, Found, LeanNotes, decode_found, make_key, put_before
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, make_range_body, read_all, read_pages
 from tidetable.ports import Edge, Mark, Noting, RollupState
 from tidetable.ports.rollups import Span
@@ -36,19 +36,6 @@ _LAST = datetime.max.replace(tzinfo=UTC) - _LONGEST
 _NEW = {"ConditionExpression": "attribute_not_exists(pk)"}
 # The attributes of an item, as in DynamoDB's JSON.
 _Item = dict[str, dict[str, str]]
-
-
-class _Attribute(msgspec.Struct):
-    S: str = ""
-    N: str = "0"
-
-
-class _Found(msgspec.Struct):
-    Items: list[dict[str, _Attribute]]
-    LastEvaluatedKey: dict[str, Any] | None = None
-
-
-_DECODE = msgspec.json.Decoder(_Found).decode
 
 
 class LeanRollups(LeanNotes):
@@ -82,10 +69,10 @@ class LeanRollups(LeanNotes):
             noting,
         )
 
-    def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, _Attribute]]]:
+    def _read(self, stream: str, low: str, high: str) -> list[tuple[list[str], dict[str, Attribute]]]:
         """Read the items of a stream between two sort keys, each with the fields of its sort key after the first field."""
         body = make_range_body(self._table, stream, low, high, consistent=True)
-        pages: Iterator[_Found] = read_pages(self._client, body, _DECODE)
+        pages: Iterator[Found] = read_pages(self._client, body, decode_found)
         return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
@@ -208,7 +195,7 @@ def _make_mark_key(bucket: datetime, length: timedelta) -> str:
     return f"{_MARK}{to_text(bucket + length)}#{int(length.total_seconds())}"
 
 
-def _decode_mark(rest: Sequence[str], item: dict[str, _Attribute]) -> Mark:
+def _decode_mark(rest: Sequence[str], item: dict[str, Attribute]) -> Mark:
     length = timedelta(seconds=int(rest[1]))
     return Mark(from_text(rest[0]) - length, int(item["at"].N), length)
 

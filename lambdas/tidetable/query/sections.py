@@ -167,16 +167,21 @@ def _split(query: Query, begin: datetime, entries: Sequence[Entry], since: datet
     if not stretches:
         return []
     sections, at = list[Section](), begin
-    for stretch in [*stretches, None]:
-        start, end = (query.end, query.end) if stretch is None else (max(stretch.start, begin), stretch.end)
+    for stretch in stretches:
+        start = max(stretch.start, begin)
         if at < start:
-            narrowed = msgspec.structs.replace(query, start=at, end=start, after=None)
-            sections.append(Section(at, narrowed, plan_query(narrowed, entries), None))
-        if stretch is not None:
-            narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
-            sections.append(Section(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
-        at = end
+            sections.append(_make_section(query, at, start, entries))
+        narrowed = msgspec.structs.replace(query, start=start, end=stretch.end, after=None)
+        sections.append(Section(start, narrowed, Plan((), ()), None, stretch._replace(start=start)))
+        at = stretch.end
+    if stretches and at < query.end:
+        sections.append(_make_section(query, at, query.end, entries))
     return sections
+
+
+def _make_section(query: Query, start: datetime, end: datetime, entries: Sequence[Entry]) -> Section:
+    query = msgspec.structs.replace(query, start=start, end=end, after=None)
+    return Section(start, query, plan_query(query, entries), None)
 
 
 def choose_by_state(
@@ -235,13 +240,11 @@ def _make_sections(
 ) -> list[Section]:
     start, end, definition = segment
     if definition is None:
-        section_query = msgspec.structs.replace(query, start=start, end=end, after=None)
-        split = _split(section_query, start, entries_of[section_query.stream], since)
-        if split:
-            return split
-    else:
-        section_query = make_query(definition.stream, start, end, query.names._replace(ids=(), id_prefix=""))
-    return [Section(start, section_query, plan_query(section_query, entries_of[section_query.stream]), definition)]
+        narrowed = msgspec.structs.replace(query, start=start, end=end, after=None)
+        entries = entries_of[query.stream]
+        return _split(narrowed, start, entries, since) or [_make_section(query, start, end, entries)]
+    cells = make_query(definition.stream, start, end, query.names._replace(ids=(), id_prefix=""))
+    return [Section(start, cells, plan_query(cells, entries_of[definition.stream]), definition)]
 
 
 def refuse_unordered(stream: Stream, choice: Choice, copies: Copies) -> None:

@@ -6,12 +6,14 @@ If no rollup can, the events answer it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.ports.rollups import Edge, Mark, RollupState, Span
 from tidetable.rollups.definition import Definition
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 class Version(NamedTuple):
@@ -144,15 +146,5 @@ def intersect(spans: Iterable[Span], others: Sequence[Span]) -> list[Span]:
 
 def subtract(spans: Iterable[Span], holes: Sequence[Span]) -> list[Span]:
     """Cut the holes out of the spans. The holes must be in order and must not overlap."""
-    remainder: list[Span] = []
-    for start, end in spans:
-        at = start
-        for first, last in holes:
-            if last <= at or first >= end:
-                continue
-            if at < first:
-                remainder.append((at, first))
-            at = max(at, last)
-        if at < end:
-            remainder.append((at, end))
-    return remainder
+    starts, ends = [_FIRST, *(end for _, end in holes)], [*(start for start, _ in holes), _LAST]
+    return intersect(spans, list(zip(starts, ends, strict=True)))

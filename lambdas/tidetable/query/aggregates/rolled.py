@@ -42,26 +42,24 @@ def choose_sections(
     query = aggregation.query
     definitions = list_definitions(query.stream, reader)
     if reader.copies is not None and stream.rollup:
-        names = [f"{stream.name}-{rollup.name}" for rollup in stream.rollup]
-        choice = read_events_alone(
-            query, entries, dict.fromkeys(names, f"their state is in {reader.copies.origin} alone")
-        )
+        reason = f"their state is in {reader.copies.origin} alone"
+        reasons = {f"{stream.name}-{rollup.name}": reason for rollup in stream.rollup}
+        choice = read_events_alone(query, entries, reasons)
         refuse_unordered(stream, choice, reader.copies)
         return choice
     if reader.rolled is None or not definitions:
         return read_events_alone(query, entries, {})
+    read_state = partial(reader.rolled.rollups.read_state, query.stream, (query.start, query.end))
     stretches = find_stretches(query, entries)
     if not aggregation.rollups:
-        since = (
-            reader.rolled.rollups.read_state(query.stream, (query.start, query.end)).noted_since if stretches else None
-        )
+        since = read_state().noted_since if stretches else None
         reasons = {definition.stream: "rollups=false reads the events" for definition in definitions}
         choice = read_events_alone(query, entries, reasons, since)
         refuse_unnoted(stream, choice, since)
         return choice
     try:
         # Read the state before anything else: an event with a later mark was also acknowledged later.
-        state = reader.rolled.rollups.read_state(query.stream, (query.start, query.end))
+        state = read_state()
     except (StoreUnavailable, TableMissing, TableThrottled) as error:
         if stretches:
             raise
@@ -97,11 +95,8 @@ def find_misfit(aggregation: Aggregation, definition: Definition) -> str | None:
 
 def _find_needed(aggregation: Aggregation) -> set[str]:
     """Find the statistics that a rollup must keep to answer an aggregation."""
-    needed = set()
-    for stat in aggregation.stats:
-        percentile = parse_percentile(stat) is not None
-        needed |= {"sum", "count"} if stat == "avg" else {PERCENTILES} if percentile else {stat}
-    return needed
+    needed = {PERCENTILES if parse_percentile(stat) is not None else stat for stat in aggregation.stats}
+    return needed - {"avg"} | {"sum", "count"} if "avg" in needed else needed
 
 
 def read_cells(

@@ -6,7 +6,7 @@ however many the range has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from tidetable.config import Stream
 from tidetable.durations import Duration
 from tidetable.ports import Tables
 from tidetable.problems import ProblemError, refuse
-from tidetable.query.batches import ArchiveBatch, LiveBatch, TimeUp
+from tidetable.query.batches import TimeUp
 from tidetable.query.listings.names import Names, Seen
 from tidetable.query.listings.page import Listed, show_row
 from tidetable.query.listings.parse import Listing, find_place, needs_rollup
@@ -29,7 +29,6 @@ from tidetable.query.scans import Gap, find_visible_gaps
 from tidetable.query.sections import Choice, Section, SectionReader, choose_by_state, list_definitions
 from tidetable.remaining import Remaining
 from tidetable.rollups.cover import list_usable, list_versions
-from tidetable.rollups.definition import Definition
 from tidetable.times import to_text
 
 
@@ -133,7 +132,11 @@ class _Run:
             for batch in self.sections.read(section, () if needed is None else (needed,)):
                 if isinstance(batch, TimeUp):
                     raise _refuse_slow()
-                for value, sighting in self._list(batch, section.definition):
+                if section.definition is None:
+                    sightings = list_of_events(self._listing, batch, self._reader, self.lost.append)
+                else:
+                    sightings = list_of_cells(self._listing, batch, section.definition, self._reader)
+                for value, sighting in sightings:
                     self._take(value, sighting)
                 if batch.reached is not None and self._remaining() < RESERVE:
                     raise _refuse_slow()
@@ -159,11 +162,6 @@ class _Run:
         for series in noted.series:
             first, _ = self._noted.get(series, (sighting, sighting))
             self._noted[series] = first, sighting
-
-    def _list(self, batch: LiveBatch | ArchiveBatch, definition: Definition | None) -> Iterator[tuple[Any, Seen]]:
-        if definition is None:
-            return list_of_events(self._listing, batch, self._reader, self.lost.append)
-        return list_of_cells(self._listing, batch, definition, self._reader)
 
     def _take(self, value: Any, seen: Seen) -> None:
         listing = self._listing

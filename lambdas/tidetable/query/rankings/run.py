@@ -9,7 +9,7 @@ answer says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -70,7 +70,7 @@ def find_top(ranking: Ranking, stream: Stream, reader: Reader, now: datetime, re
     """Find the first events of a ranking. Raises ProblemError, with what to change, if the time is not enough."""
 
     def read(entries: Sequence[Entry], forgiving: bool) -> Top:
-        return _Run(ranking, stream, reader, remaining, forgiving=forgiving).top(plan_ranking(ranking, entries), now)
+        return _Run(ranking, stream, reader, remaining, forgiving).top(plan_ranking(ranking, entries), now)
 
     return read_planned(reader.catalog, stream.name, ranking.start, ranking.end, read, consistent=ranking.consistent)
 
@@ -81,22 +81,24 @@ def _refuse_slow(what: str) -> ProblemError:
     return refuse(422, "too_much", f"{what} longer than an answer may: {narrower}")
 
 
+@dataclass(slots=True)
 class _Run:
-    def __init__(
-        self, ranking: Ranking, stream: Stream, reader: Reader, remaining: Remaining, *, forgiving: bool
-    ) -> None:
-        self._ranking = ranking
-        self._stream = stream
-        self._reader = reader
-        self._remaining = remaining
-        self._forgiving = forgiving
-        self._candidates: list[_Candidate] = []
-        self._cost = Cost()
-        # The gaps of missing tables by the table's name, and the gaps of events with missing data by table and key.
-        self._gaps: dict[tuple[str, ...], Gap] = {}
-        self._losses: list[str] = []
-        # For each page of an archive without space for all wanted events: the position of its last event.
-        self._floors: list[RankKey] = []
+    """One pass over the periods of a ranking.
+
+    ``_gaps`` has the gaps of missing tables by the table's name, and the gaps of events with missing data by table and
+    key. ``_floors`` are the positions of the last events of archives' pages without space for all wanted events.
+    """
+
+    _ranking: Ranking
+    _stream: Stream
+    _reader: Reader
+    _remaining: Remaining
+    _forgiving: bool
+    _candidates: list[_Candidate] = field(default_factory=list)
+    _cost: Cost = field(default_factory=Cost)
+    _gaps: dict[tuple[str, ...], Gap] = field(default_factory=dict)
+    _losses: list[str] = field(default_factory=list)
+    _floors: list[RankKey] = field(default_factory=list)
 
     def top(self, plan: Plan, now: datetime) -> Top:
         """Read until no unread item can rank among the first ``limit``, and show those."""
