@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from aws.codes import CONDITION_FAILED
-from aws.lean.client import LeanClient, Refused, Reply, Request
+from aws.lean.client import LeanClient, Refused, Request
 from aws.lean.reads import FIRST_PAUSE, decode_answer, is_throttled, read_all
 from tidetable.errors import TableThrottled
 from tidetable.keys import compute_suffix
@@ -67,26 +67,19 @@ class LeanNotes:
         waiting = [_put(stream, period, name, at) for name in dict.fromkeys(series)]
         for turn in range(_ROUNDS):
             batches = [waiting[start : start + _BATCH] for start in range(0, len(waiting), _BATCH)]
-            replies = self._client.call_all([self._make_batch(batch) for batch in batches], insist=False)
-            waiting = [
-                put
-                for batch, reply in zip(batches, replies, strict=True)
-                for put in self._find_unprocessed(batch, reply)
-            ]
+            bodies = [msgspec.json.encode({"RequestItems": {self._table: batch}}) for batch in batches]
+            replies = self._client.call_all([Request("BatchWriteItem", body, _WROTE) for body in bodies], insist=False)
+            waiting = []
+            for batch, reply in zip(batches, replies, strict=True):
+                throttled = is_throttled(reply)
+                waiting += (
+                    batch if throttled else decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
+                )
             if not waiting:
                 return
             if turn + 1 < _ROUNDS:
                 self._client.pause(FIRST_PAUSE * 2**turn)
         raise TableThrottled(self._table)
-
-    def _make_batch(self, puts: list[dict[str, Any]]) -> Request:
-        return Request("BatchWriteItem", msgspec.json.encode({"RequestItems": {self._table: puts}}), _WROTE)
-
-    def _find_unprocessed(self, puts: list[dict[str, Any]], reply: Reply) -> list[dict[str, Any]]:
-        if is_throttled(reply):
-            return puts
-        left: list[dict[str, Any]] = decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
-        return left
 
     def read_notes(self, stream: str, period: str, *, consistent: bool) -> NotedSeries:
         """Query all suffixes at the same time, each to its end.
@@ -102,27 +95,22 @@ class LeanNotes:
     def _read_pages(self, stream: str, period: str, *, consistent: bool) -> Iterator[Found]:
         after: dict[int, dict[str, Any] | None] = dict.fromkeys(range(SUFFIXES))
         while after:
-            requests = [
-                self._query(_name_partition(stream, period, suffix), key, consistent=consistent)
-                for suffix, key in after.items()
-            ]
+            requests = []
+            for suffix, key in after.items():
+                body: dict[str, Any] = {
+                    "TableName": self._table,
+                    "KeyConditionExpression": "pk = :pk",
+                    "ExpressionAttributeValues": {":pk": {"S": _name_partition(stream, period, suffix)}},
+                    "ProjectionExpression": "sk",
+                    "ConsistentRead": consistent,
+                    "ReturnConsumedCapacity": "TOTAL",
+                }
+                more = {} if key is None else {"ExclusiveStartKey": key}
+                requests.append(Request("Query", msgspec.json.encode(body | more), decode_found))
             pages = [decode_answer(reply, self._table) for reply in read_all(self._client, requests)]
             yield from pages
             following = zip(after, (page.LastEvaluatedKey for page in pages), strict=True)
             after = {suffix: key for suffix, key in following if key is not None}
-
-    def _query(self, pk: str, after: dict[str, Any] | None, *, consistent: bool) -> Request:
-        body: dict[str, Any] = {
-            "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": {":pk": {"S": pk}},
-            "ProjectionExpression": "sk",
-            "ConsistentRead": consistent,
-            "ReturnConsumedCapacity": "TOTAL",
-        }
-        if after is not None:
-            body["ExclusiveStartKey"] = after
-        return Request("Query", msgspec.json.encode(body), decode_found)
 
     def clear_notes(self, stream: str, period: str, before: int, most: int) -> int:
         """Delete notes by conditional DeleteItems, several under way at once.

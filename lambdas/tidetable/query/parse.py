@@ -10,10 +10,10 @@ import msgspec
 
 from tidetable.conditions import NAMES, Condition
 from tidetable.config import Stream
-from tidetable.errors import InvalidTime
+from tidetable.errors import InvalidCursor, InvalidTime
 from tidetable.problems import ProblemError, refuse, refuse_parameter
 from tidetable.query.access import choose_access, suggest_index
-from tidetable.query.cursor import Cursor, Seal, open_cursor, refuse_changes, refuse_long
+from tidetable.query.cursor import Cursor, Seal, refuse_long
 from tidetable.query.model import Position, Projection, Query
 from tidetable.query.where import REPEATED, WHERE, is_condition, parse_conditions, parse_names, parse_path
 from tidetable.times import EPOCH, parse_point
@@ -28,6 +28,7 @@ KNOWN = (
 )  # fmt: skip
 # The parameters that choose the form of an answer.
 FORMAT = ("format", "flat", "escape")
+_OF_PAGES = frozenset({"cursor", "limit", "explain", *FORMAT})
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 10_000
 MAX_FIELDS = 50
@@ -74,8 +75,19 @@ class Parameters(msgspec.Struct, frozen=True):
         """
         if "cursor" not in self.values:
             return None
-        cursor = open_cursor(self.values["cursor"], kind, self.stream.name, seal)
-        refuse_changes(self.values, list_repeats(cursor))
+        try:
+            cursor = seal.open(self.values["cursor"], kind)
+        except InvalidCursor as error:
+            raise refuse(400, "invalid_cursor", str(error)) from error
+        if cursor.stream != self.stream.name:
+            raise refuse(400, "invalid_cursor", f"this cursor belongs to stream {cursor.stream}: begin without it")
+        repeats = list_repeats(cursor)
+        # A cursor holds the query and a position, so only the parameters of a single page, such as limit, may differ.
+        changed = [name for name in self.values if name not in _OF_PAGES and not repeats.get(name, False)]
+        if changed:
+            names = " and ".join(sorted(changed))
+            detail = f"this cursor belongs to another query: repeat its {names}, leave {names} out, or begin without the cursor"
+            raise refuse(400, "invalid_cursor", detail)
         return cursor
 
     def parse_count(self, name: str, most: int) -> int | None:
