@@ -200,7 +200,7 @@ def test_a_name_is_shown_from_its_first_to_its_last_sighting() -> None:
     ):
         names.add(Place("text", head), head, sighting)
     (_, b), (_, c) = names.sorted()
-    assert (b.value, b.first, b.first_within, b.last, b.last_within) == ("b", "3", "2h", "7", "0s")
+    assert (b.value, b.earliest.first, b.earliest.within, b.latest.last, b.latest.within) == ("b", "3", "2h", "7", "0s")
     assert (sorted(b.types), c.value) == (["0s", "1h", "2h"], "c")
     assert [names.holds(Place("text", head)) for head in "abc"] == [False, True, True]
 

@@ -5,6 +5,7 @@ reasons.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,14 +48,14 @@ class Section(NamedTuple):
     stretch: Stretch | None = None
 
 
+@dataclass(slots=True)
 class SectionReader:
     """Reads the sections of a page, each by a scanner of its own. It has the cost, the gaps and the sources of all."""
 
-    def __init__(self, reader: Reader, remaining: Remaining, *, forgiving: bool) -> None:
-        self._reader = reader
-        self._remaining = remaining
-        self._forgiving = forgiving
-        self._scanners: list[Scanner | NotedScanner] = []
+    _reader: Reader
+    _remaining: Remaining
+    _forgiving: bool
+    _scanners: list[Scanner | NotedScanner] = field(default_factory=list)
 
     @property
     def has_begun(self) -> bool:

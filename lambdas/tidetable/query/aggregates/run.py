@@ -44,7 +44,7 @@ class Run:
         self._remaining = remaining
         self._sketches = reader.sketches
         self._add = make_adder(aggregation.stats, reader.sketches)
-        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
+        self.sections = SectionReader(reader, remaining, forgiving)
         after = aggregation.query.after
         self._window = aggregation.window(aggregation.query.start if after is None else after.time)
         self._numbers: dict[Group, Numbers] = {}

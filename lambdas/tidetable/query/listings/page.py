@@ -60,7 +60,8 @@ class Listed(Table):
 
 def show_row(listing: Listing, record: NameRecord) -> dict[str, Any]:
     """Show a name or value as a row."""
-    times = {name: getattr(record, name) for name in _TIMES}
+    first, last = record.earliest, record.latest
+    times = dict(zip(_TIMES, (first.first, first.within, last.last, last.within), strict=True))
     match listing.kind:
         case "series":
             return {"series": record.value, **times}

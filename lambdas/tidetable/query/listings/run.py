@@ -117,7 +117,7 @@ class _Run:
         self.names = Names(listing.limit, listing.place)
         # The noted series, each with the first and the last period in which it is noted.
         self._noted: dict[str, tuple[Seen, Seen]] = {}
-        self.sections = SectionReader(reader, remaining, forgiving=forgiving)
+        self.sections = SectionReader(reader, remaining, forgiving)
         self.lost: list[Gap] = []
 
     def read(self, sections: Iterable[Section]) -> None:
