@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aws.sketches import DDSketches
 from tests.fakes import SEAL
@@ -129,12 +130,19 @@ def entry_of(day: int, layout: Layout) -> Entry:
     return Entry("s", from_label(f"2026-03-{day:02d}"), f"t{day}", layout, State.OPEN, START)
 
 
-def choose(since: datetime | None) -> Choice:
+def choose(since: datetime | None, after: Position | None = None) -> Choice:
     """The sections of an aggregate of two days: the first has no index over all series, the second none either."""
     span = {"from": ["2026-03-04T12:00:00Z"], "to": ["2026-03-06T00:00:00Z"], "consistent": ["true"]}
-    query = parse_aggregation(STREAM, span, NOON, SEAL).query
+    query = replace(parse_aggregation(STREAM, span, NOON, SEAL).query, after=after)
     layout = Layout("series", 3, "id")
     return read_events_alone(query, [entry_of(4, layout), entry_of(5, layout)], {"s-hourly": "why", "s-b": None}, since)
+
+
+def test_a_page_that_begins_within_a_noted_period_reads_nothing_before_it() -> None:
+    begin = START + timedelta(hours=6)
+    (section,) = choose(START, Position(begin)).sections
+    assert section.stretch is not None
+    assert (section.start, section.query.start, section.stretch.start, section.query.after) == (begin,) * 3 + (None,)
 
 
 def test_a_range_is_divided_where_the_series_of_a_period_are_noted() -> None:
