@@ -9,6 +9,7 @@ answers how many. As long as the answer's ``left`` is not 0 and its ``problem`` 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -123,13 +124,7 @@ def _rebuild(payload: Any, services: Services, owner: str, length: timedelta, *,
     if progress is None:
         return {"reached": None, "buckets": 0, "left": None, "marked": 0, "problem": None}
     logger.info("rollup rebuilt", stream=definition.stream, buckets=progress.buckets, left=progress.left)
-    return {
-        "reached": to_text(progress.reached),
-        "buckets": progress.buckets,
-        "left": progress.left,
-        "marked": progress.marked,
-        "problem": progress.problem,
-    }
+    return asdict(progress) | {"reached": to_text(progress.reached)}
 
 
 def _list_definitions(stream: Any) -> list[Definition]:

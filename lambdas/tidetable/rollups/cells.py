@@ -290,14 +290,6 @@ def name_kind(value: Any) -> str:
 def _read_numbers(state: JsonObject, sketches: Sketches) -> Numbers:
     first, first_place = state.get("first", (None, ""))
     last, last_place = state.get("last", (None, ""))
-    return Numbers(
-        state["count"],
-        Decimal(state.get("sum", "0")),
-        state.get("min"),
-        state.get("max"),
-        first,
-        last,
-        sketches.load(b64decode(state["sketch"])) if "sketch" in state else None,
-        first_place,
-        last_place,
-    )
+    sketch = sketches.load(b64decode(state["sketch"])) if "sketch" in state else None
+    total, least, greatest = Decimal(state.get("sum", "0")), state.get("min"), state.get("max")
+    return Numbers(state["count"], total, least, greatest, first, last, sketch, first_place, last_place)

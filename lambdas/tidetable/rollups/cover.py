@@ -120,7 +120,6 @@ def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segm
 
 
 def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
-    """Find the whole buckets within spans."""
     for start, end in spans:
         first, last = definition.ceil(start), definition.floor(end)
         if first < last:

@@ -132,7 +132,6 @@ class _Run:
         return [candidate for candidate in first if not self._is_after(candidate.key, floor)]
 
     def _order_candidates(self) -> list[_Candidate]:
-        """Sort the candidates in the order of the ranking."""
         return sorted(self._candidates, key=attrgetter("key"), reverse=not self._ranking.ascending)
 
     def _find_first(self, places: Iterable[_Place]) -> _Place:
