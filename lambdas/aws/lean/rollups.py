@@ -76,20 +76,15 @@ class LeanRollups(LeanNotes):
         return [(item["sk"].S.split("#")[1:], item) for page in pages for item in page.Items]
 
     def put_marks(self, stream: str, buckets: Sequence[datetime], at: int, length: timedelta) -> None:
-        """Send one conditional PutItem per bucket, several under way at once. The condition of a put fails if a later
-        writer has already marked the bucket.
+        """Send one conditional PutItem per bucket, several under way at once, and send throttled marks again.
+
+        The condition of a put fails if a later writer has already marked the bucket. If a mark gets no answer, no
+        further marks are sent: the caller is waiting, and can queue the events.
         """
         item, older = {"at": {"N": str(at)}}, put_before(at)
-        bodies = [
-            self._make_put(stream, _make_mark_key(bucket, length), item) | older for bucket in dict.fromkeys(buckets)
-        ]
-        self._mark([Request("PutItem", msgspec.json.encode(body)) for body in bodies])
-
-    def _mark(self, requests: Sequence[Request]) -> None:
-        """Send marks, and send throttled marks again.
-
-        If a mark gets no answer, no further marks are sent: the caller is waiting, and can queue the events.
-        """
+        keys = [_make_mark_key(bucket, length) for bucket in dict.fromkeys(buckets)]
+        bodies = [self._make_put(stream, key, item) | older for key in keys]
+        requests = [Request("PutItem", msgspec.json.encode(body)) for body in bodies]
         for turn in range(_ROUNDS):
             replies = self._client.call_all(requests, insist=False)
             throttled = [is_throttled(reply) for reply in replies]

@@ -5,7 +5,7 @@ If no rollup can, the events answer it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -112,18 +112,12 @@ def cover(start: datetime, end: datetime, usable: Iterable[Usable]) -> list[Segm
     uncovered: list[Span] = [(start, end)]
     segments: list[Segment] = []
     for definition, spans in sorted(usable, key=lambda rollup: rollup.definition.every, reverse=True):
-        covered = list(_find_whole_buckets(definition, intersect(uncovered, spans)))
+        whole = [(definition.ceil(first), definition.floor(last)) for first, last in intersect(uncovered, spans)]
+        covered = [(first, last) for first, last in whole if first < last]
         segments += [Segment(first, last, definition) for first, last in covered]
         uncovered = subtract(uncovered, covered)
     segments += [Segment(first, last, None) for first, last in uncovered]
     return sorted(segments, key=lambda segment: segment.start)
-
-
-def _find_whole_buckets(definition: Definition, spans: Iterable[Span]) -> Iterator[Span]:
-    for start, end in spans:
-        first, last = definition.ceil(start), definition.floor(end)
-        if first < last:
-            yield first, last
 
 
 def join(spans: Iterable[Span]) -> list[Span]:

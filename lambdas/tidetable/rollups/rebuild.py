@@ -42,11 +42,6 @@ class Progress:
     marked: int = 0
     problem: str | None = None
 
-    @property
-    def done(self) -> bool:
-        """True if all buckets are done."""
-        return self.left == 0
-
 
 def rebuild(
     definition: Definition,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import localcontext
@@ -38,18 +38,14 @@ class Aggregate(Table):
     def columns(self) -> Sequence[str]:
         return ["start", "end", *(f"group.{name}" for name in self.aggregation.by), *self.aggregation.stats]
 
-    @property
-    def approximate(self) -> Mapping[str, Any]:
-        """The statistics that are estimates, each with its greatest possible relative error."""
-        bounds = {"relative_error": self.reader.sketches.relative_error}
-        return dict.fromkeys(self.aggregation.approximate, bounds)
-
     def find_rollup(self, scan: Scan) -> str | None:
         """Find the rollup that a scan reads."""
         return None if scan.entry.stream == self.aggregation.stream else scan.entry.stream
 
     def own(self) -> dict[str, Any]:
-        return {"approximate": self.approximate}
+        """Return the statistics that are estimates, each with its greatest possible relative error."""
+        bounds = {"relative_error": self.reader.sketches.relative_error}
+        return {"approximate": dict.fromkeys(self.aggregation.approximate, bounds)}
 
     def first(self, count: int) -> Aggregate | None:
         """Cut the page to the rows of its first steps. A step is never divided between pages.

@@ -66,11 +66,6 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
         return tuple(dict.fromkeys([*self.fields, *(condition.field for condition in self.conditions)]))
 
     @property
-    def projection(self) -> Projection:
-        """The projection of the events that shows only the needed data."""
-        return Projection(tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields)), only_fields=True)
-
-    @property
     def approximate(self) -> list[str]:
         """The statistics that are estimates."""
         return [stat for stat in self.stats if parse_percentile(stat) is not None]
@@ -98,7 +93,8 @@ class Aggregation(OfQuery, msgspec.Struct, frozen=True, array_like=True, tag="ag
 
     def projected(self) -> Aggregation:
         """Return the aggregation with a query that shows only the needed data."""
-        return replace(self, query=replace(self.query, projection=self.projection))
+        tops = tuple(dict.fromkeys(field.partition(".")[0] for field in self.fields))
+        return replace(self, query=replace(self.query, projection=Projection(tops, only_fields=True)))
 
 
 def parse_aggregation(
