@@ -70,13 +70,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 def _answer(report: Report) -> dict[str, Any]:
-    _measure(report)
+    lag = int(report.lag.total_seconds())
+    metrics.add_metric("RollupLag", MetricUnit.Seconds, lag)
+    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
+    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
+    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
+    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
+    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
     document = {
         "sealed": report.sealed,
         "resealed": report.resealed,
         "gone": report.gone,
         "marks": report.marks,
-        "lag_seconds": int(report.lag.total_seconds()),
+        "lag_seconds": lag,
         "blocked": report.blocked,
         "overfull": report.over,
         "failed": report.failed,
@@ -86,15 +92,6 @@ def _answer(report: Report) -> dict[str, Any]:
     if report.failed:
         raise RefreshFailed("; ".join(report.failed))
     return document
-
-
-def _measure(report: Report) -> None:
-    metrics.add_metric("RollupLag", MetricUnit.Seconds, int(report.lag.total_seconds()))
-    metrics.add_metric("RollupBucketsSealed", MetricUnit.Count, report.sealed)
-    metrics.add_metric("RollupBucketsResealed", MetricUnit.Count, report.resealed)
-    metrics.add_metric("RollupBucketsBlocked", MetricUnit.Count, len(report.blocked))
-    metrics.add_metric("RollupGroupsExceeded", MetricUnit.Count, len(report.over))
-    metrics.add_metric("RollupMarks", MetricUnit.Count, report.marks)
 
 
 def _describe_stream(stream: Any, services: Services) -> dict[str, Any]:

@@ -138,9 +138,10 @@ def choose(since: datetime | None, after: Position | None = None) -> Choice:
     return read_events_alone(query, [entry_of(4, layout), entry_of(5, layout)], {"s-hourly": "why", "s-b": None}, since)
 
 
-def test_a_page_that_begins_within_a_noted_period_reads_nothing_before_it() -> None:
+@pytest.mark.parametrize("since", [START, START - timedelta(days=1)], ids=["one noted period", "two noted periods"])
+def test_a_page_that_begins_within_a_noted_period_reads_nothing_before_it(since: datetime) -> None:
     begin = START + timedelta(hours=6)
-    (section,) = choose(START, Position(begin)).sections
+    (section,) = choose(since, Position(begin)).sections
     assert section.stretch is not None
     assert (section.start, section.query.start, section.stretch.start, section.query.after) == (begin,) * 3 + (None,)
 

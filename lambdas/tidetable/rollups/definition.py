@@ -108,11 +108,11 @@ class Definition(msgspec.Struct, frozen=True, dict=True):
 
 def make_definition(source: Stream, policy: RollupPolicy) -> Definition:
     """Make the definition of a rollup of a stream."""
-    by, fields, stats = tuple(policy.by), tuple(policy.fields), tuple(policy.stats)
-    every = timedelta(0) + policy.every
-    stream, ahead = f"{source.name}-{policy.name}", timedelta(0) + source.ahead
+    # Plain timedeltas, not durations of the configuration.
+    every, ahead = timedelta(0) + policy.every, timedelta(0) + source.ahead
     period = source.period if source.layout.partition_by == "series" else None
-    return Definition(policy.name, every, by, fields, stats, policy.max_groups, source.name, stream, period, ahead)
+    settings = every, policy.by, policy.fields, policy.stats, policy.max_groups
+    return Definition(policy.name, *settings, source.name, f"{source.name}-{policy.name}", period, ahead)
 
 
 @dataclass(frozen=True, slots=True)
