@@ -71,10 +71,10 @@ class LeanNotes:
             replies = self._client.call_all([Request("BatchWriteItem", body, _WROTE) for body in bodies], insist=False)
             waiting = []
             for batch, reply in zip(batches, replies, strict=True):
-                throttled = is_throttled(reply)
-                waiting += (
-                    batch if throttled else decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
-                )
+                if is_throttled(reply):
+                    waiting += batch
+                else:
+                    waiting += decode_answer(reply, self._table).UnprocessedItems.get(self._table, [])
             if not waiting:
                 return
             if turn + 1 < _ROUNDS:
