@@ -15,10 +15,9 @@ from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print
 from cli.timeline import svg as timeline_svg
 from cli.workload import choose_stream, read, read_shares
 from tidetable.bill.rolled import list_rollups
-from tidetable.bill.tables import Bill
 from tidetable.bill.timeline import Day
 from tidetable.bill.timeline import simulate as simulated
-from tidetable.bill.whole import Line, advise, compute_whole_bill, describe_bill, name_unpriced
+from tidetable.bill.whole import WholeBill, compute_whole_bill
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
 from tidetable.config.demand import describe_tables, list_demands
@@ -190,44 +189,42 @@ def cost(
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    lines, tables = compute_whole_bill(workload, groups)
-    unpriced, advice = name_unpriced(workload), advise(workload, tables)
+    bill = compute_whole_bill(workload, groups)
     if as_json:
-        print_json(describe_bill(lines, tables, unpriced, advice))
+        print_json(bill.document())
     else:
-        _print(workload, lines, tables, unpriced, advice)
+        _print(workload, bill)
 
 
-def _print(
-    workload: Workload, lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]
-) -> None:
+def _print(workload: Workload, bill: WholeBill) -> None:
     events = workload.events_per_day
     out.print(
         f"stream {workload.stream.name}: {events / 1e6:,.2f} M events per day of {workload.event_bytes} bytes, "
-        f"{workload.batch} per request; {workload.reads_per_second + workload.old_reads_per_second:g} queries per second",
+        f"{workload.batch} per request; {workload.queries_per_second:g} queries per second",
         soft_wrap=True,
     )
     grid = Grid(title="the bill, in dollars per month")
     grid.add_column("")
     grid.add_column("$", justify="right")
     grid.add_column("how", overflow="fold")
-    for line in lines:
+    for line in bill.lines:
         grid.add_row(line.name, f"{line.dollars:,.2f}", line.how)
     grid.add_section()
-    grid.add_row("in all", f"{sum(line.dollars for line in lines):,.2f}", "")
+    grid.add_row("in all", f"{bill.dollars:,.2f}", "")
     out.print(grid)
     grid = Grid(title="DynamoDB's share, in dollars per month")
     transfer = ["transfer"] if workload.stream.replicas else []
     for heading in ("", "writes", "reads", "storage", *transfer, "in all"):
         grid.add_column(heading, justify="left" if not heading else "right")
-    for name, bill in tables.items():
-        sent = [bill.transfer] if transfer else []
-        amounts = (bill.writes, bill.reads, bill.storage, *sent, bill.total)
-        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in amounts))
+    for name, plan in bill.plans.items():
+        amounts = plan.document()
+        if not transfer:
+            del amounts["transfer"]
+        grid.add_row(name, *(f"{dollars:,.2f}" for dollars in (*amounts.values(), plan.total)))
     out.print(grid)
-    for text in unpriced:
+    for text in bill.unpriced:
         out.print(f"not priced: {text}", soft_wrap=True)
-    for text in advice:
+    for text in bill.advice:
         out.print(text, style="yellow", markup=False, soft_wrap=True)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tidetable.bill.prices import HOURS, ON_DEMAND, READ_HOUR
-from tidetable.bill.tables import Bill, price_hour
+from tidetable.bill.amounts import Bill
+from tidetable.bill.prices import HOURS, ON_DEMAND, PROVISIONED
+from tidetable.bill.tables import price_hour
 from tidetable.bill.workload import Workload
 from tidetable.config import TableClass
 from tidetable.periods import Kind
@@ -30,5 +31,5 @@ def price(workload: Workload) -> float:
 def price_reads(units_per_second: float, *, on_demand: bool) -> float:
     """Dollars per month of read units in the class standard, if 70 percent of provisioned units are used."""
     if on_demand:
-        return units_per_second * HOURS * 3600 * ON_DEMAND[TableClass.STANDARD][1] / 1e6
-    return units_per_second / 0.7 * READ_HOUR * HOURS
+        return units_per_second * HOURS * 3600 * ON_DEMAND[TableClass.STANDARD].read
+    return units_per_second / 0.7 * PROVISIONED[TableClass.STANDARD].read * HOURS

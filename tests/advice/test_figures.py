@@ -19,7 +19,7 @@ from cli.advising.measured import Measured, Throttling
 from cli.advising.pricing import Workload, price, price_reads
 from tests.advice.hand_made import END, HOUR, history, plain
 from tests.worlds.advised import BY_KIND, BY_SERIES, stream
-from tidetable.bill.tables import Bill
+from tidetable.bill.amounts import Bill
 from tidetable.config import Step, TableClass, Units, parse
 from tidetable.periods import Kind, find_containing
 

@@ -10,8 +10,9 @@ from cli import estimate
 from cli.workload import read_shares
 from tests.worlds.commands import run
 from tests.worlds.estimates import ON_DEMAND
-from tidetable.bill.tables import Bill
-from tidetable.bill.whole import Line
+from tidetable.bill.amounts import Bill, Line
+from tidetable.bill.prices import Cost
+from tidetable.bill.whole import WholeBill
 from tidetable.bill.workload import Workload
 from tidetable.config import Stream, parse
 
@@ -38,13 +39,12 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Workload, int]]:
     """The workloads that were priced, each with its groups; the bill is a made-up one."""
     seen: list[tuple[Workload, int]] = []
 
-    def price(workload: Workload, groups: int) -> tuple[list[Line], dict[str, Bill]]:
+    def price(workload: Workload, groups: int) -> WholeBill:
         seen.append((workload, groups))
-        return [Line("one", 1200.5, "x"), Line("two", 0.25, "y")], {"rolling": Bill(1.0, 2.0, 3.0, transfer=0.5)}
+        lines = [Line("one", 1200.5, "x"), Line("two", 0.25, "y")]
+        return WholeBill(lines, {"rolling": Bill(Cost(1.0, 2.0, 3.0), transfer=0.5)}, ["retries"], ["send batches"])
 
     monkeypatch.setattr(estimate, "compute_whole_bill", price)
-    monkeypatch.setattr(estimate, "advise", lambda *_: ["send batches"])
-    monkeypatch.setattr(estimate, "name_unpriced", lambda _: ["retries"])
     return seen
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import Any
 
 import msgspec
 
+from tidetable.bill.prices import HOURS
 from tidetable.config import Stream
 from tidetable.config.model import IndexPolicy
 from tidetable.periods import Period, find_containing
@@ -45,10 +47,14 @@ class Workload:
     packed_bytes: float | None = None
     by_key: bool = False
 
+    def change_stream(self, **keys: Any) -> Workload:
+        """Return the same workload for a stream with other keys."""
+        return replace(self, stream=msgspec.structs.replace(self.stream, **keys))
+
     @property
     def plain(self) -> Workload:
         """The same workload with one item per event, as in a table without Tidetable."""
-        return replace(self, stream=msgspec.structs.replace(self.stream, pack=None))
+        return self.change_stream(pack=None)
 
     @property
     def stored_bytes(self) -> float:
@@ -61,9 +67,7 @@ class Workload:
     def event_units(self) -> float:
         """Write units of an event in the table and its local indexes; in a pack, its share of the pack's units."""
         if self.stream.pack is None:
-            return ceil(self.event_bytes / 1024) + sum(
-                self.count_units_in(index) for index in self.stream.index if index.local
-            )
+            return ceil(self.event_bytes / 1024) + sum(map(self.count_units_in, self.stream.local_indexes))
         return ceil(self._pack_bytes / 1024) * self._packs / self.batch
 
     @property
@@ -97,9 +101,29 @@ class Workload:
         return sum(self.events_per_second) * 3600
 
     @property
+    def events_per_month(self) -> float:
+        """Events of a month of 730 hours."""
+        return self.events_per_day * HOURS / 24
+
+    @property
+    def kept_events(self) -> float:
+        """Events that are kept in tables at the same time."""
+        return self.events_per_day * self.kept_days
+
+    @property
+    def queries_per_second(self) -> float:
+        """Queries of recent and of old events."""
+        return self.reads_per_second + self.old_reads_per_second
+
+    @property
+    def queries_per_month(self) -> float:
+        """Queries of recent and of old events in a month of 730 hours."""
+        return self.queries_per_second * HOURS * 3600
+
+    @property
     def index_units(self) -> float:
         """Write units of an event in all indexes that have units of their own, on average."""
-        return sum(self.count_units_in(index) for index in self.stream.index if not index.local)
+        return sum(map(self.count_units_in, self.stream.global_indexes))
 
     @property
     def collection_bytes(self) -> float | None:
@@ -109,7 +133,7 @@ class Workload:
         The bucket is assumed to have the rate of the busiest hour, spread evenly over its suffixes. The number of
         events per series is unknown.
         """
-        local = [index for index in self.stream.index if index.local]
+        local = self.stream.local_indexes
         if not local or self.stream.key.bucket is None:
             return None
         events = max(self.events_per_second) * self.stream.key.bucket.total_seconds() / self.stream.key.shards

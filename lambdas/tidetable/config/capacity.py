@@ -105,6 +105,16 @@ class Capacity(Group, frozen=True, kw_only=True):
         return max((step for step in self.ladder if step.rung <= reached), key=lambda step: step.rung)
 
     @property
+    def first(self) -> Step:
+        """The step of new tables."""
+        return self.ladder[0]
+
+    @property
+    def begins_on_demand(self) -> bool:
+        """True if new tables are on demand."""
+        return self.on_demand(self.ladder[0])
+
+    @property
     def late_step(self) -> Step | None:
         """The step for tables whose period is over and which still take late events."""
         return next((step for step in self.ladder if step.is_late), None)

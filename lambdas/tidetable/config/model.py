@@ -106,6 +106,16 @@ class Stream(Group, frozen=True, kw_only=True):
         return self.large.beyond != "refuse" or self.large.compress_above is not None or bool(self.cold)
 
     @property
+    def global_indexes(self) -> list[IndexPolicy]:
+        """The indexes with units of their own."""
+        return [index for index in self.index if not index.local]
+
+    @property
+    def local_indexes(self) -> list[IndexPolicy]:
+        """The indexes that take their units from the table."""
+        return [index for index in self.index if index.local]
+
+    @property
     def layout(self) -> Layout:
         """The layout of period tables that are not created yet."""
         bucket = int(self.key.bucket.total_seconds()) if self.key.bucket is not None else 0
