@@ -95,9 +95,9 @@ def simulate(
         workload = None
         if rate is not None:
             source = streams[stream.source] if stream.source else stream
-            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
+            workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch, groups=groups)
             if stream.source:
-                workload = next(rollup.workload for rollup in list_rollups(workload, groups) if rollup.name == name)
+                workload = next(rollup.workload for rollup in list_rollups(workload) if rollup.name == name)
         lives[name] = list(simulated(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)
@@ -182,14 +182,15 @@ def cost(
             policy, hours = choose_stream(configured, stream), spread_by_hour(rate, night)
             workload = Workload(hours, size, reads, read_bytes, old_reads, policy, batch, archive_days)
             workload = replace(workload, by_key=configured.api.by_key)
-        workload = replace(workload, index_shares=read_shares(workload.stream, in_index or []))
+        shares = read_shares(workload.stream, in_index or [])
+        workload = replace(workload, index_shares=shares, groups=groups)
         if packed_bytes is not None:
             workload = replace(workload, packed_bytes=packed_bytes)
     except ConfigError as error:
         fail(f"{file}: {error}")
     except (OSError, TypeError, ValueError) as error:
         fail(f"{file}: {error}", USAGE if isinstance(error, ValueError) else 1)
-    bill = compute_whole_bill(workload, groups)
+    bill = compute_whole_bill(workload)
     if as_json:
         print_json(bill.document())
     else:

@@ -34,14 +34,14 @@ def test_copies_have_a_line_for_each_kind_of_cost() -> None:
 
 
 def test_a_bill_of_a_stream_has_the_lines_of_its_copies_and_names_what_they_lack() -> None:
-    names = [line.name for line in price_lines(workload(), BILL, 100)]
+    names = [line.name for line in price_lines(workload(), BILL)]
     assert names[3:7] == ["copies, writes", "copies, reads", "copies, storage", "copies, transfer"]
     prices, readers, catalog = name_unpriced_copies(workload().stream.replicas)
     assert prices.startswith("the prices of ap-northeast-1, eu-west-1: ")
     assert (readers.startswith("the readers of the copies"), catalog.startswith("the catalog's copies")) == (True, True)
     assert name_unpriced(workload())[-3:] == [prices, readers, catalog]
     assert name_unpriced_copies([]) == []
-    assert not [line.name for line in price_lines(workload(""), BILL, 100) if line.name.startswith("copies")]
+    assert not [line.name for line in price_lines(workload(""), BILL) if line.name.startswith("copies")]
 
 
 def test_one_table_on_demand_is_written_and_kept_in_each_region_and_read_in_one() -> None:

@@ -35,12 +35,12 @@ def workload(capacity: str = ON_DEMAND, *, rate: float = 1.0, size: int = 1000, 
 
 def lines(found: Workload) -> dict[str, float]:
     """The lines beside the tables' own, which cost the simulation of a month."""
-    return {line.name: line.dollars for line in price_lines(found, Bill(), 100)}
+    return {line.name: line.dollars for line in price_lines(found, Bill())}
 
 
 def test_every_line_of_a_stream_on_demand() -> None:
     """2,628,000 events of a month in 262,800 requests, and as many queries: 2,890,800 calls."""
-    found = {line.name: line.dollars for line in compute_whole_bill(workload(more=INDEX + BACKUPS), 100).lines}
+    found = {line.name: line.dollars for line in compute_whole_bill(workload(more=INDEX + BACKUPS)).lines}
     # 86,400 events of 1,000 bytes per day for the five days that are kept, and some hours more, at $0.25 per GB.
     assert 0.108 < found.pop("tables, storage") == found.pop("indexes, storage") < 0.16
     assert {name: round(dollars, 5) for name, dollars in found.items()} == {
@@ -134,7 +134,7 @@ def test_packs_are_exported_by_reading_them_twice() -> None:
 
 def advice(capacity: str, **facts: Any) -> list[str]:
     found = workload(capacity, **{"more": ""} | facts)
-    return compute_whole_bill(found, 100).advice
+    return compute_whole_bill(found).advice
 
 
 def provisioned(write: int, late: str = "") -> str:
@@ -249,7 +249,7 @@ def test_what_other_settings_cost_without_a_line_is_named(changes: dict[str, Any
 
 
 def test_the_document_has_each_plan_by_kind_of_cost() -> None:
-    document = compute_whole_bill(workload(), 100).document()
+    document = compute_whole_bill(workload()).document()
     plan = document["one on-demand table"]
     assert set(plan) == {"writes", "reads", "storage", "transfer"}
     assert (round(plan["writes"], 4), plan["transfer"]) == (1.6425, 0.0)

@@ -88,7 +88,7 @@ def test_queries_of_old_events_are_priced_in_the_class_of_old_tables() -> None:
 
 
 def test_an_export_reads_each_table_once_strongly() -> None:
-    lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0), 100).lines}
+    lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0)).lines}
     # 2.628 billion events of a read unit each at $0.125 a million.
     assert lines["archive, reads"] == pytest.approx(328.5)
     # 10,764 GB, a quarter of it as Parquet, kept for twelve months of 30.4 days, at $0.023.
@@ -97,9 +97,7 @@ def test_an_export_reads_each_table_once_strongly() -> None:
 
 def days_of(config: Config) -> list[int]:
     found = Workload(spread_by_hour(3, None), 700, 0.0, 4096, 0.0, config.streams["s"])
-    return [
-        day["day"] for day in simulate_change(config, Proposal(found, 100, ""), NOON, "us-east-1")["before"]["days"]
-    ]
+    return [day["day"] for day in simulate_change(config, Proposal(found, ""), NOON, "us-east-1")["before"]["days"]]
 
 
 def test_a_simulation_shows_each_nth_day_and_the_last() -> None:

@@ -55,10 +55,9 @@ KNOWN = ("stream", "change", "in_index", *_NUMBERS, *_COUNTS)
 
 
 class Proposal(NamedTuple):
-    """A workload to price, the groups of a rollup's bucket, and the proposed lines of tidetable.toml."""
+    """A workload to price, and the proposed lines of tidetable.toml."""
 
     workload: Workload
-    groups: int
     change: str
 
 
@@ -90,24 +89,20 @@ def parse_proposal(config: Config, parameters: Mapping[str, Sequence[str]], sees
         _read_shares(stream, parameters.get("in_index", ())),
         numbers["packed_bytes"] or None,
         config.api.by_key,
+        counts["groups"],
     )
-    return Proposal(workload, counts["groups"], change)
+    return Proposal(workload, change)
 
 
 def simulate_change(config: Config, proposal: Proposal, now: datetime, region: str) -> dict[str, Any]:
     """Return the bills of the present and the proposed configuration as JSON; without a proposal, priced ideas."""
-    workload, groups, change = proposal
-    before = _describe_plan(workload, groups, now)
-    after = None
-    ideas: list[dict[str, Any]] = []
-    refused: list[dict[str, str]] = []
-    if change:
-        after = _describe_plan(_apply(config, workload, change), groups, now)
-    else:
-        ideas, refused = _price_ideas(config, workload, groups, before["dollars"])
+    workload, change = proposal
+    before = _describe_plan(workload, now)
+    after = _describe_plan(_apply(config, workload, change), now) if change else None
+    ideas, refused = ([], []) if change else _price_ideas(config, workload, before["dollars"])
     return {
         "stream": workload.stream.name,
-        "workload": describe_workload(workload) | {"groups": groups, "archive_days": workload.archive_days},
+        "workload": describe_workload(workload) | {"groups": workload.groups, "archive_days": workload.archive_days},
         "before": before,
         "after": after,
         "saving": None if after is None else before["dollars"] - after["dollars"],
@@ -143,7 +138,7 @@ def _count_levels(text: str) -> int:
 
 
 def _price_ideas(
-    config: Config, workload: Workload, groups: int, before: float
+    config: Config, workload: Workload, before: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the ideas that the configuration allows, with the greatest saving first, and the other ideas with the
     reasons.
@@ -155,14 +150,14 @@ def _price_ideas(
         except ConfigError as error:
             refused.append({"name": idea.name, "reason": error.problems[0]})
             continue
-        dollars = sum(line.dollars for line in price_lines(other, price_rolling(other), groups))
+        dollars = sum(line.dollars for line in price_lines(other, price_rolling(other)))
         priced.append({**idea._asdict(), "dollars": dollars, "saving": before - dollars})
     return sorted(priced, key=lambda idea: -idea["saving"]), refused
 
 
-def _describe_plan(workload: Workload, groups: int, now: datetime) -> dict[str, Any]:
+def _describe_plan(workload: Workload, now: datetime) -> dict[str, Any]:
     """Return the bill, and the tables day by day from an empty start until their number stays the same."""
-    bill = compute_whole_bill(workload, groups)
+    bill = compute_whole_bill(workload)
     return {
         "dollars": bill.dollars,
         **bill.document(),

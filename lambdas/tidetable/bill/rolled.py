@@ -6,20 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
+from tidetable.bill import prices
 from tidetable.bill.amounts import Line, list_lines
-from tidetable.bill.prices import (
-    CALL_MILLION,
-    FEED_GB,
-    FEED_SECONDS,
-    FEED_SHARDS,
-    GB_SECOND,
-    HOURS,
-    LAMBDA_POLLS,
-    ON_DEMAND,
-    REFRESHER_EVENT_SECONDS,
-    REFRESHER_GB,
-    REFRESHER_SECONDS,
-)
+from tidetable.bill.prices import HOURS, ON_DEMAND
 from tidetable.bill.tables import price_rolling
 from tidetable.bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
@@ -85,11 +74,11 @@ def size_bucket(rollup: RollupPolicy, groups: int) -> tuple[float, float]:
     return packs * size, packs * ceil(size / 1024) + _EDGE_UNITS
 
 
-def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
-    """List the rollups of a workload's stream. A bucket has ``groups`` groups, but at most as many as it has events."""
+def list_rollups(workload: Workload) -> list[Rolled]:
+    """List the rollups of a workload's stream. A bucket has at most as many groups as it has events."""
     source = workload.stream
     definitions = {rollup.name: make_definition(source, rollup) for rollup in source.rollup}
-    counts = {rollup.name: _count_groups(rollup, workload, groups) for rollup in source.rollup}
+    counts = {rollup.name: _count_groups(rollup, workload) for rollup in source.rollup}
     sizes = {rollup.name: size_bucket(rollup, counts[rollup.name]) for rollup in source.rollup}
     rollups = []
     for rollup in source.rollup:
@@ -113,15 +102,15 @@ def list_rollups(workload: Workload, groups: int) -> list[Rolled]:
     return rollups
 
 
-def _count_groups(rollup: RollupPolicy, workload: Workload, groups: int) -> int:
+def _count_groups(rollup: RollupPolicy, workload: Workload) -> int:
     events = ceil(max(workload.events_per_second) * rollup.every.total_seconds())
-    return min(groups, max(events, 1)) if rollup.by else 1
+    return min(workload.groups, max(events, 1)) if rollup.by else 1
 
 
-def price_rollups(workload: Workload, groups: int) -> list[Line]:
+def price_rollups(workload: Workload) -> list[Line]:
     """List the lines of a stream's rollups, and of the refresher."""
     lines: list[Line] = []
-    rollups = list_rollups(workload, groups)
+    rollups = list_rollups(workload)
     for name, cells, count, finer in rollups:
         bill, subject = price_rolling(cells), f"rollup {name}"
         source = f"the cells of {finer}" if finer else "each event"
@@ -146,12 +135,12 @@ def price_rollups(workload: Workload, groups: int) -> list[Line]:
 
 def _price_refresher(workload: Workload, rollups: list[Rolled]) -> Line:
     events = workload.events_per_month * sum(not rollup.finer for rollup in rollups)
-    seconds = _RUNS * REFRESHER_SECONDS + events * REFRESHER_EVENT_SECONDS
+    seconds = _RUNS * prices.REFRESHER_SECONDS + events * prices.REFRESHER_EVENT_SECONDS
     state = _RUNS * _QUERIES * (_LOOKS + len(rollups)) * ON_DEMAND[TableClass.STANDARD].read
-    dollars = _RUNS * CALL_MILLION / 1e6 + seconds * REFRESHER_GB * GB_SECOND + state
+    dollars = _RUNS * prices.CALL_MILLION / 1e6 + seconds * prices.REFRESHER_GB * prices.GB_SECOND + state
     how = (
-        f"a run per minute, assumed: {REFRESHER_SECONDS * 1000:.0f} ms and {REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds "
-        "per event at 1,769 MB; and its reads of edges and marks"
+        f"a run per minute, assumed: {prices.REFRESHER_SECONDS * 1000:.0f} ms and"
+        f" {prices.REFRESHER_EVENT_SECONDS * 1e6:.0f} microseconds per event at 1,769 MB; and its reads of edges and marks"
     )
     return Line("refresher", dollars, how)
 
@@ -161,16 +150,16 @@ def price_feed(workload: Workload) -> list[Line]:
     feed = workload.stream.feed
     if feed is None:
         return []
-    shards = FEED_SHARDS if workload.stream.capacity.begins_on_demand else 1
-    window = max(feed.window.total_seconds(), 1 / LAMBDA_POLLS)
+    shards = prices.FEED_SHARDS if workload.stream.capacity.begins_on_demand else 1
+    window = max(feed.window.total_seconds(), 1 / prices.LAMBDA_POLLS)
     calls = 0.0
     for rate in workload.events_per_second:
         records = rate * 3600 * workload.items_per_event
         calls += max(records / feed.batch, min(records, shards * 3600 / window))
     calls *= HOURS / 24
-    dollars = calls * (CALL_MILLION / 1e6 + FEED_SECONDS * FEED_GB * GB_SECOND)
+    dollars = calls * (prices.CALL_MILLION / 1e6 + prices.FEED_SECONDS * prices.FEED_GB * prices.GB_SECOND)
     how = (
         f"{calls / 1e6:,.2f} M calls: assumed {shards} shard{'s' if shards > 1 else ''} with a call per window "
-        f"of {window:g} s, {FEED_SECONDS * 1000:.0f} ms at 512 MB each"
+        f"of {window:g} s, {prices.FEED_SECONDS * 1000:.0f} ms at 512 MB each"
     )
     return [Line("feed, function", dollars, how)]

@@ -11,28 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tidetable.bill import prices
 from tidetable.bill.amounts import Bill, Line, list_copies, list_lines, name_unpriced_copies
-from tidetable.bill.prices import (
-    ARCHIVE_SHARE,
-    ARCHIVER_BYTES_PER_SECOND,
-    ARCHIVER_GB,
-    BACKUPS,
-    CALL_MILLION,
-    GATEWAY_MILLION,
-    GB,
-    GB_SECOND,
-    HOURS,
-    INGEST_EVENT_SECONDS,
-    INGEST_GB,
-    INGEST_SECONDS,
-    KEYS_GB,
-    KEYS_SECONDS,
-    ON_DEMAND,
-    PROVISIONED,
-    QUERY_GB,
-    QUERY_SECONDS,
-    S3_STORAGE,
-)
+from tidetable.bill.prices import GB, HOURS, ON_DEMAND, PROVISIONED
 from tidetable.bill.rolled import price_feed, price_rollups
 from tidetable.bill.tables import price_plans, price_rolling, price_rolling_on_demand
 from tidetable.bill.workload import Workload
@@ -64,21 +45,21 @@ class WholeBill(NamedTuple):
         }
 
 
-def compute_whole_bill(workload: Workload, groups: int) -> WholeBill:
-    """Return the whole bill of a workload. A bucket of a rollup has up to ``groups`` groups."""
+def compute_whole_bill(workload: Workload) -> WholeBill:
+    """Return the whole bill of a workload."""
     plans = price_plans(workload)
-    lines = price_lines(workload, next(iter(plans.values())), groups)
+    lines = price_lines(workload, next(iter(plans.values())))
     return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans))
 
 
-def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
+def price_lines(workload: Workload, tables: Bill) -> list[Line]:
     """List the lines of rolling tables, copies, the gateway, the functions, the archive, the rollups and the feed."""
     return [
         *_price_dynamodb(workload, tables),
         *list_copies(tables, workload.stream.replicas),
         *_price_requests(workload),
         *_price_archive(workload),
-        *price_rollups(workload, groups),
+        *price_rollups(workload),
         *price_feed(workload),
     ]
 
@@ -86,27 +67,25 @@ def price_lines(workload: Workload, tables: Bill, groups: int) -> list[Line]:
 def name_unpriced(workload: Workload) -> list[str]:
     """Name the costs of this workload that no line prices."""
     stream = workload.stream
-    unpriced = [
+    versions = stream.versions == "keep" or bool(stream.cold)
+    depending = (
+        (versions, "versions and cold fields: each is one more item, at a write unit per KB begun"),
+        (stream.large.beyond == "s3", "large values in S3"),
+        (stream.capacity.warm, "warm throughput, which is charged once per table"),
+        (stream.capacity.autoscaling, "auto scaling: the ladder's units are priced"),
+        (
+            stream.rollup,
+            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more",
+        ),
+        (stream.feed, "the targets of the feed: what their services charge per change"),
+        (stream.table.encryption != "aws-owned", "the requests to the KMS key"),
+    )
+    return [
         "CloudWatch (logs, metrics, alarms), data that leaves AWS, the lifecycle's own runs (cents), retries",
         "free tiers and discounts for volume",
+        *(text for setting, text in depending if setting),
+        *name_unpriced_copies(stream.replicas),
     ]
-    if stream.versions == "keep" or stream.cold:
-        unpriced.append("versions and cold fields: each is one more item, at a write unit per KB begun")
-    if stream.large.beyond == "s3":
-        unpriced.append("large values in S3")
-    if stream.capacity.warm is not None:
-        unpriced.append("warm throughput, which is charged once per table")
-    if stream.capacity.autoscaling is not None:
-        unpriced.append("auto scaling: the ladder's units are priced")
-    if stream.rollup:
-        unpriced.append(
-            "the rollups' archives (cents), and late events: a write unit per mark, and their bucket once more"
-        )
-    if stream.feed is not None:
-        unpriced.append("the targets of the feed: what their services charge per change")
-    if stream.table.encryption != "aws-owned":
-        unpriced.append("the requests to the KMS key")
-    return unpriced + name_unpriced_copies(stream.replicas)
 
 
 def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
@@ -192,7 +171,7 @@ def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
 
 def price_backups(size: float) -> Line:
     """Price point-in-time recovery of tables and indexes with ``size`` bytes."""
-    return Line("backups", size / GB * BACKUPS, "point-in-time recovery of the bytes in the tables")
+    return Line("backups", size / GB * prices.BACKUPS, "point-in-time recovery of the bytes in the tables")
 
 
 def _price_requests(workload: Workload) -> list[Line]:
@@ -202,25 +181,25 @@ def _price_requests(workload: Workload) -> list[Line]:
 
 def price_requests(requests: float, batch: float, queries: float, *, by_key: bool) -> list[Line]:
     """Price a month's requests, with ``batch`` events per request, and its queries: the gateway and the functions."""
-    seconds = INGEST_SECONDS + batch * INGEST_EVENT_SECONDS
-    duration = (requests * seconds * INGEST_GB + queries * QUERY_SECONDS * QUERY_GB) * GB_SECOND
-    checked = (requests + queries) * (CALL_MILLION / 1e6 + KEYS_SECONDS * KEYS_GB * GB_SECOND)
+    calls, seconds = requests + queries, prices.INGEST_SECONDS + batch * prices.INGEST_EVENT_SECONDS
+    used = requests * seconds * prices.INGEST_GB + queries * prices.QUERY_SECONDS * prices.QUERY_GB
     lines = [
         Line(
             "API Gateway",
-            (requests + queries) * GATEWAY_MILLION / 1e6,
+            calls * prices.GATEWAY_MILLION / 1e6,
             f"{requests / 1e6:,.2f} M requests of {batch:,.0f} events, {queries / 1e6:,.2f} M queries",
         ),
-        Line("functions, calls", (requests + queries) * CALL_MILLION / 1e6, "one call per request"),
+        Line("functions, calls", calls * prices.CALL_MILLION / 1e6, "one call per request"),
         Line(
             "functions, time",
-            duration,
-            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
+            used * prices.GB_SECOND,
+            f"assumed: {seconds * 1000:.0f} ms at 512 MB per request, {prices.QUERY_SECONDS * 1000:.0f} ms at 1,024 MB per query",
         ),
     ]
     if by_key:
-        how = f"a call per request; assumed: {KEYS_SECONDS * 1000:.0f} ms at 512 MB"
-        lines.append(Line("functions, authorizer", checked, how))
+        check = prices.CALL_MILLION / 1e6 + prices.KEYS_SECONDS * prices.KEYS_GB * prices.GB_SECOND
+        how = f"a call per request; assumed: {prices.KEYS_SECONDS * 1000:.0f} ms at 512 MB"
+        lines.append(Line("functions, authorizer", calls * check, how))
     return lines
 
 
@@ -230,16 +209,20 @@ def _price_archive(workload: Workload) -> list[Line]:
     stored = workload.events_per_month * workload.event_bytes
     # Packs are read twice: once to find their partitions, and once in order.
     read = workload.events_per_month * workload.stored_bytes * (1 if workload.stream.pack is None else 2)
-    archive_gb = stored * ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
-    seconds = stored / ARCHIVER_BYTES_PER_SECOND
+    archive_gb = stored * prices.ARCHIVE_SHARE / GB * workload.archive_days / (HOURS / 24)
+    seconds = stored / prices.ARCHIVER_BYTES_PER_SECOND
     return [
         Line(
             "archive, S3",
-            archive_gb * S3_STORAGE,
-            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {ARCHIVE_SHARE:.0%} of the bytes",
+            archive_gb * prices.S3_STORAGE,
+            f"{archive_gb:,.1f} GB: Parquet of {workload.archive_days} days, assumed at {prices.ARCHIVE_SHARE:.0%} of the bytes",
         ),
         Line("archive, reads", _price_export(workload, read), "every table once, strongly consistent"),
-        Line("archive, functions", seconds * ARCHIVER_GB * GB_SECOND, "assumed: 10 MB per second at 3,008 MB"),
+        Line(
+            "archive, functions",
+            seconds * prices.ARCHIVER_GB * prices.GB_SECOND,
+            "assumed: 10 MB per second at 3,008 MB",
+        ),
     ]
 
 

@@ -32,7 +32,7 @@ class Workload:
 
     ``event_bytes`` is the size of a plain item, ``packed_bytes`` the size in a pack if the stream has packs, by default
     a quarter. The ``batch`` events of a request share packs. ``index_shares`` is the share of events in an index, 0 to
-    1. With ``by_key`` callers send keys, which the authorizer checks.
+    1. With ``by_key`` callers send keys, which the authorizer checks. A bucket of a rollup has up to ``groups`` groups.
     """
 
     events_per_second: list[float]
@@ -46,6 +46,7 @@ class Workload:
     index_shares: Mapping[str, float] = field(default_factory=dict)
     packed_bytes: float | None = None
     by_key: bool = False
+    groups: int = 100
 
     def change_stream(self, **keys: Any) -> Workload:
         """Return the same workload for a stream with other keys."""
