@@ -15,7 +15,7 @@ from cli.advising.finding import Confidence, Finding
 from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured, Throttling
 from tidetable.config import Capacity, Step, Units
-from tidetable.config.model import LATE
+from tidetable.config.capacity import LATE
 
 # The peak of five minutes should take 70 percent of the units, which is also AWS's default target for auto scaling.
 TARGET = 0.7

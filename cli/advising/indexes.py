@@ -15,7 +15,7 @@ from cli.advising.history import Use
 from cli.advising.lines import write_indexes
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.periods import LONGEST
 
 # Queries that return more than half of the events that they read gain little from an index, and an index has limits of

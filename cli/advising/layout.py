@@ -15,7 +15,7 @@ from cli.advising.lines import write_ladder, write_table
 from cli.advising.measured import Measured
 from cli.advising.pricing import price_reads
 from tidetable.config import Capacity, Step, Stream
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 

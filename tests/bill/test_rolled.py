@@ -8,7 +8,7 @@ import pytest
 from tests.lifecycle.world import configuration
 from tidetable.bill.rolled import list_rollups, price_feed, price_rollups, size_bucket
 from tidetable.bill.workload import Workload
-from tidetable.config.model import RollupPolicy
+from tidetable.config.stream import RollupPolicy
 from tidetable.durations import Duration
 
 ON_DEMAND = 'mode = "on-demand"'

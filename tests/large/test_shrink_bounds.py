@@ -9,7 +9,8 @@ import pytest
 from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, unpacker
 from tests.fakes.noise import noise
-from tidetable.config.model import Beyond, KeyPolicy, LargePolicy, Stream
+from tidetable.config.model import Stream
+from tidetable.config.stream import Beyond, KeyPolicy, LargePolicy
 from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item

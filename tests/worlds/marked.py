@@ -11,7 +11,7 @@ from tests.ingest.streams import CONFIG
 from tests.worlds.intake import World
 from tidetable.config import RollupPolicy
 from tidetable.config.derive import derive_streams
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.errors import StoreUnavailable, TableMissing, TableThrottled
 from tidetable.events import Event

@@ -41,11 +41,11 @@ def list_ideas(workload: Workload) -> Iterator[Idea]:
             _write_capacity(name, "on-demand", (Step(age=0), _make_infrequent(Step(age=1)))),
         )
         if capacity.late_step is None:
-            lowered = Step(age="late", write=1, read=capacity.first.read)
+            lowered = Step(age="late", write=1, read=capacity.ladder[0].read)
             yield Idea(
                 "a step for late events",
                 "tables whose period is over need fewer write units",
-                _write_capacity(name, capacity.mode, (capacity.first, lowered, *capacity.ladder[1:])),
+                _write_capacity(name, capacity.mode, (capacity.ladder[0], lowered, *capacity.ladder[1:])),
             )
     if all(step.table_class is TableClass.STANDARD for step in capacity.ladder):
         first = [step for step in capacity.ladder if step.rung < (1, False)]

@@ -13,7 +13,7 @@ from tidetable.bill.tables import price_rolling
 from tidetable.bill.workload import PACK_BYTES, Workload
 from tidetable.config import TableClass
 from tidetable.config.derive import derive_stream
-from tidetable.config.model import RollupPolicy
+from tidetable.config.stream import RollupPolicy
 from tidetable.rollups.definition import PERCENTILES, make_definition
 
 # Bytes in a pack: of a cell, of each of its fields, of a field's first or last value, and of a field's percentiles.

@@ -18,8 +18,8 @@ from tidetable.bill.rolled import price_feed, price_rollups
 from tidetable.bill.tables import price_plans, price_rolling, price_rolling_on_demand
 from tidetable.bill.workload import Workload
 from tidetable.config import Units
+from tidetable.config.capacity import LATE, Step
 from tidetable.config.demand import COLLECTION_BYTES
-from tidetable.config.model import LATE, Step
 
 
 class WholeBill(NamedTuple):
@@ -119,7 +119,7 @@ def advise(workload: Workload, plans: Mapping[str, Bill]) -> list[str]:
 def _price_late_step(workload: Workload, ours: float) -> list[str]:
     """Name the amount that the ladder's step for late events saves, or would save."""
     capacity = workload.stream.capacity
-    first = capacity.first
+    first = capacity.ladder[0]
     if first.write is None or first.read is None:
         return []
     if capacity.late_step is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from tidetable.bill.prices import HOURS
 from tidetable.config import Stream
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.periods import Period, find_containing
 
 # The hours of `--night`, in UTC.

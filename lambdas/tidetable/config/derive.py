@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from tidetable.config.model import Capacity, KeyPolicy, PackPolicy, RollupPolicy, Stream, TablePolicy
+from tidetable.config.capacity import Capacity
+from tidetable.config.model import Stream
+from tidetable.config.stream import KeyPolicy, PackPolicy, RollupPolicy, TablePolicy
 from tidetable.durations import Duration
 from tidetable.periods import LONGEST, Kind
 

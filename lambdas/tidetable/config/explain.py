@@ -23,23 +23,22 @@ _FIXES: dict[type, str] = {
     bool: "write true or false, without quotes",
     str: "write a text in quotes",
 }
-_FORMS = {list: "[...]", dict: "{ key = value }"}
 
 DecHook = Callable[[type, Any], Any]
 
 
 def explain_table(value: Any, kind: Any, path: str, hook: DecHook) -> Iterator[str]:
     """Yield the problems of a value that should have the type ``kind`` of the model; ``path`` is the value's key."""
-    groups = [member for member in _list_types(kind) if _is_group(member)]
-    if groups and isinstance(value, Mapping):
-        yield from _explain_group(value, groups[0], path, hook)
+    group = next(filter(_is_group, _list_types(kind)), None)
+    if group is not None and isinstance(value, Mapping):
+        yield from _explain_group(value, group, path, hook)
         return
-    items = _find_item_type(kind)
+    items = _find_argument(kind, 0, tuple)
     if items is not None and isinstance(value, list):
         for index, item in enumerate(value):
             yield from explain_table(item, items, f"{path}[{index}]", hook)
         return
-    values = _find_value_type(kind)
+    values = _find_argument(kind, 1, dict, Mapping)
     if values is not None and isinstance(value, Mapping):
         for name, entry in value.items():
             yield from explain_table(entry, values, f"{path}.{name}", hook)
@@ -84,9 +83,9 @@ def _describe_fix(kind: Any, key: str) -> str:
         if member in _FIXES:
             count = f"; {_COUNTS[key]}" if member is int and key in _COUNTS else ""
             return f": {_FIXES[member]}{count}"
-    if any(_is_group(member) for member in _list_types(kind)) or _find_value_type(kind) is not None:
-        return f": write a table, {_FORMS[dict]}"
-    return f": write a list, {_FORMS[list]}" if _find_item_type(kind) is not None else ""
+    if any(map(_is_group, _list_types(kind))) or _find_argument(kind, 1, dict, Mapping) is not None:
+        return ": write a table, { key = value }"
+    return ": write a list, [...]" if _find_argument(kind, 0, tuple) is not None else ""
 
 
 def explain_key(path: str, key: str, known: Collection[str]) -> str:
@@ -118,16 +117,12 @@ def _is_group(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _find_item_type(kind: Any) -> Any:
-    """Find the type of a list's items; None if it is not a list."""
-    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) is tuple), None)
-    return types[0] if types else None
-
-
-def _find_value_type(kind: Any) -> Any:
-    """Find the type of the values of a table whose keys the user chooses; None for another type."""
-    types = next((get_args(member) for member in _list_types(kind) if get_origin(member) in (dict, Mapping)), None)
-    return types[1] if types else None
+def _find_argument(kind: Any, position: int, *origins: type) -> Any:
+    """Find an argument of a generic type: the type of a list's items (0), or of a table's values (1); None if the kind
+    is another type.
+    """
+    types = (get_args(member) for member in _list_types(kind) if get_origin(member) in origins)
+    return next((arguments[position] for arguments in types), None)
 
 
 def _list_words(kind: Any) -> list[str]:

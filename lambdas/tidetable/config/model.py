@@ -1,7 +1,4 @@
-"""The configuration's types, one per table of tidetable.toml.
-
-This module has the types of a stream and of the whole file.
-"""
+"""The types of a stream and of the whole tidetable.toml."""
 
 from __future__ import annotations
 
@@ -10,22 +7,18 @@ from typing import Literal
 
 import msgspec
 
-from tidetable.config.capacity import LATE, Age, Autoscaling, Capacity, Mode, Range, Step, TableClass, Units
+from tidetable.config.capacity import Capacity
 from tidetable.config.groups import Group
 from tidetable.config.stage import (
     ApiPolicy,
-    Auth,
     DoorsPolicy,
     LifecyclePolicy,
-    LoggingRole,
     Observability,
     Removal,
     StoragePolicy,
 )
 from tidetable.config.stream import (
     ArchivePolicy,
-    Beyond,
-    ChangeKind,
     ChangeStream,
     CloudEventsPolicy,
     FeedPolicy,
@@ -39,22 +32,11 @@ from tidetable.config.stream import (
     OtlpPolicy,
     PackPolicy,
     RollupPolicy,
-    RollupStat,
-    StorageClass,
     TablePolicy,
 )
 from tidetable.durations import Duration
 from tidetable.keys import Layout
 from tidetable.periods import Kind
-
-__all__ = [
-    "Age", "ApiPolicy", "ArchivePolicy", "Auth", "Autoscaling", "Beyond", "Capacity", "ChangeKind", "ChangeStream",
-    "CloudEventsPolicy", "Config", "DoorsPolicy", "FeedPolicy", "FirehosePolicy", "IndexPolicy", "InfluxPolicy",
-    "KEYLESS", "Keeping", "KeyPolicy", "LATE", "LargePolicy", "LifecyclePolicy", "LoggingRole", "Mode", "Observability",
-    "OnExpiry", "OtlpPolicy", "PackPolicy", "Range", "Removal", "RollupPolicy", "RollupStat",
-    "Step", "StorageClass", "StoragePolicy", "Stream", "TableClass", "TablePolicy", "Units", "Versions",
-]  # fmt: skip
-
 
 Versions = Literal["overwrite", "keep"]
 
