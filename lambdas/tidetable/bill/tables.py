@@ -54,9 +54,7 @@ def price_hour(workload: Workload, now: datetime, since: datetime | None = None)
     """Price an hour of the stream. With ``since``, the stream had no tables and no events before that instant."""
     stream = workload.stream
     bill = Bill()
-    for period in list_existing_periods(stream, now):
-        if since is not None and period.end <= since - stream.late:
-            break
+    for period in list_existing_periods(stream, now, since):
         level = compute_level(period, stream, now)
         events = workload.count_events(period, now) - (workload.count_events(period, since) if since is not None else 0)
         bill += price_level(level, stream, events * workload.stored_bytes, events * workload.index_bytes)
@@ -138,9 +136,13 @@ def price_plans(workload: Workload) -> dict[str, Bill]:
     return {name: price(workload) for name, price in PLANS.items()}
 
 
-def list_existing_periods(stream: Stream, now: datetime) -> Iterator[Period]:
-    """Yield the periods that have a table, the newest first: premade, open and kept periods."""
+def list_existing_periods(stream: Stream, now: datetime, since: datetime | None = None) -> Iterator[Period]:
+    """Yield the periods that have a table, the newest first: premade, open and kept periods.
+
+    With ``since``, the stream was deployed at that instant. A period that ended before the first writable window never
+    had a table.
+    """
     period = find_containing(now + stream.ahead, stream.period).shift(stream.premake)
-    while now <= compute_expiry(period, stream):
+    while now <= compute_expiry(period, stream) and (since is None or period.end > since - stream.late):
         yield period
         period = period.shift(-1)

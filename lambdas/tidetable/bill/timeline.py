@@ -59,10 +59,7 @@ def simulate(
 def _compute_day(stream: Stream, start: datetime, now: datetime, workload: Workload | None) -> Day:
     ahead = opened = late = closed = write = read = infrequent = 0
     hourly = 0.0
-    for period in list_existing_periods(stream, now):
-        # A period that ended before the first writable window never had a table.
-        if period.end <= start - stream.late:
-            break
+    for period in list_existing_periods(stream, now, start):
         level = compute_level(period, stream, now)
         index_write, index_read = sum_index_units(level, stream)
         write += (level.write or 0) + index_write

@@ -62,39 +62,42 @@ class Workload:
         """Bytes of an event in the table."""
         if self.stream.pack is None:
             return self.event_bytes
-        return self._bytes_in_pack + PACK_BYTES * self._packs / self.batch
+        return self._bytes_in_pack + PACK_BYTES * self._items / self.batch
 
     @property
     def event_units(self) -> float:
         """Write units of an event in the table and its local indexes; in a pack, its share of the pack's units."""
-        if self.stream.pack is None:
-            return ceil(self.event_bytes / 1024) + sum(map(self.count_units_in, self.stream.local_indexes))
-        return ceil(self._pack_bytes / 1024) * self._packs / self.batch
+        units = ceil(self._item_bytes / 1024) * self._items / self.batch
+        return units + sum(map(self.count_units_in, self.stream.local_indexes))
 
     @property
     def items_per_event(self) -> float:
         """Items per event: 1, or less if events share packs."""
-        return 1.0 if self.stream.pack is None else self._packs / self.batch
+        return self._items / self.batch
 
     @property
     def read_units(self) -> float:
         """Read units of an eventually consistent query. With packs, a query reads one whole pack more than it needs."""
         if self.stream.pack is None:
             return ceil(self.read_bytes / 4096) / 2
-        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._pack_bytes) / 4096) / 2
+        return ceil((self.read_bytes * self._bytes_in_pack / self.event_bytes + self._item_bytes) / 4096) / 2
 
     @property
     def _bytes_in_pack(self) -> float:
         return self.event_bytes * PACKED_SHARE if self.packed_bytes is None else self.packed_bytes
 
     @property
-    def _packs(self) -> int:
-        """The number of packs that a request makes."""
-        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes) if self.stream.pack else 0
+    def _items(self) -> int:
+        """The number of items that a request's events make: packs, or an item per event."""
+        if self.stream.pack is None:
+            return self.batch
+        return ceil(self._bytes_in_pack * self.batch / self.stream.pack.max_bytes)
 
     @property
-    def _pack_bytes(self) -> float:
-        return self._bytes_in_pack * self.batch / self._packs + PACK_BYTES
+    def _item_bytes(self) -> float:
+        if self.stream.pack is None:
+            return self.event_bytes
+        return self._bytes_in_pack * self.batch / self._items + PACK_BYTES
 
     @property
     def events_per_day(self) -> float:
