@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "lambdas")]
 
 from local import ENGINES, Deployed, Emulator, deploy
-from local.keep import remember, stop
+from local.keep import end_remembered_stage, remember_stage
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, default="emulator", help="the engine of the tables")
     options = parser.parse_args()
     config = read_config(options.config)
-    if stop():
+    if end_remembered_stage():
         print("the earlier stage is stopped", flush=True)
     emulator = Emulator(engine=options.engine)
     try:
@@ -76,7 +76,7 @@ def main() -> None:
         if isinstance(error, RuntimeError):
             sys.exit(f"FAILED: {error}")
         raise
-    remember(emulator)
+    remember_stage(emulator)
     print(describe_stage(emulator, deployed, options.config, config), flush=True)
 
 

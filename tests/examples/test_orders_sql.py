@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from examples.orders.data import events
+from examples.orders.data import make_events
 from examples.orders_sql.target import apply_changes
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
@@ -92,7 +92,7 @@ class NoLetters:
 def sendings() -> list[dict[str, Any]]:
     """Orders and refunds in the order of their acceptance; half of the orders are corrected later, some twice."""
     random, sent = Random(5), []
-    for event in events(NOW):
+    for event in make_events(NOW):
         sent.append(event)
         for _ in range(random.choice([0, 0, 1, 2]) if event["data"]["type"] == "order" else 0):
             data = {**event["data"], "total": round(random.uniform(5, 400), 2)}

@@ -45,7 +45,7 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_started(
     if text is not None:
         file.write_text(text)
     monkeypatch.setattr(sys, "argv", ["up", "--config", str(file)])
-    monkeypatch.setattr(up, "stop", lambda: pytest.fail("a stage that is up must stay"))
+    monkeypatch.setattr(up, "end_remembered_stage", lambda: pytest.fail("a stage that is up must stay"))
     monkeypatch.setattr(up, "Emulator", lambda **_: pytest.fail("nothing may be started"))
     with pytest.raises(SystemExit, match=r"shop\.toml: (1 problem|4 problems) in"):
         up.main()
