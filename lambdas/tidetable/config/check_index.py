@@ -10,8 +10,10 @@ from tidetable.config.model import Stream
 from tidetable.config.stream import IndexPolicy
 from tidetable.keys import TIME, WHOLE
 
-# AWS: 20 global secondary indexes and 5 local secondary indexes per table.
-MAX_INDEXES, MAX_LOCAL = 20, 5
+# AWS: 20 global secondary indexes per table.
+MAX_INDEXES = 20
+# AWS: 5 local secondary indexes per table.
+MAX_LOCAL = 5
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,62}")
 # A field is copied into the item once per index that names it, and each copy counts towards DynamoDB's 400 KB.
 MAX_PROJECTED = 20
