@@ -69,3 +69,9 @@ def test_rolling_tables_on_demand_are_written_in_each_region_and_read_in_one() -
     assert bill.copies.storage == pytest.approx(2 * bill.tables.storage)
     assert bill.transfer == pytest.approx(2 * 3.6792 * 0.02)
     assert (alone.copies.writes, alone.copies.storage, alone.transfer) == (0, 0, 0)
+
+
+def test_packs_are_sent_to_the_other_regions_as_they_are_stored() -> None:
+    """A quarter of 700 bytes, and 130 bytes of a pack for the hundred events of a request: 176.3 bytes per event."""
+    bill = price_rolling(workload(TWO + 'pack = { span = "1h" }\n'))
+    assert bill.transfer == pytest.approx(2 * 5.256e6 * 176.3 / 1e9 * 0.02)

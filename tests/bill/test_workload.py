@@ -87,6 +87,14 @@ def test_queries_of_old_events_are_priced_in_the_class_of_old_tables() -> None:
     assert bill.tables.reads == pytest.approx(0.16425 + (23 * 0.40734 + 0.3285) / 24)
 
 
+def test_queries_of_old_events_cost_nothing_more_where_old_tables_are_provisioned() -> None:
+    ladder = 'mode = "provisioned"\nladder = [{ age = 0, write = 1, read = 1 }]'
+    loads = [workload(700, rate=0.0, reads=reads, old=old, capacity=ladder) for reads, old in ((0.0, 0.0), (2.0, 3.0))]
+    without, bill = map(price_rolling, loads)
+    assert bill == without
+    assert bill.tables.reads > 0
+
+
 def test_an_export_reads_each_table_once_strongly() -> None:
     lines = {line.name: line.dollars for line in compute_whole_bill(workload(4096, rate=1_000.0)).lines}
     # 2.628 billion events of a read unit each at $0.125 a million.

@@ -145,7 +145,7 @@ def test_a_share_of_an_index_is_from_nothing_to_all(word: str, share: float | No
 
 def test_simulate_takes_the_workload_of_its_options(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Any = []
-    monkeypatch.setattr(estimate, "simulated", lambda _, *given: seen.append(given) or ())
+    monkeypatch.setattr(estimate, "simulate_days", lambda _, *given: seen.append(given) or ())
     words = "--days", "3", "--bytes", "700", "--batch", "40", "--reads", "2.5", "--read-bytes", "9000", "--night", "1"
     assert run("simulate", "--config", str(file), *words, "--rate", "5", "--json").exit_code == 0
     ((start, days, workload),) = seen
