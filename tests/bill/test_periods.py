@@ -1,5 +1,6 @@
 """The bill of a period's tables as they stand, and its row, calculated by hand from AWS's price list."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -167,7 +168,7 @@ def test_a_row_has_what_is_known_of_its_period() -> None:
     )  # fmt: skip
     found = entry("2026-03-11", State.CLOSED, archive=ArchiveFacts("m", 9, 1, NOON))
     observed = ObservedPeriod(found, STREAM, {table.name: table}, NOON - timedelta(hours=6))
-    document = make_row(observed, NOON, None).document()
+    document = asdict(make_row(observed, NOON, None))
     # Ten and twenty units for 730 hours at $0.00065 and $0.00013, times 1.25; 11 GB at $0.10.
     assert document.pop("dollars") == pytest.approx(5.93125 + 2.3725 + 1.1)
     assert document == {

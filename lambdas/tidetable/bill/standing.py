@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
-from typing import Any
 
 import msgspec
 
@@ -63,10 +62,6 @@ class Row:
     late: bool = False
     backfill_until: str | None = None
     removed_since: str | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return the row as JSON."""
-        return asdict(self)
 
     @property
     def shown_age(self) -> str:

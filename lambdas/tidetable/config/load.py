@@ -125,7 +125,7 @@ def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> 
     except msgspec.ValidationError as error:
         from tidetable.config.explain import explain_table
 
-        problems += list(explain_table(table, kind, path, read_duration)) or [f"{path}: {error}"]
+        problems += list(explain_table(table, kind, path)) or [f"{path}: {error}"]
         return None
 
 
