@@ -44,8 +44,12 @@ def sum_index_units(level: Level, stream: Stream) -> tuple[int, int]:
 
 def price_rolling(workload: Workload) -> Bill:
     """Price rolling tables with the stream's ladder, for a month in the middle of the stream's life."""
+    return price_month(workload, _REPEATED[workload.stream.period])
+
+
+def price_month(workload: Workload, hours: int) -> Bill:
+    """Price a month of 730 hours of which each is like one of the first ``hours``."""
     start = datetime(2026, 6, 1, tzinfo=UTC)
-    hours = _REPEATED[workload.stream.period]
     bills = (price_hour(workload, start + timedelta(hours=hour, minutes=30)) for hour in range(hours))
     return sum(bills, Bill()).scale(HOURS / hours)
 
