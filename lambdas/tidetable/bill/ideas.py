@@ -90,7 +90,6 @@ def _make_infrequent(step: Step) -> Step:
 
 
 def _write_capacity(name: str, mode: str, ladder: Sequence[Step]) -> str:
-    """Write the lines of a ladder."""
     lines = [f"[streams.{name}.capacity]", f'mode = "{mode}"']
     for step in ladder:
         lines += [f"[[streams.{name}.capacity.ladder]]", f'age = "{step.age}"' if step.is_late else f"age = {step.age}"]

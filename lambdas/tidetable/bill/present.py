@@ -220,7 +220,6 @@ def _describe_stream(
 
 
 def _list_lines(account: _Account, bill: Bill) -> list[Line]:
-    """List the lines of a stream: tables, indexes, copies, backups and archives."""
     tables = [table for period in account.periods for table in period.tables.values()]
     size, index_size = sum(table.size_bytes for table in tables), sum(table.index_bytes for table in tables)
     units = _describe_units(tables)

@@ -9,22 +9,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tidetable.config.derive import derive_streams
+from tidetable.config.derive import add_rollups
 from tidetable.config.model import KEYLESS, Config, Stream
-from tidetable.config.stage import ApiPolicy, DoorsPolicy, LifecyclePolicy, Observability, StoragePolicy
-from tidetable.config.stream import Keeping
 from tidetable.durations import Duration
 from tidetable.errors import ConfigError
 
 _Group = TypeVar("_Group", bound=msgspec.Struct)
 
+# The types of the tables beside [streams]: every one of them has a default.
 _GROUPS: dict[str, type[msgspec.Struct]] = {
-    "api": ApiPolicy,
-    "observability": Observability,
-    "lifecycle": LifecyclePolicy,
-    "storage": StoragePolicy,
-    "archive": Keeping,
-    "doors": DoorsPolicy,
+    name: type(getattr(Config(streams={}), name)) for name in Config.__struct_fields__ if name != "streams"
 }
 
 
@@ -68,7 +62,7 @@ def parse(text: str, *, checked: bool = False) -> Config:
     streams = {name: _load_stream(name, table, problems) for name, table in tables.items()}
     if problems:
         raise ConfigError(problems)
-    config = Config(streams=_add_rollups(streams), **groups)  # type: ignore[arg-type]
+    config = Config(streams=add_rollups(streams), **groups)  # type: ignore[arg-type]
     if not checked:
         from tidetable.config.check import check
 
@@ -94,17 +88,11 @@ def change_stream(config: Config, name: str, changes: Mapping[str, Any]) -> Conf
     if stream is None or problems:
         raise ConfigError(problems)
     streams = {other.name: other for other in config.streams.values() if not other.source} | {name: stream}
-    changed: Config = msgspec.structs.replace(config, streams=_add_rollups(streams))
+    changed: Config = msgspec.structs.replace(config, streams=add_rollups(streams))
     problems = check(changed)
     if problems:
         raise ConfigError(problems)
     return changed
-
-
-def _add_rollups(written: dict[str, Stream]) -> dict[str, Stream]:
-    """Add the streams of all rollups."""
-    # A rollup's stream never takes the place of a written stream; ``check`` reports the collision.
-    return written | derive_streams(written) | written
 
 
 def _load_stream(name: str, table: Any, problems: list[str]) -> Stream | None:

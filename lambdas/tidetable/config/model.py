@@ -172,6 +172,5 @@ class Config(Group, frozen=True, kw_only=True):
         """
         policy = self.streams.get(stream)
         own = policy.archive if policy is not None else ArchivePolicy()
-        names = ("expire_after", "storage_class", "storage_class_after")
-        changes = {name: getattr(own, name) for name in names if getattr(own, name) is not None}
-        return msgspec.structs.replace(self.archive, **changes) if changes else self.archive
+        rules = {name: getattr(own, name) for name in Keeping.__struct_fields__}
+        return msgspec.structs.replace(self.archive, **{name: rule for name, rule in rules.items() if rule is not None})
