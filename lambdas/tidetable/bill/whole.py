@@ -52,11 +52,11 @@ def compute_whole_bill(workload: Workload) -> WholeBill:
     return WholeBill(lines, plans, name_unpriced(workload), advise(workload, plans))
 
 
-def price_lines(workload: Workload, tables: Bill) -> list[Line]:
+def price_lines(workload: Workload, bill: Bill) -> list[Line]:
     """List the lines of rolling tables, copies, the gateway, the functions, the archive, the rollups and the feed."""
     return [
-        *_price_dynamodb(workload, tables),
-        *list_copies(tables, workload.stream.replicas),
+        *_list_tables(workload, bill),
+        *list_copies(bill, workload.stream.replicas),
         *_price_requests(workload),
         *_price_archive(workload),
         *price_rollups(workload),
@@ -145,12 +145,12 @@ def _price_ladder(workload: Workload, ladder: tuple[Step, ...]) -> float:
     return price_rolling(workload.change_stream(capacity=capacity)).total
 
 
-def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
+def _list_tables(workload: Workload, bill: Bill) -> list[Line]:
     stream = workload.stream
     packed = f", in packs of a request's {workload.batch} events" if stream.pack is not None else ""
     lines = list_lines(
         "tables",
-        tables.tables,
+        bill.tables,
         f"{workload.event_units:g} write units per event{packed}",
         f"{workload.read_units:g} read units per query",
         f"{workload.stored_bytes:g} bytes per event, {workload.kept_days:g} days",
@@ -158,7 +158,7 @@ def _price_dynamodb(workload: Workload, tables: Bill) -> list[Line]:
     if stream.index:
         lines += list_lines(
             "indexes",
-            tables.indexes,
+            bill.indexes,
             f"{workload.index_units:g} write units per event: {', '.join(index.name for index in stream.index)}",
             "provisioned units; on demand, the line of the tables has the price of all queries",
             f"{workload.index_bytes:g} bytes per event",
