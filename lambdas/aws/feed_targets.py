@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from math import inf
 from typing import Any
 
-from aws.messages import REASON, group_by_size, make_reason
+from aws.messages import REASON, make_reason
 from tidetable.feed.deliver import Message, Target
+from tidetable.groups import group_by_size
 
 # A client of a service in a Region.
 Clients = Callable[[str, str], Any]
@@ -157,6 +157,6 @@ class FeedDeadLetters:
         texts = {FEED: stream, TARGET: target, REASON: make_reason(reason)}
         attributes = {name: {"DataType": "String", "StringValue": text} for name, text in texts.items() if text}
         # Even the largest body fits into one message: no target accepts more than 900 KB.
-        for lines in group_by_size(bodies, lambda body: len(body) + 1, 900 * _KB, inf):
+        for lines in group_by_size(bodies, lambda body: len(body) + 1, 900 * _KB):
             body = b"\n".join(lines).decode()
             self._client().send_message(QueueUrl=self._url, MessageBody=body, MessageAttributes=attributes)

@@ -1,11 +1,6 @@
-"""Messages of SQS queues: groups that fit into a request, and the reason of a dead letter as an attribute."""
+"""The reason of a dead letter, as an attribute of its message in SQS."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
-
-_Element = TypeVar("_Element")
 
 REASON = "reason"
 # AWS: the attributes count as part of a message, and a reason may hold text of a client.
@@ -19,19 +14,3 @@ def make_reason(text: str) -> str:
     line ends. Source: Amazon SQS API Reference, "SendMessage".
     """
     return "".join(character if character.isprintable() else " " for character in text[:_MAX_REASON])
-
-
-def group_by_size(
-    elements: Iterable[_Element], measure: Callable[[_Element], int], most_bytes: int, most: float
-) -> Iterator[list[_Element]]:
-    """Group elements in their order, at most so many bytes and elements together. A larger element is a group alone."""
-    group: list[_Element] = []
-    size = 0
-    for element in elements:
-        size += measure(element)
-        if group and (len(group) == most or size > most_bytes):
-            yield group
-            group, size = [], measure(element)
-        group.append(element)
-    if group:
-        yield group

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aws.errors import aws_errors
-from aws.messages import REASON, group_by_size, make_reason
+from aws.messages import REASON, make_reason
 from tidetable.events import Event
 from tidetable.groups import group_by_size
 from tidetable.ingest.overflow import Encoded, encode_messages, encode_ticket

@@ -16,7 +16,7 @@ from aws.zstd import Zstd
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
 from tidetable.catalog import State
-from tidetable.config.model import PackPolicy
+from tidetable.config.stream import PackPolicy
 from tidetable.durations import Duration
 from tidetable.ingest.bodies import decode_raw, read_body
 from tidetable.ingest.columns import Batch, read_batch, route_batch

@@ -15,7 +15,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import CONFIG, NOW
 from tests.worlds.intake import LABEL, World, event
 from tidetable.catalog import State
-from tidetable.config.model import LargePolicy, PackPolicy
+from tidetable.config.stream import LargePolicy, PackPolicy
 from tidetable.durations import Duration
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json

@@ -9,7 +9,7 @@ from tests.fakes.noise import noise
 from tests.ingest.streams import NOW
 from tests.worlds.intake import LABEL, World, event, make_writer, numbered, versions, world
 from tidetable.catalog import State
-from tidetable.config.model import LargePolicy
+from tidetable.config.stream import LargePolicy
 from tidetable.errors import NotDrained
 from tidetable.events import Event, Item
 from tidetable.ingest.overflow import encode_message

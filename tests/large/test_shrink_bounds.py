@@ -10,7 +10,8 @@ from aws.zstd import Zstd
 from tests.fakes import FakeCatalog, FakeStore, FakeValues, large_values, unpacker
 from tests.fakes.noise import noise
 from tests.worlds.large import make_entry
-from tidetable.config.model import Beyond, KeyPolicy, LargePolicy, Stream
+from tidetable.config.model import Stream
+from tidetable.config.stream import Beyond, KeyPolicy, LargePolicy
 from tidetable.durations import Duration
 from tidetable.errors import ValueMissing
 from tidetable.events import Event, Item

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tidetable.catalog import Entry
 from tidetable.conditions import Condition
-from tidetable.config.model import ChangeKind
+from tidetable.config.stream import ChangeKind
 from tidetable.errors import ValueMissing
 from tidetable.events import Item, JsonObject
 from tidetable.exact import decode_json, encode_json
