@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
+from cli.connection import find_emulated_address
 
 # Headers for one connection only. They are not copied from the stage's answer.
 _HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
@@ -44,6 +45,8 @@ def console(
     address = account.outputs.get("ConsoleUrl")
     if address is None:
         fail(f"stage {stage} has no console: set console = true in [api] of its configuration, and deploy")
+    if endpoint:
+        address = find_emulated_address(endpoint, address)
     if "ApiKeyId" in account.outputs:
         out.print(address, soft_wrap=True)
         if not show_only:

@@ -45,7 +45,9 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
         by_series = "series=a&" if stream.key.partition_by == "series" else ""
         url = f'"$URL/v1/streams/{name}/events'
         send = f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{_EVENT}'"""
-        lines += [send, f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""]
+        read = f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""
+        # Only the pipeline itself writes the events of a rollup.
+        lines += [read] if stream.source else [send, read]
     lines += [
         "",
         "The command line against this stage:",

@@ -79,11 +79,10 @@ class Unpacker(msgspec.Struct):
 
         ValueMissing if any data is missing.
         """
-        result: list[Item] = []
-        for group in group_items(items, cold=True):
-            bodies = self._fetch_bodies(group, table, cold=True)
-            result += [self._note_packing(item, self._complete(item, bodies, cold=True)) for item in group]
-        return result
+        wholes = self.whole(items, table, cold=True)
+        for reason in wholes.missing.values():
+            raise ValueMissing(reason)
+        return [self._note_packing(item, whole) for item, whole in zip(items, wholes.items, strict=True)]
 
     def _note_packing(self, item: Item, whole: Item) -> Item:
         """Add ``packed`` to a whole item: how its data was stored, so that a restore stores it in the same way."""
