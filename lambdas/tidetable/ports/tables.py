@@ -130,7 +130,6 @@ class Tables(Protocol):
 
     def set_stream(self, name: str, shows: str) -> None:
         """Turn a table's change stream on; ``shows`` has the values of TableSpec's ``stream``. Does not wait."""
-        ...
 
     def create_copy(self, name: str, region: str) -> None:
         """Ask for a copy in another Region; CopyRefused if that Region has a table of this name. Does not wait."""
