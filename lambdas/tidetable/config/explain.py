@@ -9,8 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from tidetable.config.load import read_duration
 from tidetable.config.model import KEYLESS
+from tidetable.durations import read_duration
 
 # The meaning of a whole number, for keys for which a user may write a duration by mistake.
 _COUNTS = {

@@ -11,7 +11,7 @@ import msgspec
 
 from tidetable.config.derive import add_rollups
 from tidetable.config.model import KEYLESS, Config, Stream
-from tidetable.durations import Duration
+from tidetable.durations import read_duration
 from tidetable.errors import ConfigError
 
 _Group = TypeVar("_Group", bound=msgspec.Struct)
@@ -115,12 +115,3 @@ def _convert(table: Any, kind: type[_Group], path: str, problems: list[str]) -> 
 
         problems += list(explain_table(table, kind, path)) or [f"{path}: {error}"]
         return None
-
-
-def read_duration(kind: type, value: Any) -> Any:
-    """Read a duration: msgspec calls this for each value whose type in the model it does not know."""
-    if kind is not Duration:
-        raise TypeError(f"no rule to read a {kind.__name__}")
-    if not isinstance(value, str):
-        raise ValueError('expected a duration such as "15m"')
-    return Duration.parse(value)
