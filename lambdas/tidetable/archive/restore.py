@@ -36,9 +36,8 @@ from tidetable.errors import (
 from tidetable.events import Item
 from tidetable.expired import as_of
 from tidetable.ingest.notes import Notes
-from tidetable.ingest.routing import LargeValueServices
-from tidetable.ingest.writing import Jitter, retry_writes, write_outside
-from tidetable.large.shrink import Place, Shrinker
+from tidetable.ingest.writing import Jitter, Writer
+from tidetable.large.shrink import LargeValueServices, Shrinker
 from tidetable.leases import hold_lease, name_archive_lease
 from tidetable.lifecycle.ladder import choose_level
 from tidetable.lifecycle.reconcile import LEASE, LEASE_MOST
@@ -202,18 +201,16 @@ def _write(
     body = _read_object(part.key, restorer.archive)
     if sha256(body).hexdigest() != part.sha256:
         raise ArchiveMismatch(f"{part.key} differs from the bytes that were written")
-    clock = restorer.archive.clock
     items = islice(restorer.archive.format.items(body, entry.layout), start.items, None)
-    place = Place(entry.stream, entry.period.label, entry.table, entry.layout)
     large = restorer.large
     shrinker = Shrinker(None, "refuse", (), large.compressor, large.unique)
-    budget: dict[str, Any] = {"remaining": remaining, "clock": clock, "jitter": restorer.jitter}
+    writer = Writer(restorer.store, large.values, remaining, restorer.archive.clock, restorer.jitter)
     count = start.items
     for portion in split_items(items, packed=entry.layout.pack is not None):
         _note_series(portion, entry, restorer)
-        puts = make_puts(portion, place, shrinker)
-        ready, written = write_outside(restorer.store, large.values, puts, **budget)
-        written.add(retry_writes(restorer.store.write, ready, **budget))
+        puts = make_puts(portion, entry, shrinker)
+        ready, written = writer.write_outside(puts)
+        written.add(writer.retry_writes(restorer.store.write, ready))
         if written.unwritten:
             return Position(start.part, items=count)
         count += len(portion)

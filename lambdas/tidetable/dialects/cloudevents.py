@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
-from tidetable.config.model import CloudEventsPolicy
+from tidetable.config.stream import CloudEventsPolicy
 from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tidetable.config.model import FirehosePolicy
+from tidetable.config.stream import FirehosePolicy
 from tidetable.dialects.reading import Reading, fit_name, refuse_too_many
 from tidetable.events import JsonObject
 from tidetable.exact import decode_json

@@ -10,7 +10,7 @@ import msgspec
 
 from tidetable.catalog import Entry, State
 from tidetable.config import Config, Stream
-from tidetable.config.model import IndexPolicy
+from tidetable.config.stream import IndexPolicy
 from tidetable.keys import Layout
 from tidetable.ports import CatalogReader, Pools, Table, Tables
 from tidetable.problems import refuse_parameter

@@ -13,9 +13,8 @@ from tidetable.catalog import Entry, State, find_entry_at
 from tidetable.errors import TableThrottled
 from tidetable.events import Event, Item
 from tidetable.exact import decode_json
-from tidetable.ingest.packing import pack_events, unspread
 from tidetable.keys.pack import find_key_range
-from tidetable.packs import open_item, walk
+from tidetable.packs import make_packs, open_item, walk
 from tidetable.packs.numbers import settle_text
 from tidetable.ports import EventStore, Guarded, KeyRange, Put, RangeRead, Transacted
 from tidetable.rollups.bounds import to_millis
@@ -171,10 +170,10 @@ def _refuse_large(puts: Iterable[Put]) -> None:
 def _make_puts(events: Sequence[Event], entry: Entry, at: int, services: Services) -> list[Put]:
     layout, packs, alone = entry.layout, list[Put](), events
     if layout.pack is not None:
-        items = [unspread(layout).make_item(event, at=at) for event in events]
-        packed = pack_events(items, entry.table, layout, services.reader.unpacker.compressor)
-        packs = [pack.put for pack in packed.packs]
-        alone = [events[number] for number in sorted({last for _, last in packed.alone})]
+        items = [layout.before_packing.make_item(event, at=at) for event in events]
+        pack_set = make_packs(items, layout, services.reader.unpacker.compressor)
+        packs = [Put(entry.table, pack.item) for pack in pack_set.packs]
+        alone = [events[number] for number in sorted(pack_set.alone)]
     return packs + [Put(entry.table, layout.make_item(event, at=at)) for event in alone]
 
 
