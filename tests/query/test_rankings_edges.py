@@ -88,9 +88,9 @@ def test_an_event_is_ranked_when_no_archive_can_have_left_out_a_better_event(
         days.add_archive(period, policy.layout, [scored(day, number, number) for number in numbers])
     reader = replace(days.reader, archive=CutArchive(days.reader.archive))
     query_string = {"from": [to_text(START)], "to": [to_text(START + timedelta(days=2))], "order": [order]}
-    for numbers in pages:
+    for page in pages:
         top = find_top(parse_ranking(policy, query_string, NOW, SEAL), policy, reader, NOW, lambda: 100.0)
-        assert [row["value"] for row in top.rows] == numbers
+        assert [row["value"] for row in top.rows] == page
         query_string = {"cursor": [top.next or ""]}
     assert top.next is None
 
