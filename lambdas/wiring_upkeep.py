@@ -192,7 +192,7 @@ class Upkeep(Pipeline):
         from tidetable.archive import Restorer
 
         notes = None if self.marks is None else self.marks.notes
-        return Restorer(self.stage, self.exporter, self.tables, self.store, self.jitter, self.large, notes)
+        return Restorer(self.stage, self.exporter, self.store, self.jitter, self.large, notes)
 
     @cached_property
     def part_reader(self) -> S3PartReader:
