@@ -107,8 +107,7 @@ def infer_columns(declared: Mapping[str, str], data: pa.StructArray) -> list[Col
     """Infer the columns of a part, by name: the declared columns, and every plain field that is in most rows of a page."""
     columns = {name: Column(name, kind) for name, kind in declared.items()}
     names = {name.lower() for name in declared} | RESERVED_COLUMNS
-    for index in range(data.type.num_fields):
-        name = data.type.field(index).name
+    for name in data.type.names:
         if not is_column_name(name) or name.lower() in names or len(columns) >= _MAX_INFERRED:
             continue
         field = data.field(name)

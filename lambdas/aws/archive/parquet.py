@@ -27,6 +27,7 @@ from aws.archive.render import (
     render_canonical,
     render_leaf,
     render_members,
+    take_letter,
     value,
 )
 from aws.archive.rows import NOTE, Note, Rows, count_partitions, join_chunks
@@ -43,7 +44,6 @@ _ENCODE = msgspec.json.Encoder().encode
 _PAGE = msgspec.json.Decoder(list[dict[str, dict[str, Any]]]).decode
 _TEXT = pa.string()
 _NULL = pa.scalar(None, _TEXT)
-_KEY, _NUMBER = Column("", "string"), Column("", "double")
 _ACCEPTED = pa.timestamp("ms", tz="UTC")
 _MILLIS = r"^(0|[1-9]\d{0,14})$"
 _Arrays = Mapping[str, pa.Array]
@@ -129,7 +129,7 @@ class ParquetWriter:
 
     def _add(self, items: pa.StructArray) -> None:
         keys = self._keys
-        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        names = items.type.names
         data = items.field("data") if "data" in names else None
         if data is None or data.type.get_field_index("M") < 0 or data.field("M").null_count:
             raise ArchiveFailed("the table holds an item without data, which is not an event")
@@ -143,16 +143,16 @@ class ParquetWriter:
         self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
         rest = []
         columns = {column.name: column for column in self._columns}
-        for name in (members_of_data.type.field(index).name for index in range(members_of_data.type.num_fields)):
+        for name in members_of_data.type.names:
             field = members_of_data.field(name)
-            letters = [field.type.field(index).name for index in range(field.type.num_fields)]
+            letters = field.type.names
             if name in columns:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
                 rest.append(concatenate(f"{quote_name(name)}:", value(field, letters), ""))
-        indexed = {name: _take_letter(items, name, _KEY) for name in names if name in keys.index_names}
+        indexed = {name: take_letter(items, name, "S") for name in names if name in keys.index_names}
         attributes = self._take_other_attributes(items, members_of_data, indexed)
-        fields = {name: _take_letter(members_of_data, name, column) for name, column in columns.items()}
+        fields = {name: take_letter(members_of_data, name, column.letter) for name, column in columns.items()}
         texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
         filled = {name: pc.if_else(pc.equal(text, ""), _NULL, text) for name, text in texts.items()}
         self._add_page(wire, indexed, fields, filled)
@@ -164,7 +164,7 @@ class ParquetWriter:
 
         A key in an index that readers cannot derive is rendered too, and is set to null in ``indexed``.
         """
-        names = [items.type.field(index).name for index in range(items.type.num_fields)]
+        names = items.type.names
         others: dict[str, pa.Array | None] = dict.fromkeys(
             name for name in names if name not in {"pk", "sk", "at", "data", *indexed}
         )
@@ -263,22 +263,13 @@ def _read_times(items: pa.StructArray) -> pa.Array:
     """Read the times of acceptance as text: null if an item has no time, empty if its time is not a number."""
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
-    return pc.if_else(items.field("at").is_valid(), pc.coalesce(_take_letter(items, "at", _NUMBER), ""), _NULL)
+    return pc.if_else(items.field("at").is_valid(), pc.coalesce(take_letter(items, "at", "N"), ""), _NULL)
 
 
 def _check_times(at: pa.Array) -> None:
     """Raise ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
     if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
         raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
-
-
-def _take_letter(struct: pa.StructArray, name: str, column: Column) -> pa.Array:
-    """Take the values of one type from a field; nulls if it never has this type."""
-    if struct.type.get_field_index(name) >= 0:
-        field = struct.field(name)
-        if field.type.get_field_index(column.letter) >= 0:
-            return field.field(column.letter)
-    return pa.nulls(len(struct), column.wire)
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:

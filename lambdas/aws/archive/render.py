@@ -66,17 +66,24 @@ def join_pieces(pieces: Iterable[pa.Array], count: int) -> pa.Array:
 
 def value(values: pa.StructArray, letters: Iterable[str] | None = None) -> pa.Array:
     """Attribute values of a learned shape as text, null where the value is missing. With ``letters``, these types only."""
-    names = [values.type.field(index).name for index in range(values.type.num_fields)]
-    texts = [_render(name, values.field(name)) for name in names if letters is None or name in letters]
+    texts = [_render(name, values.field(name)) for name in values.type.names if letters is None or name in letters]
     if not texts:
         return pa.nulls(len(values), pa.string())
     return texts[0] if len(texts) == 1 else pc.coalesce(*texts)
 
 
+def take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
+    """Take the values of one type from an attribute or a field; nulls if it never has this type."""
+    if struct.type.get_field_index(name) >= 0:
+        field = struct.field(name)
+        if field.type.get_field_index(letter) >= 0:
+            return field.field(letter)
+    return pa.nulls(len(struct), pa.bool_() if letter == "BOOL" else pa.string())
+
+
 def render_members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
     """Write the members of maps in the order of their names, each as ``"name":value``, or null if it is missing."""
-    if names is None:
-        names = [struct.type.field(index).name for index in range(struct.type.num_fields)]
+    names = struct.type.names if names is None else names
     return [concatenate(f"{quote_name(name)}:", value(struct.field(name)), "") for name in names]
 
 
