@@ -38,7 +38,7 @@ _MESSAGES: dict[type, tuple[Any, Any, str]] = {
 
 
 def parse(kind: type, body: bytes) -> Any:
-    """Parse a request of this kind, one of the two ``Export...ServiceRequest``; ProblemError for another body.
+    """Parse a request in protobuf, an ``Export...ServiceRequest`` of this kind; ProblemError for another body.
 
     The library refuses messages nested beyond 100 levels.
     """

@@ -35,9 +35,7 @@ class Keys:
         self.index_names = frozenset({*timely, *self._ranking_pks})
 
     def index_columns(self, wire: Mapping[str, pa.Array], stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return the partition keys in indexes; ArchiveFailed if a sort key there cannot be calculated from the item's
-        key.
-        """
+        """Return the partition keys in indexes; ArchiveFailed for a sort key there that is not the item's own."""
         count = len(wire["pk"])
         columns = {}
         for index in self._indexes:
@@ -50,9 +48,7 @@ class Keys:
         return columns | {name: stored.get(name, pa.nulls(count, _TEXT)) for name in self._ranking_pks}
 
     def columns(self, arrays: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Return the columns that replace the items' keys; ArchiveFailed names a key that cannot be calculated from
-        them.
-        """
+        """Return the columns that replace the items' keys; ArchiveFailed for a key that they do not describe."""
         pk = arrays["pk"]
         version, sk = self._split(pk, arrays["sk"])
         # A table has fewer partitions than items, so the partition keys' texts are processed once per partition.

@@ -1,6 +1,4 @@
-"""Render DynamoDB JSON as text, without white space and with sorted names: from Arrow arrays, column by column, or from
-one item.
-"""
+"""Render DynamoDB JSON as text without white space, names in order: of Arrow arrays, column by column, or of an item."""
 
 from __future__ import annotations
 

@@ -147,9 +147,7 @@ class Rows:
         ]
 
     def _read_data(self, only: set[int] | None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Read each row's ``data`` in DynamoDB JSON: the columns' values, or the exact values that columns could not
-        store.
-        """
+        """Read each row's ``data`` in DynamoDB JSON: values of columns, and values that no column could store exactly."""
         fields = [(name, column.letter, texts.to_pylist()) for name, (column, texts) in self._fields.items()]
         rest = self._arrays["data"].to_pylist()
         for row in range(self._count):

@@ -45,9 +45,7 @@ class Exporter:
 
 
 def open_source(entry: Entry, exporter: Exporter) -> Source:
-    """Return the source that an archive is made from: the table's items or, if the table has packs, the events in the
-    packs.
-    """
+    """Return the source of an archive: the table's items or, if the table has packs, the events in the packs."""
     return exporter.source if entry.layout.pack is None else exporter.source.settled(entry.layout)
 
 

@@ -48,10 +48,7 @@ class PartReader(Protocol):
 
 
 class _SortedEvent(NamedTuple):
-    """An event with its sort key.
-
-    ``version_rank`` orders the versions of one event: the newest first, the oldest last.
-    """
+    """An event with its sort key. ``version_rank`` orders the versions of one event: the newest first."""
 
     sort_key: str
     version_rank: int
@@ -64,9 +61,8 @@ def read_archive(keys: ArchiveRange, reader: PartReader, *, limit: int, ascendin
     if keys.rank is not None:
         return _read_ranked(keys, keys.rank, reader, limit=limit, ascending=ascending)
     ordered = _read_range(keys, reader, ascending=ascending)
-    read = 0
     page: list[_SortedEvent] = []
-    size = 0
+    read, size = 0, 0
     skipped: str | None = None
     reached = ""
     for candidate in _sort_versions(ordered) if keys.versions else ordered:
@@ -142,7 +138,8 @@ def _estimate_size(event: Event) -> int:
 def _read_range(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> Iterator[_SortedEvent]:
     """Read the events between a range's keys, of every series, in order, without the events of earlier pages."""
     for row in _read_parts(keys, reader, ascending=ascending):
-        if _is_within(row.sort_key, keys, ascending=ascending):
+        key, after = row.sort_key, keys.after
+        if keys.low <= key <= keys.high and (after is None or (key > after if ascending else key < after)):
             yield row
 
 
@@ -186,10 +183,7 @@ def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
 
 
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the range has the event's series.
-
-    In a layout by series, events of several series may have the same sort key.
-    """
+    # In a layout by series, events of several series may have the same sort key.
     return keys.series in (None, candidate.event.series)
 
 
@@ -224,12 +218,6 @@ def _make_page(
     versions = [row.version for row in page if row.version is not None] if keys.versions else None
     complete = versions if versions is not None and len(versions) == len(page) else None
     return ArchivePage([row.event for row in page], more, complete, reached, read=read)
-
-
-def _is_within(sort_key: str, keys: ArchiveRange, *, ascending: bool) -> bool:
-    if not keys.low <= sort_key <= keys.high:
-        return False
-    return keys.after is None or (sort_key > keys.after if ascending else sort_key < keys.after)
 
 
 def describe_damage(key: str, error: Exception) -> ArchiveFailed:

@@ -81,9 +81,7 @@ class Position(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a run: the number of the archive's files, and the position for the next run (None: the restore is
-    done).
-    """
+    """The result of a run: the number of the archive's parts, and where the next run begins (None: all is done)."""
 
     entry: Entry
     parts: int

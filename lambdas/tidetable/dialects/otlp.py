@@ -48,10 +48,7 @@ _NAME = itemgetter(0)
 
 @dataclass(slots=True)
 class _Budget:
-    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event.
-
-    ``max_body`` also limits the shared bytes.
-    """
+    """Counts points and shared bytes while a request is read. A resource is sent once, but is part of each event."""
 
     limits: Limits
     points: int = 0
@@ -84,9 +81,7 @@ class _Source:
 
 
 def decode(kind: type, body: bytes) -> Any:
-    """Decode a request of this kind, one of the two ``Export...ServiceRequest``, in JSON; ProblemError for another
-    body.
-    """
+    """Decode a request in JSON, an ``Export...ServiceRequest`` of this kind; ProblemError for another body."""
     try:
         try:
             return msgspec.json.decode(body, type=kind)
