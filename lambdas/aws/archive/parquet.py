@@ -138,9 +138,7 @@ class ParquetWriter:
             self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = _read_times(items)
-        _check_times(wire["at"])
-        texts = concatenate("{", join_pieces(render_members(items), len(items)), "}", "")
-        self._count(texts.cast(pa.binary()).to_pylist(), wire["pk"], wire["sk"])
+        items_text = concatenate("{", join_pieces(render_members(items), len(items)), "}", "")
         rest = []
         columns = {column.name: column for column in self._columns}
         for name in members_of_data.type.names:
@@ -155,7 +153,7 @@ class ParquetWriter:
         fields = {name: take_letter(members_of_data, name, column.letter) for name, column in columns.items()}
         texts = {"rest": join_pieces(rest, len(items)), "attributes": attributes}
         filled = {name: pc.if_else(pc.equal(text, ""), _NULL, text) for name, text in texts.items()}
-        self._add_page(wire, indexed, fields, filled)
+        self._add_page(items_text.cast(pa.binary()).to_pylist(), wire, indexed, fields, filled)
 
     def _take_other_attributes(
         self, items: pa.StructArray, data: pa.StructArray, indexed: dict[str, pa.Array]
@@ -190,8 +188,6 @@ class ParquetWriter:
             self._columns = [Column(name, self._declared[name]) for name in sorted(self._declared)]
         wire = {name: pa.array([item[name]["S"] for item in items], _TEXT) for name in ("pk", "sk")}
         wire["at"] = pa.array([item["at"].get("N", "") if "at" in item else None for item in items], _TEXT)
-        _check_times(wire["at"])
-        self._count([render_canonical(item) for item in items], wire["pk"], wire["sk"])
         fields: dict[str, list[Any]] = {column.name: [] for column in self._columns}
         rest, attributes = [], []
         indexed: dict[str, list[str | None]] = {name: [] for name in self._keys.index_names}
@@ -210,19 +206,21 @@ class ParquetWriter:
                 values.append(None if name in odd else item.get(name, {}).get("S"))
             attributes.append(_strip_braces({name: value for name, value in item.items() if name not in omitted}))
         self._add_page(
+            [render_canonical(item) for item in items],
             wire,
             {name: pa.array(values, _TEXT) for name, values in indexed.items()},
             {column.name: pa.array(fields[column.name], column.wire) for column in self._columns},
             {"rest": pa.array(rest, _TEXT), "attributes": pa.array(attributes, _TEXT)},
         )
 
-    def _add_page(self, wire: _Arrays, indexed: _Arrays, fields: _Arrays, texts: _Arrays) -> None:
+    def _add_page(self, items: list[bytes], wire: _Arrays, indexed: _Arrays, fields: _Arrays, texts: _Arrays) -> None:
+        """Add the facts and the columns of a page; ``items`` are the canonical texts of its items."""
+        if pc.any(pc.invert(pc.match_substring_regex(wire["at"], _MILLIS))).as_py():
+            raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
+        edges = pc.min_max(wire["sk"]).as_py()
+        self.facts.add(items, count_partitions(wire["pk"]), edges["min"], edges["max"])
         columns = {f"field {name}": values for name, values in fields.items()}
         self._pages.append(pa.table({**wire, **self._keys.index_columns(wire, indexed), **columns, **texts}))
-
-    def _count(self, texts: list[bytes], pk: pa.Array, sk: pa.Array) -> None:
-        edges = pc.min_max(sk).as_py()
-        self.facts.add(texts, count_partitions(pk), edges["min"], edges["max"])
 
 
 class Parquet:
@@ -264,12 +262,6 @@ def _read_times(items: pa.StructArray) -> pa.Array:
     if items.type.get_field_index("at") < 0:
         return pa.nulls(len(items), _TEXT)
     return pc.if_else(items.field("at").is_valid(), pc.coalesce(take_letter(items, "at", "N"), ""), _NULL)
-
-
-def _check_times(at: pa.Array) -> None:
-    """Raise ArchiveFailed for a time of acceptance that is not a number of milliseconds."""
-    if pc.any(pc.invert(pc.match_substring_regex(at, _MILLIS))).as_py():
-        raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
 
 
 def _strip_braces(values: Mapping[str, Any]) -> str | None:
