@@ -30,7 +30,7 @@ from aws.archive.render import (
     take_letter,
     value,
 )
-from aws.archive.rows import NOTE, Note, Rows, count_partitions, join_chunks
+from aws.archive.rows import NOTE, Note, Rows, add_facts, join_chunks
 from aws.archive.shape import MAX_LEAVES, Irregular, Shape, read_page
 from aws.wire import decode_item
 from tidetable.archive.facts import Facts
@@ -217,8 +217,7 @@ class ParquetWriter:
         """Add the facts and the columns of a page; ``items`` are the canonical texts of its items."""
         if pc.any(pc.invert(pc.match_substring_regex(wire["at"], _MILLIS))).as_py():
             raise ArchiveFailed("the table holds an item whose attribute at is not a time, so it is not an event")
-        edges = pc.min_max(wire["sk"]).as_py()
-        self.facts.add(items, count_partitions(wire["pk"]), edges["min"], edges["max"])
+        add_facts(self.facts, items, wire["pk"], wire["sk"])
         columns = {f"field {name}": values for name, values in fields.items()}
         self._pages.append(pa.table({**wire, **self._keys.index_columns(wire, indexed), **columns, **texts}))
 

@@ -131,7 +131,6 @@ def _read_ranked(keys: ArchiveRange, rank: Rank, reader: PartReader, *, limit: i
 
 
 def _estimate_size(event: Event) -> int:
-    """Estimate the bytes of an event in a page."""
     return len(encode_json(event.data)) + len(event.series) + len(event.id) + 100
 
 
@@ -149,8 +148,13 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     layout = manifest.layout
     across = layout.across(keys.series)
 
+    # Without the keys that earlier pages have read.
+    unread = keys
+    if keys.after is not None:
+        unread = replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
+
     def read_part(part: Part) -> Iterator[_SortedEvent]:
-        archived = reader.events(part, _skip_read(keys, ascending=ascending), layout, ascending=ascending)
+        archived = reader.events(part, unread, layout, ascending=ascending)
         events = (
             _add_sort_key(event, version, across)
             for event, version in archived
@@ -175,20 +179,12 @@ def _read_parts(keys: ArchiveRange, reader: PartReader, *, ascending: bool) -> I
     return merge(*map(read_part, parts), key=_SORT_KEY, reverse=not ascending)
 
 
-def _skip_read(keys: ArchiveRange, *, ascending: bool) -> ArchiveRange:
-    """Return the rest of the range, without the keys that earlier pages have read."""
-    if keys.after is None:
-        return keys
-    return replace(keys, low=keys.after) if ascending else replace(keys, high=keys.after)
-
-
 def _is_of_series(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
     # In a layout by series, events of several series may have the same sort key.
     return keys.series in (None, candidate.event.series)
 
 
 def _meets_range(candidate: _SortedEvent, keys: ArchiveRange) -> bool:
-    """True if the newest version of an event meets the range's conditions."""
     event = candidate.event
     return keys.names.hold(event.series, event.id) and all(condition.holds(event.data) for condition in keys.conditions)
 
