@@ -62,7 +62,7 @@ def match_derived(index: Index, items: pa.StructArray, data: pa.StructArray) -> 
         )
     if index.project:
         projected = [name for name in sorted(index.project) if data.type.get_field_index(name) >= 0]
-        copy = concatenate('{"M":{', join_pieces(render_members(data, projected), len(data)), "}}", "")
+        copy = concatenate('{"M":{', join_pieces(render_members(data, projected), len(data)), "}}")
         matches = pc.and_(matches, _compare_rows(_read_text(items, index.copy), _keep_where(pk, copy)))
     return matches
 
@@ -104,10 +104,10 @@ def render_derived(
     """
     if index.project:
         projected = [fields[name] for name in sorted(index.project) if name in fields]
-        copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}", "")
+        copy = concatenate(f'"{index.copy}":{{"M":{{', join_pieces(projected, len(pk)), "}}")
         yield index.copy, _keep_where(pk, copy)
     if index.ranks:
-        yield index.sk, _keep_where(pk, concatenate(f'"{index.sk}":', render_leaf("N", number(index.sort_by)), ""))
+        yield index.sk, _keep_where(pk, concatenate(f'"{index.sk}":', render_leaf("N", number(index.sort_by))))
 
 
 def _read_text(struct: pa.StructArray, name: str) -> pa.Array:

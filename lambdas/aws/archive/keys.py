@@ -97,15 +97,15 @@ class Keys:
             size = self._layout.bucket * 1_000_000
             starts = pc.multiply(pc.divide(time.cast(pa.int64()), size), size).dictionary_encode()
             head = _stamp(starts.dictionary.cast(pa.timestamp("us"))).take(starts.indices)
-            sk = concatenate(stamp, series, id, "#")
+            sk = concatenate(stamp, series, id, separator="#")
         else:
-            head, sk = series, concatenate(stamp, id, "#")
+            head, sk = series, concatenate(stamp, id, separator="#")
         if self._layout.versioned:
-            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk, "")
-        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), "#"), "sk": sk}
+            sk = concatenate("v", columns["version"].cast(_TEXT), "#", sk)
+        keys = {"pk": concatenate(head, columns["shard"].cast(_TEXT), separator="#"), "sk": sk}
         for index in self._indexes:
             pk = columns[index.pk]
-            long = concatenate(stamp, series, id, "#")
+            long = concatenate(stamp, series, id, separator="#")
             keys[index.pk] = pk
             keys[index.sk] = pc.if_else(pk.is_valid(), long, pa.scalar(None, _TEXT))
         return keys | {name: columns[name] for name in self._ranking_pks}
@@ -114,12 +114,14 @@ class Keys:
         if self._layout.partition_by == "time":
             return sk
         series = pc.replace_substring_regex(pk, "#[0-9]+$", "")
-        return concatenate(pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), "#")
+        return concatenate(
+            pc.utf8_slice_codeunits(sk, 0, _TIME), series, pc.utf8_slice_codeunits(sk, _TIME + 1), separator="#"
+        )
 
 
 def _stamp(time: pa.Array) -> pa.Array:
     # Arrow's cast of a timestamp to text costs a tenth of its strftime.
-    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z", "")
+    return concatenate(pc.replace_substring(pc.cast(time, _TEXT), " ", "T"), "Z")
 
 
 def _escape(names: pa.Array) -> pa.Array:

@@ -87,14 +87,14 @@ class ParquetWriter:
             wire = arrays[f"field {column.name}"]
             fields[column.name], inexact = column.convert(wire)
             if pc.any(inexact).as_py():
-                piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire), "")
+                piece = concatenate(f"{quote_name(column.name)}:", render_leaf(column.letter, wire))
                 rest.append(pc.if_else(inexact, piece, _NULL))
         stored = {
             **self._keys.columns(arrays),
             "accepted_at": pc.cast(pc.cast(arrays["at"], pa.int64()), _ACCEPTED),
             **fields,
-            "data": concatenate("{", join_pieces(rest, len(table)), "}", ""),
-            "attributes": concatenate("{", arrays["attributes"], "}", ""),
+            "data": concatenate("{", join_pieces(rest, len(table)), "}"),
+            "attributes": concatenate("{", arrays["attributes"], "}"),
         }
         derived = tuple(index.name for index in self._derived)
         note = Note({column.name: column.type for column in self._columns or ()}, derived)
@@ -138,7 +138,7 @@ class ParquetWriter:
             self._columns = infer_columns(self._declared, members_of_data)
         wire = {name: items.field(name).field("S") for name in ("pk", "sk")}
         wire["at"] = _read_times(items)
-        items_text = concatenate("{", join_pieces(render_members(items), len(items)), "}", "")
+        items_text = concatenate("{", join_pieces(render_members(items), len(items)), "}")
         rest = []
         columns = {column.name: column for column in self._columns}
         for name in members_of_data.type.names:
@@ -147,7 +147,7 @@ class ParquetWriter:
             if name in columns:
                 letters = [letter for letter in letters if letter != columns[name].letter]
             if letters:
-                rest.append(concatenate(f"{quote_name(name)}:", value(field, letters), ""))
+                rest.append(concatenate(f"{quote_name(name)}:", value(field, letters)))
         indexed = {name: take_letter(items, name, "S") for name in names if name in keys.index_names}
         attributes = self._take_other_attributes(items, members_of_data, indexed)
         fields = {name: take_letter(members_of_data, name, column.letter) for name, column in columns.items()}

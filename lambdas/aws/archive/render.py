@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,8 +15,10 @@ _SETS = frozenset({"SS", "NS", "BS"})
 _SPECIAL = bytes(range(32)) + b'"\\'
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
-# Concatenates texts and literals, row by row. The result is null if one of them is null.
-concatenate = partial(pc.binary_join_element_wise, null_handling="emit_null")
+
+def concatenate(*texts: pa.Array | str, separator: str = "") -> pa.Array:
+    """Concatenate arrays of texts, and literals, row by row. A row is null if one of its texts is null."""
+    return pc.binary_join_element_wise(*texts, separator, null_handling="emit_null")
 
 
 def render_canonical(item: Mapping[str, Any]) -> bytes:
@@ -82,23 +83,23 @@ def take_letter(struct: pa.StructArray, name: str, letter: str) -> pa.Array:
 def render_members(struct: pa.StructArray, names: Iterable[str] | None = None) -> list[pa.Array]:
     """Write the members of maps in the order of their names, each as ``"name":value``, or null if it is missing."""
     names = struct.type.names if names is None else names
-    return [concatenate(f"{quote_name(name)}:", value(struct.field(name)), "") for name in names]
+    return [concatenate(f"{quote_name(name)}:", value(struct.field(name))) for name in names]
 
 
 def render_leaf(letter: str, texts: pa.Array) -> pa.Array:
     """Plain values of one type as attribute values; the texts are escaped already."""
     if letter == "BOOL":
         return pc.if_else(texts, '{"BOOL":true}', '{"BOOL":false}')
-    return concatenate(f'{{"{letter}":"', texts, '"}', "")
+    return concatenate(f'{{"{letter}":"', texts, '"}')
 
 
 def _render(letter: str, inner: pa.Array) -> pa.Array:
     if letter == "M":
-        text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}", "")
+        text = concatenate('{"M":{', join_pieces(render_members(inner), len(inner)), "}}")
         return pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string()))
     if letter == "L":
         texts = pa.ListArray.from_arrays(inner.offsets, value(inner.values), mask=inner.is_null())
-        return concatenate('{"L":[', pc.binary_join(texts, ","), "]}", "")
+        return concatenate('{"L":[', pc.binary_join(texts, ","), "]}")
     if letter == "NULL":
         return pc.if_else(inner.is_valid(), '{"NULL":true}', pa.scalar(None, pa.string()))
     return render_leaf(letter, escape_json(inner) if letter == "S" else inner)

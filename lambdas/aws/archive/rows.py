@@ -85,21 +85,21 @@ class Rows:
             if column.letter == "N":
                 numbers[name] = values
             values = escape_json(values) if column.letter == "S" else values
-            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values), "")
+            fields[name] = concatenate(f"{quote_name(name)}:", render_leaf(column.letter, values))
         count = len(plain_rows)
         pieces = {
-            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows)), ""),
-            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}", ""),
+            "at": concatenate('"at":', render_leaf("N", self._at.take(plain_rows))),
+            "data": concatenate('"data":{"M":{', join_pieces(fields.values(), count), "}}"),
         }
         chosen_keys = {name: array.take(plain_rows) for name, array in keys.items()}
         for name, values in chosen_keys.items():
-            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)), "")
+            pieces[name] = concatenate(f'"{name}":', render_leaf("S", escape_json(values)))
         for index in self._derived:
             pieces |= render_derived(
                 index, chosen_keys[index.pk], fields, lambda name: numbers.get(name, pa.nulls(count, _TEXT))
             )
         texts = join_pieces([pieces[name] for name in sorted(pieces)], count)
-        texts = concatenate("{", texts, "}", "").cast(pa.binary()).to_pylist()
+        texts = concatenate("{", texts, "}").cast(pa.binary()).to_pylist()
         other_rows = pc.indices_nonzero(pc.invert(plain)).to_pylist()
         if other_rows:
             texts += map(render_canonical, self.wire(set(other_rows)))
