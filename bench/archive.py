@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from boto3.dynamodb.types import TypeDeserializer
 
 from aws.archive.parquet import Parquet
-from bench.archive_cost import archive_cost
+from bench.archive_cost import price_archive
 from strict.units import measure_item
 from tidetable.config import ArchivePolicy
 from tidetable.keys import Layout
@@ -43,14 +43,14 @@ LAYOUT = Layout("time", 8, "id", 3600)
 COLUMNS = {"temperature": "decimal(9,2)", "humidity": "decimal(9,1)", "battery": "integer", "status": "string"}
 
 
-def pages(count: int, *, seed: int = 1) -> Iterator[bytes]:
+def make_pages(count: int, *, seed: int = 1) -> Iterator[bytes]:
     """Yield readings of 500 sensors over a day in the order of a scan: pages in the form of DynamoDB's answers."""
     chance = random.Random(seed)  # noqa: S311 - a repeatable workload
     for start in range(0, count, PAGE):
-        yield msgspec.json.encode([_item(chance) for _ in range(min(PAGE, count - start))])
+        yield msgspec.json.encode([_make_item(chance) for _ in range(min(PAGE, count - start))])
 
 
-def _item(chance: random.Random) -> dict[str, Any]:
+def _make_item(chance: random.Random) -> dict[str, Any]:
     time = DAY + timedelta(microseconds=chance.randrange(86_400_000_000))
     series = f"sensor-{chance.randrange(500)}"
     data = {
@@ -64,7 +64,7 @@ def _item(chance: random.Random) -> dict[str, Any]:
     return {"pk": {"S": pk}, "sk": {"S": f"{to_text(time)}#{series}#{id}"}, "data": {"M": data}}
 
 
-def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, int]:
+def measure_archive(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float, float, int, int]:
     """Seconds of CPU to export and to verify, bytes written, and the number of items."""
     form, items, size = Parquet(), 0, 0
     export = verify = 0.0
@@ -88,7 +88,7 @@ def archived(pages: Iterator[bytes], columns: Mapping[str, str]) -> tuple[float,
     return export, verify, size, items
 
 
-def textbook(pages: list[bytes]) -> float:
+def measure_textbook(pages: list[bytes]) -> float:
     """Seconds of CPU of the textbook way: deserialize each item, make a list of rows, let Arrow guess the schema."""
     begun = time.process_time()
     deserialize = TypeDeserializer().deserialize
@@ -109,19 +109,19 @@ def textbook(pages: list[bytes]) -> float:
 def main() -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    baseline = list(pages(20 * PAGE))
-    archived(iter(baseline), COLUMNS)
-    plain = min(textbook(baseline) for _ in range(3)) / (20 * PAGE)
-    ours, *_ = min(archived(iter(baseline), COLUMNS) for _ in range(3))
+    baseline = list(make_pages(20 * PAGE))
+    measure_archive(iter(baseline), COLUMNS)
+    plain = min(measure_textbook(baseline) for _ in range(3)) / (20 * PAGE)
+    ours, *_ = min(measure_archive(iter(baseline), COLUMNS) for _ in range(3))
     exported = sum(
         len(gzip.compress(b"\n".join(b'{"Item":' + msgspec.json.encode(item) + b"}" for item in json.loads(page))))
-        for page in pages(ITEMS // 10)
+        for page in make_pages(ITEMS // 10)
     ) / (ITEMS // 10)
     size_of = sum(measure_item(item) for item in json.loads(baseline[0])) / PAGE
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name, columns in (("declared columns", COLUMNS), ("columns as found", {})):
         # There is only one page in memory at a time; only the part grows.
-        export, verify, size, items = archived(pages(ITEMS), columns)
+        export, verify, size, items = measure_archive(make_pages(ITEMS), columns)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         each = size / items
         print(f"{items:,} items, {name}:")
@@ -135,7 +135,7 @@ def main() -> None:
         )
     for name, policy in (("default", ArchivePolicy()), ("read_units = 400", ArchivePolicy(read_units=400))):
         for gigabytes in (0.01, 1, 100):
-            cost = archive_cost(gigabytes * 1e9, policy, provisioned=2)
+            cost = price_archive(gigabytes * 1e9, policy, provisioned=2)
             print(
                 f"{gigabytes:g} GB, {name}: ${cost.total:.4f} in {cost.hours:.2f} hours: reads ${cost.reads:.4f}, function"
                 f" ${cost.function:.4f}, requests ${cost.requests:.4f}; {cost.over_reads:.2f} times its reads"

@@ -47,7 +47,7 @@ class ArchiveCost:
         return self.total / self.reads if self.reads else 0.0
 
 
-def archive_cost(
+def price_archive(
     size: float,
     policy: ArchivePolicy,
     *,

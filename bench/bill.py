@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "lambdas")]
 
-from bench.results import note
-from cli.workload import choose_stream, read
+from bench.results import note_ratios
+from cli.workload import choose_stream, read_workload
 from tidetable.bill.tables import PLANS, Bill, price_plans, price_rolling
 from tidetable.bill.workload import Workload
 from tidetable.config import load
@@ -23,7 +23,7 @@ EXAMPLE = ROOT / "bench" / "workload"
 PACKED = "rolling tables with packs"
 
 
-def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
+def render_table(bills_by_plan: Mapping[str, Bill]) -> str:
     """Write the bills as a table in Markdown."""
     rows = ["| | writes | reads | storage | per month |", "|---|---|---|---|---|"]
     for name, bill in bills_by_plan.items():
@@ -33,7 +33,7 @@ def markdown(bills_by_plan: Mapping[str, Bill]) -> str:
     return "\n".join(rows)
 
 
-def svg(bills_by_plan: Mapping[str, Bill]) -> str:
+def draw_bills(bills_by_plan: Mapping[str, Bill]) -> str:
     """Draw the bills as bars."""
     height = 46 + 48 * len(bills_by_plan)
     scale = 520 / max(bill.total for bill in bills_by_plan.values())
@@ -57,16 +57,16 @@ def svg(bills_by_plan: Mapping[str, Bill]) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def packed(folder: Path) -> Workload | None:
+def read_packed_workload(folder: Path) -> Workload | None:
     """The same workload with the folder's packed.toml as configuration; None without this file."""
     file = folder / "packed.toml"
-    return replace(read(folder), stream=choose_stream(load(file), None)) if file.exists() else None
+    return replace(read_workload(folder), stream=choose_stream(load(file), None)) if file.exists() else None
 
 
 def compute_bills(folder: Path) -> dict[str, Bill]:
     """The bill of each plan; the bill with packs comes first."""
-    in_packs = packed(folder)
-    plans = price_plans(read(folder))
+    in_packs = read_packed_workload(folder)
+    plans = price_plans(read_workload(folder))
     return plans if in_packs is None else {PACKED: price_rolling(in_packs)} | plans
 
 
@@ -76,12 +76,12 @@ def main() -> None:
     bills_by_plan = compute_bills(folder)
     ours, provisioned, on_demand = (bills_by_plan[name].total for name in PLANS)
     print(f"DynamoDB's monthly bill of {folder.name}")
-    print(markdown(bills_by_plan))
+    print(render_table(bills_by_plan))
     print(f"bill_one_provisioned_over_rolling {provisioned / ours:.2f}")
     print(f"bill_one_on_demand_over_rolling {on_demand / ours:.2f}")
     if len(sys.argv) == 1:
-        note(bill_packed_over_on_demand=bills_by_plan[PACKED].total / on_demand)
-        (ROOT / "docs" / "design" / "cost.svg").write_text(svg(bills_by_plan))
+        note_ratios(bill_packed_over_on_demand=bills_by_plan[PACKED].total / on_demand)
+        (ROOT / "docs" / "design" / "cost.svg").write_text(draw_bills(bills_by_plan))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from bench.function import ROOT
 from aws.catalog_items import make_attributes, make_period_key
 from aws.key_items import make_record_item
 from aws.wire import encode_item
-from bench.results import note
-from bench.stub import stub
+from bench.results import note_ratios
+from bench.stub import run_stub
 from tidetable.access import Access
 from tidetable.catalog import Entry, State
 from tidetable.config import load
@@ -113,7 +113,7 @@ def make_key_answer() -> bytes:
     return f'{{"Item":{encode_item(make_record_item(record))}}}'.encode()
 
 
-def seconds(program: str, environment: dict[str, str]) -> float:
+def time_program(program: str, environment: dict[str, str]) -> float:
     """Wall time of a program in its own process."""
     begun = time.perf_counter()
     subprocess.run(  # noqa: S603 - our own programs
@@ -126,10 +126,10 @@ def main() -> None:
     """Measure both sides alternately, many times. Modules are compiled before, as in assets and installed packages."""
     compile_dir(ROOT / "lambdas", quiet=2)
     answers = {b".getitem": make_key_answer(), b"bench-catalog": make_catalog_answer(), b".query": make_events_answer()}
-    with stub(answers) as endpoint:
+    with run_stub(answers) as endpoint:
         environment = os.environ | {"AWS_ENDPOINT_URL": endpoint}
         programs = (FUNCTION + INGEST, FUNCTION + QUERY, FUNCTION + AUTHORIZER, BARE)
-        rounds = [[seconds(program, environment) for program in programs] for _ in range(ROUNDS)][1:]
+        rounds = [[time_program(program, environment) for program in programs] for _ in range(ROUNDS)][1:]
         warm = subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-c", FUNCTION + AUTHORIZER + WARM],
             check=True,
@@ -144,7 +144,7 @@ def main() -> None:
         f" bare boto3 {bare:.0f}"
     )
     print(f"a warm call of the authorizer: {float(warm.stdout.split()[-1]):.0f} us of CPU")
-    note(
+    note_ratios(
         ingest_cold_ours_over_bare_boto3=median(ingest / bare for ingest, _, _, bare in rounds),
         query_cold_ours_over_bare_boto3=median(query / bare for _, query, _, bare in rounds),
         authorizer_cold_ours_over_bare_boto3=median(keys / bare for _, _, keys, bare in rounds),

@@ -23,7 +23,7 @@ from wsgiref.simple_server import make_server
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from bench.results import note
+from bench.results import note_ratios
 from handlers import console
 from infra.console import collect_files
 from tests.console.browser import Browser, running_browser
@@ -56,9 +56,9 @@ FORMS = {
 WORDS = ("first draw", "mouse", "zoom")
 
 
-def rows_of(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]]:
+def make_rows(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]]:
     """10,000 rows over the range of a request. Their values form a noisy wave."""
-    begin, end = (_instant(query[name][0]) for name in ("from", "to"))
+    begin, end = (_parse_instant(query[name][0]) for name in ("from", "to"))
     step = (end - begin) / POINTS
     rows: list[dict[str, Any]] = []
     for number in range(POINTS):
@@ -72,13 +72,13 @@ def rows_of(query: dict[str, list[str]], *, events: bool) -> list[dict[str, Any]
     return rows
 
 
-def _instant(text: str) -> datetime:
+def _parse_instant(text: str) -> datetime:
     if text.startswith("-"):
         return NOW - timedelta(hours=24)
     return NOW if text == "now" else datetime.fromisoformat(text)
 
 
-def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+def answer_request(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
     """A WSGI application with the API of one stream, the console, and the page of the baseline."""
     path, query = environ["PATH_INFO"], parse_qs(environ.get("QUERY_STRING", ""))
     if path.startswith("/console"):
@@ -89,19 +89,22 @@ def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
     if path == "/v1/streams":
         document: dict[str, Any] = {"streams": [STREAM], "can": ["read"]}
     elif path.endswith("/events"):
-        document = {"events": rows_of(query, events=True), "next": None}
+        document = {"events": make_rows(query, events=True), "next": None}
     else:
-        document = {"aggregates": rows_of(query, events=False), "next": None}
+        document = {"aggregates": make_rows(query, events=False), "next": None}
     start("200 OK", [("Content-Type", "application/json")])
     return [json.dumps(document).encode()]
 
 
 @contextmanager
-def served() -> Iterator[str]:
+def serve_application() -> Iterator[str]:
     """The address of the application above."""
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder, make_server("127.0.0.1", 0, answer, handler_class=Quiet) as http:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        make_server("127.0.0.1", 0, answer_request, handler_class=Quiet) as http,
+    ):
         collect_files(ROOT, Path(folder))
         console.FOLDER = Path(folder)
         console.load_site.cache_clear()
@@ -132,14 +135,14 @@ def trace_page(browser: Browser, url: str, target: str, *, zoom: bool = True) ->
     return traces
 
 
-def least(runs: list[list[dict[str, float]]]) -> list[dict[str, float]]:
+def choose_least(runs: list[list[dict[str, float]]]) -> list[dict[str, float]]:
     """The lowest value of each figure over the runs: other work of the machine can only make a figure higher."""
     return [{name: min(run[part][name] for run in runs) for name in runs[0][part]} for part in range(len(runs[0]))]
 
 
 def main() -> None:
     """Measure every form and the baseline, and print a table and the ratios."""
-    with served() as url, running_browser() as browser:
+    with serve_application() as url, running_browser() as browser:
         pages = {
             **{
                 form: (f"{url}/console#{view}", ".scroll" if form == "table" else ".chart .u-over")
@@ -151,7 +154,7 @@ def main() -> None:
         for _ in range(RUNS):
             for name, (address, target) in pages.items():
                 runs[name].append(trace_page(browser, address, target, zoom=name != "table"))
-        figures = {name: least(traces) for name, traces in runs.items()}
+        figures = {name: choose_least(traces) for name, traces in runs.items()}
     print(
         f"{'':12}{'':12}{'longest task':>14}{'its CPU':>10}{'tasks > 50 ms':>15}{'CPU':>8}{'scripts':>9}{'frames':>8}"
     )
@@ -162,11 +165,13 @@ def main() -> None:
                 f"{part['tasks']:>8.0f}{part['scripts']:>9.0f}{part['frames']:>8.0f}"
             )
     plain, ours = figures["plain SVG"], figures["points"]
-    note(
+    note_ratios(
         console_mouse_cpu_plain_over_ours=plain[1]["tasks"] / ours[1]["tasks"],
         console_zoom_cpu_plain_over_ours=plain[2]["tasks"] / ours[2]["tasks"],
     )
-    note(digits=0, console_longest_task_ms=max(part["longest_cpu"] for form in FORMS for part in figures[form][1:]))
+    note_ratios(
+        digits=0, console_longest_task_ms=max(part["longest_cpu"] for form in FORMS for part in figures[form][1:])
+    )
 
 
 if __name__ == "__main__":

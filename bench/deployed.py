@@ -8,7 +8,7 @@ import sys
 from infra.allocator import ENVIRONMENT
 
 
-def as_deployed(module: str) -> None:
+def restart_as_deployed(module: str) -> None:
     """Restart the program with the environment variables of the stack's functions, unless it has them already.
 
     Both sides of a bench use these variables.

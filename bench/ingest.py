@@ -37,9 +37,9 @@ import settings
 import wiring
 from aws.lean.credentials import Credentials
 from aws.lean.signing import Signer
-from bench.deployed import as_deployed
-from bench.results import note
-from bench.stub import stub
+from bench.deployed import restart_as_deployed
+from bench.results import note_ratios
+from bench.stub import run_stub
 from handlers import ingest
 from tidetable.catalog import Entry, State
 from tidetable.names import name_table
@@ -63,7 +63,7 @@ pack = { span = "10m" }
 Handler = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def sample(now: datetime, stream: str = STREAM) -> dict[str, Any]:
+def make_request(now: datetime, stream: str = STREAM) -> dict[str, Any]:
     """A request as the API gateway passes it to the function."""
     events = [
         {
@@ -90,13 +90,13 @@ class _FixedCatalog:
     """A catalog that knows the periods around now, so no side spends time on reading it."""
 
     def __init__(self, now: datetime) -> None:
-        self._entries = {name: _entries(name, now) for name in (STREAM, PACKED)}
+        self._entries = {name: _make_entries(name, now) for name in (STREAM, PACKED)}
 
     def entries(self, stream: str, *_: Any, **__: Any) -> list[Entry]:
         return self._entries[stream]
 
 
-def _entries(name: str, now: datetime) -> list[Entry]:
+def _make_entries(name: str, now: datetime) -> list[Entry]:
     stream = settings.config().streams[name]
     periods = list_covering(now - stream.late, now + stream.ahead, stream.period)
     return [
@@ -111,7 +111,7 @@ class _Event(BaseModel):
     data: dict[str, str | Decimal]
 
 
-def textbook() -> Handler:
+def make_textbook_handler() -> Handler:
     """A resolver with validation, and boto3's batch writer."""
     table = boto3.resource("dynamodb").Table("bench")
     app = APIGatewayRestResolver(enable_validation=True)
@@ -137,7 +137,7 @@ class _Stored(Model):
     data: Any = columns.DynamicMapAttribute()  # type: ignore[no-untyped-call]
 
 
-def pynamodb() -> Handler:
+def make_pynamodb_handler() -> Handler:
     """A model of PynamoDB and its batch."""
     _Stored.Meta.host = os.environ["AWS_ENDPOINT_URL"]  # type: ignore[attr-defined]
 
@@ -165,7 +165,7 @@ class _Wanted(msgspec.Struct):
     data: _Data
 
 
-def floor() -> Handler:
+def make_least_handler() -> Handler:
     """The least work that is possible: typed decoding, joining texts, a hash, a signature, and the socket."""
     port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
     sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
@@ -195,14 +195,14 @@ def floor() -> Handler:
     return handle
 
 
-def ours(now: datetime) -> Handler:
+def make_our_handler(now: datetime) -> Handler:
     """The deployed function."""
     parts = wiring.pipeline().ingest
     parts.catalog = _FixedCatalog(now)  # type: ignore[assignment]
     return lambda event: ingest.handler(event, Context())  # type: ignore[arg-type]
 
 
-def cpu(handler: Handler, event: dict[str, Any]) -> float:
+def measure_cpu(handler: Handler, event: dict[str, Any]) -> float:
     """Microseconds of CPU per event, in the second of two calls: the first call fills caches that other sides used."""
     handler(event)
     begun = time.process_time()
@@ -218,20 +218,25 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     now = datetime.now(UTC)
     silent = mock.patch("sys.stdout.write", lambda text: len(text))  # the metrics' lines
-    with TemporaryDirectory() as folder, stub() as endpoint, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
+    with TemporaryDirectory() as folder, run_stub() as endpoint, mock.patch.dict(os.environ, AWS_ENDPOINT_URL=endpoint):
         file = Path(folder) / "tidetable.toml"
         file.write_text((ROOT / "tidetable.toml").read_text() + PACKED_STREAM)
         with mock.patch.object(settings, "CONFIG_FILE", file):
-            function = ours(now)
-            handlers = {"textbook": textbook(), "pynamodb": pynamodb(), "ours": function, "floor": floor()}
-            plain, packed = sample(now), sample(now, PACKED)
+            function = make_our_handler(now)
+            handlers = {
+                "textbook": make_textbook_handler(),
+                "pynamodb": make_pynamodb_handler(),
+                "ours": function,
+                "floor": make_least_handler(),
+            }
+            plain, packed = make_request(now), make_request(now, PACKED)
             measured = {name: (handler, plain) for name, handler in handlers.items()} | {"packed": (function, packed)}
             with silent:
-                rounds = [{name: cpu(*side) for name, side in measured.items()} for _ in range(ROUNDS)][3:]
+                rounds = [{name: measure_cpu(*side) for name, side in measured.items()} for _ in range(ROUNDS)][3:]
     medians = {name: median(trial[name] for trial in rounds) for name in measured}
     print(f"ingest, {EVENTS} events a request, us of CPU per event: ", end="")
     print(", ".join(f"{name} {micros:.1f}" for name, micros in medians.items()))
-    note(
+    note_ratios(
         ingest_cpu_textbook_over_ours=median(trial["textbook"] / trial["ours"] for trial in rounds),
         ingest_cpu_pynamodb_over_ours=median(trial["pynamodb"] / trial["ours"] for trial in rounds),
         ingest_cpu_ours_over_floor=median(trial["ours"] / trial["floor"] for trial in rounds),
@@ -240,5 +245,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_deployed("bench.ingest")
+    restart_as_deployed("bench.ingest")
     main()

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from bench.results import note
+from bench.results import note_ratios
 from strict.units import measure_item
 from tests.fakes.stage import Stage
 from tidetable.query import parse_query, run_query
@@ -50,7 +50,7 @@ index = [{ name = "status", partition_by = "status" }]
 """
 
 
-def events() -> list[dict[str, Any]]:
+def make_events() -> list[dict[str, Any]]:
     """Requests of a web server: a few fields, and 3 to 4 KB of the raw message. Half of them are in the index."""
     return [
         {
@@ -70,7 +70,7 @@ def events() -> list[dict[str, Any]]:
 
 def send_events(stage: Stage, stream: str) -> float:
     """The write units that the function reports for all events."""
-    sent = events()
+    sent = make_events()
     return sum(
         stage.send(stream, json.dumps(sent[start : start + 50]).encode()).write_units for start in range(0, EVENTS, 50)
     )
@@ -111,7 +111,7 @@ def main() -> None:
     stage.settle()
     reads = {stream: query_newest(stage, stream) for stream in write_units}
     print(f"the newest 100; read units: {reads}")
-    note(
+    note_ratios(
         write_units_over_formula=write_units["plain"] / price_items(stage, "plain"),
         write_units_plain_over_compressed=write_units["plain"] / write_units["small"],
         write_units_plain_over_cold=write_units["plain"] / write_units["apart"],

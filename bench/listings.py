@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "lambdas")]
 
-from bench.results import note
-from bench.rollups import built
+from bench.results import note_ratios
+from bench.rollups import build_world
 from tests.fakes import SEAL
 from tests.worlds.rolled import START, STREAM
 from tidetable.query.listings import find_listing, parse_series
@@ -28,7 +28,7 @@ HOURS = Definition("h", timedelta(hours=1), ("series",), (), ("count",), SERIES,
 
 def list_day() -> float:
     """The read units of a page over a day of hourly buckets of 100 series."""
-    world, store = built(HOURS, 24_000, 100, timedelta(days=1))
+    world, store = build_world(HOURS, 24_000, 100, timedelta(days=1))
     report = world.refresh()
     assert report is not None
     assert report.sealed == 24
@@ -42,12 +42,12 @@ def list_day() -> float:
     return page.cost.units
 
 
-def measure(*, random_names: bool) -> float:
+def measure_listing(*, random_names: bool) -> float:
     """Print the read units of pages of three lengths and the bucket's write units; return those of the longest page.
 
     Random names compress to half of their length.
     """
-    world, store = built(HOURS, SERIES, SERIES, timedelta(hours=1))
+    world, store = build_world(HOURS, SERIES, SERIES, timedelta(hours=1))
     names = {f"device-{n:04d}": f"device-{n:04d}" for n in range(SERIES)}
     if random_names:
         names = {name: sha256(name.encode()).hexdigest()[:32] for name in names}
@@ -72,9 +72,9 @@ def measure(*, random_names: bool) -> float:
 
 def main() -> None:
     """Measure both kinds of names."""
-    measure(random_names=True)
-    note(listing_read_units_per_day_of_100_series=list_day())
-    note(listing_read_units_per_bucket_of_100_000_series=measure(random_names=False))
+    measure_listing(random_names=True)
+    note_ratios(listing_read_units_per_day_of_100_series=list_day())
+    note_ratios(listing_read_units_per_bucket_of_100_000_series=measure_listing(random_names=False))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from aws.codec import to_wire
 from aws.zstd import Zstd
-from bench.results import note
-from examples.earthquakes.data import earthquakes
+from bench.results import note_ratios
+from examples.earthquakes.data import make_earthquakes
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes.stage import Stage
 from tidetable.events import Event, Item
@@ -58,15 +58,15 @@ RATE, PAGE = 850, 100
 EVENTS, ROUNDS = 10_000, 9
 
 
-def quakes() -> list[Event]:
+def make_earthquake_events() -> list[Event]:
     """The demo's earthquakes, oldest first."""
-    rows = earthquakes(NOW)
+    rows = make_earthquakes(NOW)
     return [
         Event(row["series"], from_text(row["time"]), row["id"], decode_json(encode_json(row["data"]))) for row in rows
     ]
 
 
-def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
+def make_telemetry(count: int, *, uuids: bool = False) -> list[Event]:
     """Readings of 200 devices, ``RATE`` events per second: at this rate the newest page is measured."""
     chance = random.Random(3)  # noqa: S311 - made-up data
     events = []
@@ -84,31 +84,31 @@ def telemetry(count: int, *, uuids: bool = False) -> list[Event]:
     return events
 
 
-def packed(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
+def make_pack_items(events: Sequence[Event], layout: Layout, size: int) -> list[Item]:
     """The items of requests of ``size`` events. Each request is packed alone; a request that is not full is omitted."""
     requests = [events[start : start + size] for start in range(0, len(events) - size + 1, size)]
     items: list[Item] = []
     for number, request in enumerate(requests):
-        made = make_packs([layout.make_item(event, at=number) for event in request], layout, ZSTD)
-        assert not made.alone
-        items += [pack.item for pack in made.packs]
+        pack_set = make_packs([layout.make_item(event, at=number) for event in request], layout, ZSTD)
+        assert not pack_set.alone
+        items += [pack.item for pack in pack_set.packs]
     return items
 
 
-def units(items: Sequence[Item]) -> int:
+def count_write_units(items: Sequence[Item]) -> int:
     """The write units of items."""
     return sum(ceil(measure_item(to_wire(item)) / WRITE_BYTES) for item in items)
 
 
-def per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
+def measure_units_per_event(events: Sequence[Event], layout: Layout, size: int) -> float:
     """Return the write units per event; also print the bytes per event."""
-    items = packed(events, layout, size)
+    items = make_pack_items(events, layout, size)
     count = sum(item["n"] for item in items)
     stored_bytes = sum(measure_item(to_wire(item)) for item in items)
-    write_units: float = units(items) / count
+    write_units: float = count_write_units(items) / count
     plain = [layout.make_item(event) for event in events[:count]]
     print(
-        f"  {size} per request: {write_units:.4f} write units per event (plain {units(plain) / count:.2f}),"
+        f"  {size} per request: {write_units:.4f} write units per event (plain {count_write_units(plain) / count:.2f}),"
         f" {stored_bytes / count:.1f} bytes (plain {sum(measure_item(to_wire(item)) for item in plain) / count:.0f})"
     )
     return write_units
@@ -126,7 +126,7 @@ class Queried:
             (entry,) = [entry for entry in self._stage.catalog.entries(name, consistent=True) if NOW in entry.period]
             items = [policy.layout.make_item(event, at=1) for event in events]
             if policy.pack is not None:
-                items = packed(events, policy.layout, size)
+                items = make_pack_items(events, policy.layout, size)
             # A partition takes 1,000 units per second, so the items are written in portions, with a pause after each.
             for start in range(0, len(items), 400):
                 puts = [Put(entry.table, item) for item in items[start : start + 400]]
@@ -134,7 +134,7 @@ class Queried:
                 self._stage.clock.sleep(10)
         self._end = to_text(events[-1].time + timedelta(seconds=1))
 
-    def units(self, stream: str, limit: int) -> float:
+    def count_read_units(self, stream: str, limit: int) -> float:
         """The read units of one page, the newest events first."""
         policy = self._stage.config.streams[stream]
         parameters = {"from": [to_text(NOW)], "to": [self._end], "limit": [str(limit)]}
@@ -145,20 +145,20 @@ class Queried:
         return page.cost.units
 
 
-def micros(what: Callable[[], Any]) -> float:
+def measure_micros(act: Callable[[], Any]) -> float:
     """Microseconds of CPU per event: the lowest value of several calls."""
     best = float("inf")
     for _ in range(ROUNDS):
         begun = time.process_time()
-        what()
+        act()
         best = min(best, time.process_time() - begun)
     return best / EVENTS * 1e6
 
 
-def cpu() -> None:
+def measure_cpu() -> None:
     """Print the CPU per event of the format alone."""
     for name, uuids in (("derived ids", False), ("UUIDs", True)):
-        events = telemetry(EVENTS, uuids=uuids)
+        events = make_telemetry(EVENTS, uuids=uuids)
         requests = [
             [TELEMETRY.make_item(event, at=5) for event in events[start : start + 500]]
             for start in range(0, EVENTS, 500)
@@ -167,9 +167,9 @@ def cpu() -> None:
         items.sort(key=lambda item: item["sk"], reverse=True)
         opened = [open_item(item, TELEMETRY, ZSTD) for item in items]
         print(
-            f"  {name}: make {micros(lambda: [make_packs(request, TELEMETRY, ZSTD) for request in requests]):.2f} us,"  # noqa: B023
-            f" open {micros(lambda: [open_item(item, TELEMETRY, ZSTD) for item in items]):.2f} us,"  # noqa: B023
-            f" walk {micros(lambda: list(walk(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
+            f"  {name}: make {measure_micros(lambda: [make_packs(request, TELEMETRY, ZSTD) for request in requests]):.2f} us,"  # noqa: B023
+            f" open {measure_micros(lambda: [open_item(item, TELEMETRY, ZSTD) for item in items]):.2f} us,"  # noqa: B023
+            f" walk {measure_micros(lambda: list(walk(opened, span=60, ascending=False))):.2f} us"  # noqa: B023
         )
 
 
@@ -177,22 +177,23 @@ def main() -> None:
     """Measure everything, and write the ratios to bench/results.json."""
     units_by_batch: dict[int, list[float]] = {500: [], 50: []}
     for name, events, layout in (
-        ("earthquakes", quakes(), QUAKES),
-        ("telemetry, derived ids", telemetry(EVENTS), TELEMETRY),
-        ("telemetry, UUIDs", telemetry(EVENTS, uuids=True), TELEMETRY),
+        ("earthquakes", make_earthquake_events(), QUAKES),
+        ("telemetry, derived ids", make_telemetry(EVENTS), TELEMETRY),
+        ("telemetry, UUIDs", make_telemetry(EVENTS, uuids=True), TELEMETRY),
     ):
         print(name)
         for size, ratios in units_by_batch.items():
-            ratios.append(per_event(events, layout, size))
+            ratios.append(measure_units_per_event(events, layout, size))
     print("CPU per event, requests of 500")
-    cpu()
-    newest = Queried(telemetry(RATE * 60), 50)
-    whole = Queried(telemetry(EVENTS), 500, ("packed", "plain"))
-    note(
+    measure_cpu()
+    newest = Queried(make_telemetry(RATE * 60), 50)
+    whole = Queried(make_telemetry(EVENTS), 500, ("packed", "plain"))
+    note_ratios(
         packed_write_units_per_event=max(units_by_batch[500]),
         packed_write_units_per_event_50=max(units_by_batch[50]),
-        packed_newest100_read_units=newest.units("packed", PAGE),
-        packed_read_units_plain_over_ours=whole.units("plain", EVENTS) / whole.units("packed", EVENTS),
+        packed_newest100_read_units=newest.count_read_units("packed", PAGE),
+        packed_read_units_plain_over_ours=whole.count_read_units("plain", EVENTS)
+        / whole.count_read_units("packed", EVENTS),
     )
 
 

@@ -29,9 +29,9 @@ from boto3.dynamodb.conditions import Key
 import settings
 from aws.catalog import DynamoCatalog
 from aws.tables import DynamoTables
-from bench.deployed import as_deployed
+from bench.deployed import restart_as_deployed
 from bench.fill import DAY, PER_REQUEST, fill_tables
-from bench.results import note
+from bench.results import note_ratios
 from local.dynamodb_local import DynamoDBLocal
 from local.stack import make_aws_client
 from tidetable.catalog import Entry
@@ -83,7 +83,7 @@ shards = 8
 Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
 
 
-def request(stream: str, route: str = "events", **parameters: str) -> dict[str, Any]:
+def make_request(stream: str, route: str = "events", **parameters: str) -> dict[str, Any]:
     """A request as the API gateway passes it to the function."""
     return {
         "httpMethod": "GET",
@@ -110,7 +110,7 @@ def read_all_pages(handler: Handler, stream: str, **parameters: str) -> tuple[li
     events: list[Any] = []
     units = requests = 0.0
     while True:
-        answer = handler(request(stream, **parameters), Context())
+        answer = handler(make_request(stream, **parameters), Context())
         if answer["statusCode"] != 200:
             raise RuntimeError(answer["body"])
         headers = read_headers(answer)
@@ -209,7 +209,7 @@ def main() -> None:
 
         def aggregate_by_hour() -> None:
             aggregation = {"step": "1h", "by": "series", "stat": "count,avg,max", "field": "mag"}
-            answer: Any = query.handler(request("wide", "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
+            answer: Any = query.handler(make_request("wide", "aggregate", **span, **aggregation), Context())  # type: ignore[arg-type]
             rows = json.loads(answer["body"])["aggregates"]
             if sum(row["count"] for row in rows) != EVENTS:
                 raise AssertionError(rows)
@@ -228,7 +228,7 @@ def main() -> None:
         ]
         sixteen = config.streams["sixteen"]
         fill_tables(sixteen, 1, 4000, text=830)
-        first: Any = query.handler(request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
+        first: Any = query.handler(make_request("sixteen", **span, limit="100"), Context())  # type: ignore[arg-type]
         headers = read_headers(first)
         units, requests = float(headers["Tidetable-Read-Units"]), float(headers["Tidetable-Requests"])
         sizes = sum(
@@ -243,16 +243,16 @@ def main() -> None:
         hour = {"series": "station-7", "from": to_text(DAY), "to": to_text(DAY + timedelta(hours=1)), "limit": "1000"}
         _, _, hour_requests = read_all_pages(query.handler, "series", **hour)
         fill_tables(config.streams["scores"], 3, 6000, scores=True)
-        top: Any = query.handler(request("scores", "top", **span, limit="50"), Context())  # type: ignore[arg-type]
+        top: Any = query.handler(make_request("scores", "top", **span, limit="50"), Context())  # type: ignore[arg-type]
         ranked = [event["value"] for event in json.loads(top["body"])["top"]]
         if len(ranked) != 50 or ranked != sorted(ranked, reverse=True):
             raise AssertionError(ranked)
         top_events_read = float(read_headers(top)["Tidetable-Events-Read"])
-    cpu = median(book[0] / mine[0] for mine, book, _ in rounds)
-    packed = median(book[0] / mine[0] for _, book, mine in rounds)
-    aggregates = median(book[0] / mine[0] for mine, book in sums)
-    sum_us = median(mine[0] for mine, _ in sums) / EVENTS * 1e6
-    wall = median(book[1] / mine[1] for mine, book, _ in rounds)
+    cpu = median(textbook[0] / ours[0] for ours, textbook, _ in rounds)
+    packed = median(textbook[0] / ours[0] for _, textbook, ours in rounds)
+    aggregates = median(textbook[0] / ours[0] for ours, textbook in sums)
+    sum_us = median(ours[0] for ours, _ in sums) / EVENTS * 1e6
+    wall = median(textbook[1] / ours[1] for ours, textbook, _ in rounds)
     mine_us, book_us, packed_us = (
         median(side[0] for side in sides) / EVENTS * 1e6 for sides in zip(*rounds, strict=True)
     )
@@ -262,7 +262,7 @@ def main() -> None:
     print(f"the same in packs of {PER_REQUEST}, us of CPU per event: ours {packed_us:.1f}")
     print(f"the same by hour and series, us of CPU per event: ours {sum_us:.1f}")
     print(f"newest 100 of 16 suffixes, {sizes / 100:.0f} bytes each: {units} read units in {requests:.0f} requests")
-    note(
+    note_ratios(
         query_cpu_textbook_over_ours=cpu,
         packed_query_cpu_textbook_over_ours=packed,
         query_wall_textbook_over_ours=wall,
@@ -274,5 +274,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    as_deployed("bench.query")
+    restart_as_deployed("bench.query")
     main()

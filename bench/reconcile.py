@@ -66,7 +66,7 @@ def main() -> None:
     """Print the calls of both sides, and their ratio over an hour."""
     stage = grow_stage()
     ours = run_hour(stage)
-    with mock.patch("tidetable.lifecycle.observe._is_due", return_value=True):
+    with mock.patch("tidetable.lifecycle.observe._needs_look", return_value=True):
         base = run_hour(stage)
     print(f"a lifecycle run over {len(stage.dynamo.account.tables) - 1} tables")
     print("| | calls, nothing to do | calls, most in a run | calls per hour | CPU seconds per run |")

@@ -8,7 +8,7 @@ from pathlib import Path
 FILE = Path(__file__).parent / "results.json"
 
 
-def note(*, digits: int = 2, **ratios: float) -> None:
+def note_ratios(*, digits: int = 2, **ratios: float) -> None:
     """Print ratios with ``digits`` digits after the point, and write them to bench/results.json beside the others."""
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name, ratio in ratios.items():

@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 
 from aws.codec import to_wire
-from bench.results import note
+from bench.results import note_ratios
 from strict.units import WRITE_BYTES, measure_item
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.worlds.rolled import START, World
@@ -47,7 +47,7 @@ EVENTS, SERIES = 1_000_000, 100
 class Counted(FakeStore):
     """The tests' store, which also counts units. Events are in columns, as a million items do not fit into memory."""
 
-    def hold(self, table: str, count: int, series: int, length: timedelta) -> None:
+    def fill_table(self, table: str, count: int, series: int, length: timedelta) -> None:
         """Put ``count`` events of ``series`` series into a table, evenly over the time ``length`` from the start on."""
         chance = random.Random(7)  # noqa: S311 - made-up data
         self.raw = table
@@ -79,11 +79,11 @@ class Counted(FakeStore):
     ) -> Sequence[Page | None]:
         share = 1 if consistent else 2
         return [
-            self._raw_page(read, share) if read.keys.table == self.raw else self._cell_page(read, share)
+            self._make_event_page(read, share) if read.keys.table == self.raw else self._make_cell_page(read, share)
             for read in reads
         ]
 
-    def _raw_page(self, read: RangeRead, share: int) -> Page:
+    def _make_event_page(self, read: RangeRead, share: int) -> Page:
         sks, datas = self.partitions.get(read.keys.pk, ([], []))
         start = bisect_left(sks, str(read.keys.low)) if read.keys.after is None else bisect_right(sks, read.keys.after)
         stop = min(bisect_right(sks, str(read.keys.high)), start + read.limit, start + _PAGE // self.each)
@@ -93,7 +93,7 @@ class Counted(FakeStore):
         last = {"pk": read.keys.pk, "sk": sks[stop - 1]} if more else None
         return Page(columns, more, ceil(count * self.each / _UNIT) / share, last, count)
 
-    def _cell_page(self, read: RangeRead, share: int) -> Page:
+    def _make_cell_page(self, read: RangeRead, share: int) -> Page:
         page = self._query(read.keys, limit=read.limit, ascending=True, consistent=True)
         held = sum(measure_item(to_wire(item)) for item in page.items)
         return replace(page, units=max(ceil(held / _UNIT), 1) / share)
@@ -103,12 +103,12 @@ class Counted(FakeStore):
         return super().write_each(puts, guard)
 
 
-def built(definition: Definition, count: int, series: int, length: timedelta) -> tuple[World, Counted]:
+def build_world(definition: Definition, count: int, series: int, length: timedelta) -> tuple[World, Counted]:
     """A world with ``count`` events, and a rollup that begins with the first bucket."""
     world = World((definition,), RAW)
     store = Counted(world.catalog)
     store.tables = world.store.tables
-    store.hold(world.entry("s", START).table, count, series, length)
+    store.fill_table(world.entry("s", START).table, count, series, length)
     world.store = store
     world.reader = replace(world.reader, store=store, unpacker=unpacker(store, FakeValues()))
     # The refresher puts the rollup's edge before the first event, and runs again when all events are there.
@@ -118,7 +118,7 @@ def built(definition: Definition, count: int, series: int, length: timedelta) ->
     return world, store
 
 
-def measure(world: World, **parameters: str) -> tuple[Aggregate, float]:
+def measure_aggregate(world: World, **parameters: str) -> tuple[Aggregate, float]:
     """Ask for an aggregate; return the answer and the seconds that it took."""
     begun = time.perf_counter()
     answer = world.ask(
@@ -136,29 +136,29 @@ def measure(world: World, **parameters: str) -> tuple[Aggregate, float]:
 
 def main() -> None:
     """Measure everything, and write the ratios to bench/results.json."""
-    world, store = built(HOURS, EVENTS, SERIES, timedelta(days=1))
+    world, store = build_world(HOURS, EVENTS, SERIES, timedelta(days=1))
     report = world.refresh()
     assert report is not None
     assert report.sealed == 24
     print(f"a day by hour: {store.written} write units for {EVENTS} events")
-    raw, raw_seconds = measure(world, rollups="false")
-    ours, seconds = min((measure(world) for _ in range(3)), key=lambda run: run[1])
+    raw, raw_seconds = measure_aggregate(world, rollups="false")
+    ours, seconds = min((measure_aggregate(world) for _ in range(3)), key=lambda run: run[1])
     assert ours.rows == raw.rows
     assert {scan.entry.stream for scan in ours.sources} == {"s-h"}
     print(f"read units: events {raw.cost.units}, rollup {ours.cost.units}; seconds {raw_seconds:.2f}, {seconds:.4f}")
     minutes = 3
-    world, store = built(MINUTES, minutes * 60_000, 1_000, timedelta(minutes=minutes))
+    world, store = build_world(MINUTES, minutes * 60_000, 1_000, timedelta(minutes=minutes))
     report = world.refresh()
     assert report is not None
     assert report.sealed == minutes
     # The edge is an item that costs one unit. It is written once per bucket.
     per_event = (store.written + report.sealed) / (minutes * 60_000)
     print(f"a minute of 1,000 series: {store.written / minutes} write units and 1 for the edge, for 60,000 events")
-    note(
+    note_ratios(
         rollup_read_units_raw_over_ours=raw.cost.units / ours.cost.units,
         rollup_query_wall_raw_over_ours=raw_seconds / seconds,
     )
-    note(rollup_write_units_per_raw_event=per_event, digits=4)
+    note_ratios(rollup_write_units_per_raw_event=per_event, digits=4)
 
 
 if __name__ == "__main__":

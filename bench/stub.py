@@ -22,10 +22,10 @@ def _serve(connection: socket.socket, answers: dict[bytes, bytes]) -> None:
         buffered = b""
         while True:
             while (end := buffered.find(b"\r\n\r\n")) < 0:
-                some = connection.recv(1 << 20)
-                if not some:
+                chunk = connection.recv(1 << 20)
+                if not chunk:
                     return
-                buffered += some
+                buffered += chunk
             head = buffered[:end].lower()
             length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
             while len(buffered) < end + 4 + length:
@@ -49,24 +49,24 @@ def _run(answers: dict[bytes, bytes], channel: Connection) -> None:
 
 
 @contextmanager
-def stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
+def run_stub(answers: dict[bytes, bytes] | None = None) -> Iterator[str]:
     """Run a stub while the block lasts; yield its address.
 
     The names of ``answers`` are operations in lower case, or texts in a body. The stub gives the answer whose name is
     in the request.
     """
     spawn = get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=_run, args=((answers or {}) | ANSWERS, there), daemon=True)
+    own_end, child_end = spawn.Pipe()
+    process = spawn.Process(target=_run, args=((answers or {}) | ANSWERS, child_end), daemon=True)
     process.start()
     try:
-        yield f"http://127.0.0.1:{here.recv()}"
+        yield f"http://127.0.0.1:{own_end.recv()}"
     finally:
         process.terminate()
         process.join()
 
 
 if __name__ == "__main__":
-    with stub() as endpoint:
+    with run_stub() as endpoint:
         print(endpoint)
         sys.stdin.read()

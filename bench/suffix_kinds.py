@@ -39,7 +39,7 @@ class Kind:
         """The name of the kind in the table and in the picture."""
         return self.name if self.suffixes == 1 else f"{self.suffixes} {self.name}"
 
-    def chooser(self) -> Choose:
+    def make_chooser(self) -> Choose:
         """Make a function that returns the suffix for an event's id. The random kind throws a die at each call."""
         if self.calculated:
             return lambda value: compute_suffix(value, self.suffixes)
@@ -84,28 +84,28 @@ HEADINGS = (
 )
 
 
-def measure(kind: Kind, writes: int) -> Costs:
+def measure_kind(kind: Kind, writes: int) -> Costs:
     """Measure the costs of a kind. Its sustained ``writes`` are known already."""
     table = _Table(kind)
-    for id in _ids():
+    for id in _make_ids():
         table.put(id)
     requests, units = 0, 0.0
-    for id in _ids()[:: EVENTS // FOUND]:
+    for id in _make_ids()[:: EVENTS // FOUND]:
         looked_up = table.get(id)
         requests, units = requests + looked_up[0], units + looked_up[1]
     page_requests, page_units = table.read_newest()
-    for id in _ids():
+    for id in _make_ids():
         table.put(id)
     return Costs(writes, requests / FOUND, units / FOUND, page_requests, page_units, table.count())
 
 
-def keys(kind: Kind, count: int) -> list[str]:
+def make_partition_keys(kind: Kind, count: int) -> list[str]:
     """The partition keys of many events, in the order in which the events come."""
-    choose = kind.chooser()
+    choose = kind.make_chooser()
     return [f"{DAY}#{choose(f'event-{number}')}" for number in range(count)]
 
 
-def _ids() -> list[str]:
+def _make_ids() -> list[str]:
     return [f"event-{number}" for number in range(EVENTS)]
 
 
@@ -115,7 +115,7 @@ class _Table:
     def __init__(self, kind: Kind) -> None:
         clock = ManualClock(START)
         self._dynamo = StrictDynamo(MemoryEngine(), clock)
-        self._suffixes, self._choose, self._kind = kind.suffixes, kind.chooser(), kind
+        self._suffixes, self._choose, self._kind = kind.suffixes, kind.make_chooser(), kind
         self._dynamo.call(
             "CreateTable",
             {
@@ -131,19 +131,19 @@ class _Table:
     def put(self, id: str) -> None:
         """Write an event. The clock goes on before the write, so that nothing is throttled."""
         self._clock.sleep(0.01)
-        item = {"pk": {"S": f"{DAY}#{self._choose(id)}"}, "sk": {"S": _sort_key(id)}, "d": {"S": "x" * BYTES}}
+        item = {"pk": {"S": f"{DAY}#{self._choose(id)}"}, "sk": {"S": _make_sort_key(id)}, "d": {"S": "x" * BYTES}}
         self._dynamo.call("PutItem", {"TableName": "bench", "Item": item})
 
     def get(self, id: str) -> tuple[int, float]:
         """Requests and units to find an event. Nobody knows a random suffix, so all suffixes are asked at once."""
         candidates: Sequence[int] = [self._choose(id)] if self._kind.calculated else range(self._suffixes)
-        units, found = 0.0, 0
+        units, hits = 0.0, 0
         for suffix in candidates:
-            key = {"pk": {"S": f"{DAY}#{suffix}"}, "sk": {"S": _sort_key(id)}}
+            key = {"pk": {"S": f"{DAY}#{suffix}"}, "sk": {"S": _make_sort_key(id)}}
             answer = self._call("GetItem", Key=key)
             units += answer["ConsumedCapacity"]["CapacityUnits"]
-            found += "Item" in answer
-        assert found == 1
+            hits += "Item" in answer
+        assert hits == 1
         return len(candidates), units
 
     def read_newest(self) -> tuple[int, float]:
@@ -153,7 +153,10 @@ class _Table:
             answer = self._call(
                 "Query",
                 KeyConditionExpression="pk = :pk AND sk >= :low",
-                ExpressionAttributeValues={":pk": {"S": f"{DAY}#{suffix}"}, ":low": {"S": _sort_key_of(EVENTS - PAGE)}},
+                ExpressionAttributeValues={
+                    ":pk": {"S": f"{DAY}#{suffix}"},
+                    ":low": {"S": _render_sort_key(EVENTS - PAGE)},
+                },
                 ScanIndexForward=False,
                 Limit=PAGE,
             )
@@ -164,9 +167,9 @@ class _Table:
 
     def count(self) -> int:
         """Count the items of all suffixes."""
-        return sum(self._pages())
+        return sum(self._count_pages())
 
-    def _pages(self) -> Iterator[int]:
+    def _count_pages(self) -> Iterator[int]:
         for suffix in range(self._suffixes):
             values = {":pk": {"S": f"{DAY}#{suffix}"}}
             request = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": values, "Select": "COUNT"}
@@ -179,15 +182,15 @@ class _Table:
         return self._dynamo.call(operation, {"TableName": "bench", "ReturnConsumedCapacity": "TOTAL", **request})
 
 
-def _sort_key(id: str) -> str:
-    return _sort_key_of(int(id.rpartition("-")[2]))
+def _make_sort_key(id: str) -> str:
+    return _render_sort_key(int(id.rpartition("-")[2]))
 
 
-def _sort_key_of(number: int) -> str:
+def _render_sort_key(number: int) -> str:
     return to_text(START + timedelta(milliseconds=number))
 
 
-def markdown(costs: dict[Kind, Costs]) -> str:
+def render_table(costs: dict[Kind, Costs]) -> str:
     """Write the costs as a table in Markdown."""
     rows = [f"| | {' | '.join(HEADINGS)} |", "|---" * (len(HEADINGS) + 1) + "|"]
     for kind, own in costs.items():

@@ -23,7 +23,7 @@ _PANELS = (
 )
 
 
-def svg(costs: Mapping[Kind, Costs]) -> str:
+def draw_costs(costs: Mapping[Kind, Costs]) -> str:
     """Draw the costs as bars, in panels one below the other."""
     height = len(_PANELS) * _PANEL + 8
     lines = [

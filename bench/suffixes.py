@@ -21,7 +21,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 
 from bench import suffix_kinds
 from bench.suffix_kinds import KINDS, Costs, Kind
-from bench.suffix_picture import svg
+from bench.suffix_picture import draw_costs
 from strict import ManualClock, StrictDynamo
 from strict.memory import MemoryEngine
 from strict.throughput import PARTITION_UNITS, Throughput
@@ -48,7 +48,7 @@ LAYOUTS: dict[str, tuple[str, Series]] = {
 }
 
 
-def table() -> Throughput:
+def make_throughput() -> Throughput:
     """Take the throughput of a new table from the strict service itself."""
     dynamo = StrictDynamo(MemoryEngine(), ManualClock(START))
     dynamo.call(
@@ -64,7 +64,7 @@ def table() -> Throughput:
     return dynamo.account.tables["bench"].throughput
 
 
-def keys(name: str, suffixes: int) -> list[str]:
+def make_partition_keys(name: str, suffixes: int) -> list[str]:
     """The partition keys of many events, in the order in which the events come."""
     partition_by, series = LAYOUTS[name]
     layout = Layout(
@@ -76,7 +76,7 @@ def keys(name: str, suffixes: int) -> list[str]:
 
 def find_rate(name: str, suffixes: int) -> int:
     """Find the highest rate of a layout without a throttle, to 1 %."""
-    return bisect_rate(keys(name, suffixes))
+    return bisect_rate(make_partition_keys(name, suffixes))
 
 
 def bisect_rate(pool: list[str]) -> int:
@@ -84,12 +84,12 @@ def bisect_rate(pool: list[str]) -> int:
     low, high = 0, UNITS
     while high - low > max(high // 100, 1):
         rate = (low + high + 1) // 2
-        low, high = (rate, high) if _holds(pool, rate) else (low, rate - 1)
+        low, high = (rate, high) if _is_sustained(pool, rate) else (low, rate - 1)
     return low
 
 
-def _holds(pool: list[str], rate: int) -> bool:
-    throughput, now = table(), START
+def _is_sustained(pool: list[str], rate: int) -> bool:
+    throughput, now = make_throughput(), START
     of_key = {key: throughput.find_partition(key, now, on_demand=False) for key in set(pool)}
     partitions = cycle([of_key[key] for key in pool])
     sent = 0
@@ -97,24 +97,27 @@ def _holds(pool: list[str], rate: int) -> bool:
         now += timedelta(seconds=1 / TICKS)
         due = rate * tick // TICKS
         for partition, units in Counter(islice(partitions, due - sent)).items():
-            if throughput.write.refusal(units, partition, now) is not None:
+            if throughput.write.find_refusal(units, partition, now) is not None:
                 return False
             throughput.write.take(units, partition, now)
         sent = due
     return True
 
 
-def results() -> dict[str, list[int]]:
+def measure_rates() -> dict[str, list[int]]:
     """Sustained rates by layout, in the order of SUFFIXES."""
     return {name: [find_rate(name, count) for count in SUFFIXES] for name in LAYOUTS}
 
 
 def compare_kinds() -> dict[Kind, Costs]:
     """One key, random and calculated suffixes: their sustained writes, look-ups, ranges and repetitions."""
-    return {kind: suffix_kinds.measure(kind, bisect_rate(suffix_kinds.keys(kind, _POOL))) for kind in KINDS}
+    return {
+        kind: suffix_kinds.measure_kind(kind, bisect_rate(suffix_kinds.make_partition_keys(kind, _POOL)))
+        for kind in KINDS
+    }
 
 
-def markdown(rates: dict[str, list[int]]) -> str:
+def render_table(rates: dict[str, list[int]]) -> str:
     """Write the results as a table in Markdown."""
     rows = ["| suffixes | ideal | " + " | ".join(rates) + " |", "|---" * (len(rates) + 2) + "|"]
     for place, count in enumerate(SUFFIXES):
@@ -127,11 +130,11 @@ def markdown(rates: dict[str, list[int]]) -> str:
 def main() -> None:
     """Print both tables, and the gain that suffixes bring; draw docs/inside/suffix.svg."""
     costs = compare_kinds()
-    print(suffix_kinds.markdown(costs))
-    PICTURE.write_text(svg(costs))
+    print(suffix_kinds.render_table(costs))
+    PICTURE.write_text(draw_costs(costs))
     print("events per second before the first throttle")
-    rates = results()
-    print(markdown(rates))
+    rates = measure_rates()
+    print(render_table(rates))
     print(f"suffix_events_per_second_32_over_1 {rates['by time'][-1] / rates['by time'][0]:.1f}")
 
 

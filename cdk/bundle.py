@@ -30,18 +30,18 @@ REQUIREMENTS = {
 }
 
 
-def build(folder: Path, platforms: Sequence[str]) -> None:
+def build_bundles(folder: Path, platforms: Sequence[str]) -> None:
     """Fill the folder, which is made anew; ``platforms`` are ``arm64``, ``x86_64`` and ``local``."""
     shutil.rmtree(folder, ignore_errors=True)
     bundles, packages = {}, {}
     for platform in platforms:
         assets = _open_assets(platform)
         for name, requirements in REQUIREMENTS.items():
-            built = assets.build(requirements)
+            built = assets.build_asset(requirements)
             bundles[f"{platform}/{name}"] = built
             packages[name] = list_packages(built)
     zips = pack_files(bundles, folder)
-    pack(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
+    write_zip(read_files(_open_assets(platforms[0]).build_console()), folder / CONSOLE)
     digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.zip"))}
     version = tomllib.loads((ROOT / "cdk" / "pyproject.toml").read_text())["project"]["version"]
     manifest = {
@@ -71,7 +71,7 @@ def pack_files(bundles: Mapping[str, Path], folder: Path) -> dict[str, list[str]
         groups.setdefault(tuple(having), {})[file[0]] = sources[file]
     zips: dict[str, list[str]] = {bundle: [] for bundle in bundles}
     for number, (owning, files) in enumerate(sorted(groups.items()), 1):
-        pack(files, folder / f"files-{number}.zip")
+        write_zip(files, folder / f"files-{number}.zip")
         for bundle in owning:
             zips[bundle].append(f"files-{number}.zip")
     return zips
@@ -93,7 +93,7 @@ def read_files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def pack(files: Mapping[str, Path], target: Path) -> None:
+def write_zip(files: Mapping[str, Path], target: Path) -> None:
     """Write a ZIP file, in order of the files' names, readable by every user."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str]) -> None:
     for platform in arguments:
         if platform not in known:
             sys.exit(f"platform {platform!r}: use {', '.join(known)}")
-    build(BUNDLES, arguments or list(MACHINES))
+    build_bundles(BUNDLES, arguments or list(MACHINES))
     for file in sorted(BUNDLES.glob("*.zip")):
         sys.stdout.write(f"{file.stat().st_size / 1e6:7.1f} MB  {file.name}\n")
     refuse_large(BUNDLES, arguments or list(MACHINES))

@@ -67,7 +67,7 @@ class Account:
     session: Any = None
     outputs: Mapping[str, str] = field(default_factory=dict)
 
-    def sign(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    def sign_request(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers of a request to the API, signed with the session's credentials."""
         request = AWSRequest(method, url, headers=dict(headers), data=body)
         credentials, region = self.session.get_credentials().get_frozen_credentials(), self.session.region_name
@@ -76,38 +76,38 @@ class Account:
 
     def run_lifecycle(self, **payload: Any) -> dict[str, Any]:
         """Invoke the lifecycle and return its report."""
-        return self._invoke("the lifecycle", self.lifecycle, payload)
+        return self._invoke_function("the lifecycle", self.lifecycle, payload)
 
-    def archive(self, stream: str, period: str) -> dict[str, Any]:
+    def archive_period(self, stream: str, period: str) -> dict[str, Any]:
         """Invoke the archiver for one period. AccountError says why the period cannot be archived now."""
         task = f"archiving {stream} {period}"
-        answer = self._invoke(task, self.archiver, {"stream": stream, "period": period})
+        answer = self._invoke_function(task, self.archiver, {"stream": stream, "period": period})
         if answer["state"] == "busy":
             raise AccountError(f"{task} has to wait: {answer['reason']}")
         return answer
 
-    def restore(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
+    def restore_period(self, stream: str, period: str, *, keep_days: int, start: Any) -> dict[str, Any]:
         """Invoke the restorer for one run; ``start`` is the position where the previous run ended."""
         payload = {"stream": stream, "period": period, "keep_days": keep_days, "start": start}
-        return self._invoke(f"restoring {stream} {period}", self.restorer, payload)
+        return self._invoke_function(f"restoring {stream} {period}", self.restorer, payload)
 
-    def sweep(self, *, dry_run: bool) -> dict[str, Any]:
+    def sweep_objects(self, *, dry_run: bool) -> dict[str, Any]:
         """Invoke the sweeper and return its report."""
-        return self._invoke("the sweep", self.sweeper, {"dry_run": dry_run})
+        return self._invoke_function("the sweep", self.sweeper, {"dry_run": dry_run})
 
-    def redeliver(self, stream: str, target: str, changes: list[str]) -> None:
+    def redeliver_changes(self, stream: str, target: str, changes: list[str]) -> None:
         """Invoke the feed for the changes of one dead letter."""
-        self._invoke(
+        self._invoke_function(
             f"sending changes of {stream} again", self.feed, {"feed": stream, "target": target, "changes": changes}
         )
 
-    def refresh(self, **payload: Any) -> dict[str, Any]:
+    def run_refresher(self, **payload: Any) -> dict[str, Any]:
         """Invoke the refresher of rollups and return its answer."""
         if not self.refresher:
             raise AccountError("no stream of this stage has rollups: add [[streams.NAME.rollup]] and deploy")
-        return self._invoke("the refresher", self.refresher, payload)
+        return self._invoke_function("the refresher", self.refresher, payload)
 
-    def _invoke(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def _invoke_function(self, task: str, function: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Call a function; AccountError names its ``task``, because users do not know its generated name."""
         try:
             answer = self.functions.invoke(FunctionName=function, Payload=json.dumps(payload).encode())

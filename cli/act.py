@@ -19,8 +19,8 @@ from cli.common import (
     Region,
     Stage,
     app,
-    attempt,
-    choose,
+    attempt_task,
+    choose_periods,
     fail,
     find_account,
     is_pending,
@@ -103,7 +103,7 @@ def archive(
     then.
     """
     account = find_account(stage, endpoint, profile, region)
-    entries = choose(account, config, stream, period, last)
+    entries = choose_periods(account, config, stream, period, last)
     policies, now = try_config(config), clock.read_clock()
     answers, troubles = [], []
     for number, entry in enumerate(entries, start=1):
@@ -131,15 +131,15 @@ def _archive_entry(account: Account, entry: Entry, prefix: str) -> dict[str, Any
     ``prefix`` is the beginning of the progress line.
     """
     name = f"{entry.stream} {entry.period.label}"
-    answer: dict[str, Any] = attempt(
-        f"{prefix}archiving {name}", lambda: account.archive(entry.stream, entry.period.label)
+    answer: dict[str, Any] = attempt_task(
+        f"{prefix}archiving {name}", lambda: account.archive_period(entry.stream, entry.period.label)
     )
     while answer["state"] == "archiving":
         so_far = f"{prefix}archiving {name}: {answer['events']:,} events are archived and verified"
         wait = answer.get("wait", 0.0)
         if wait:
-            attempt(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
-        answer = attempt(so_far, lambda: account.archive(entry.stream, entry.period.label))
+            attempt_task(f"{so_far}; the archiver continues in {wait:.0f} s", lambda wait=wait: sleep(wait))
+        answer = attempt_task(so_far, lambda: account.archive_period(entry.stream, entry.period.label))
     return answer
 
 
@@ -157,13 +157,13 @@ def restore(
 ) -> None:
     """Make an archived period a table again. It is read from its archive until the table is whole and compared."""
     account = find_account(stage, endpoint, profile, region)
-    choose(account, config, stream, period, None)
+    choose_periods(account, config, stream, period, None)
     answer: dict[str, Any] = {"next": {}}
     while (start := answer["next"]) is not None:
         done = f"{start['part']} of {answer['parts']} parts written" if start else "beginning"
         answer = run_task(
             f"restoring {stream} {period}: {done}",
-            lambda start=start: account.restore(stream, period, keep_days=keep, start=start),
+            lambda start=start: account.restore_period(stream, period, keep_days=keep, start=start),
         )
     print_json(answer) if as_json else out.print(f"{answer['stream']} {answer['period']} is {answer['state']}")
 
@@ -236,7 +236,7 @@ def sweep(
 ) -> None:
     """Remove large values in S3 that no event refers to, as the daily sweep does."""
     account = find_account(stage, endpoint, profile, region)
-    report = run_task("looking", lambda: account.sweep(dry_run=dry_run))
+    report = run_task("looking", lambda: account.sweep_objects(dry_run=dry_run))
     if as_json:
         print_json(report)
         return

@@ -59,17 +59,17 @@ def advise(
     for policy in policies:
         history = run_task(
             f"reading the measurements of {policy.name}",
-            lambda policy=policy: measure.measure(account, sources, policy, now, timedelta(days=days)),
+            lambda policy=policy: measure.measure_history(account, sources, policy, now, timedelta(days=days)),
         )
         advice.append(judge(history))
     if as_json:
         print_json([own.document() for own in advice])
         return
     for own in advice:
-        _print(own)
+        _print_advice(own)
 
 
-def _print(advice: Advice) -> None:
+def _print_advice(advice: Advice) -> None:
     for line, style in write_lines(advice):
         # Not wrapped, because users copy the lines.
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
@@ -81,7 +81,7 @@ def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:
     yield f"{advice.stream}: {summary}, by {advice.days:.1f} days", "bold"
     for number, finding in enumerate(advice.findings, 1):
         yield "", None
-        yield f"  {number}. {finding.text}: {_price(finding)} (confidence: {finding.confidence})", "green"
+        yield f"  {number}. {finding.text}: {_describe_saving(finding)} (confidence: {finding.confidence})", "green"
         for line in finding.evidence:
             yield f"     - {line}", None
         yield "", None
@@ -92,7 +92,7 @@ def write_lines(advice: Advice) -> Iterator[tuple[str, str | None]]:
     yield "", None
 
 
-def _price(finding: Finding) -> str:
+def _describe_saving(finding: Finding) -> str:
     if finding.saving is None:
         return "against throttling"
     word = "saves" if finding.saving >= 0 else "costs"

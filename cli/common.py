@@ -97,7 +97,7 @@ def try_config(path: Path) -> Config | None:
         return None
 
 
-def choose(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
+def choose_periods(account: Account, config: Path, stream: str, first: str, last: str | None) -> list[Entry]:
     """Find the periods that a command names. If a name is wrong, end the command with the reason."""
     try:
         return find_entries(account.pipeline.catalog, try_config(config), stream, first, last)
@@ -105,7 +105,7 @@ def choose(account: Account, config: Path, stream: str, first: str, last: str | 
         fail(str(error))
 
 
-def attempt(task: str, act: Any) -> Any:
+def attempt_task(task: str, act: Any) -> Any:
     """Call ``act``, which may take minutes, and show the task with a spinner; AccountError if it fails."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
@@ -116,7 +116,7 @@ def attempt(task: str, act: Any) -> Any:
 def run_task(task: str, act: Any) -> Any:
     """Call ``act``, which may take minutes, and show the task with a spinner; a failure ends the command."""
     try:
-        return attempt(task, act)
+        return attempt_task(task, act)
     except AccountError as error:
         fail(str(error))
 

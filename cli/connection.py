@@ -72,11 +72,15 @@ def find_api(stage: str, endpoint: str | None, profile: str | None, region: str 
             f"the stack {name_stack(stage)} is {stacks['Stacks'][0]['StackStatus']} and has no API: it is not a deployed"
             " stage, or its first deployment is not done. Use --url and --key"
         )
-    return (_emulate(endpoint, url) if endpoint else url), key
+    return (find_emulated_address(endpoint, url) if endpoint else url), key
 
 
-def _emulate(endpoint: str, url: str) -> str:
-    """Convert the API's address for an emulator, which serves https://<id>.…/<stage>/ under a path of its own address."""
+def find_emulated_address(endpoint: str, url: str) -> str:
+    """Convert an address of the API for an emulator.
+
+    An emulator serves https://<id>.…/<stage>/<path> under a path of its own address.
+    """
     parts = urlsplit(url)
     name = (parts.hostname or "").split(".")[0]
-    return f"{endpoint.rstrip('/')}/restapis/{name}/{parts.path.strip('/')}/_user_request_"
+    stage, _, path = parts.path.strip("/").partition("/")
+    return f"{endpoint.rstrip('/')}/restapis/{name}/{stage}/_user_request_/{path}".rstrip("/")

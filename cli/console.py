@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from cli.account import Account
 from cli.common import Endpoint, Profile, Region, Stage, app, fail, find_account, out
+from cli.connection import find_emulated_address
 
 # Headers for one connection only. They are not copied from the stage's answer.
 _HOP = frozenset({"connection", "host", "keep-alive", "transfer-encoding", "te", "upgrade", "accept-encoding"})
@@ -44,6 +45,8 @@ def console(
     address = account.outputs.get("ConsoleUrl")
     if address is None:
         fail(f"stage {stage} has no console: set console = true in [api] of its configuration, and deploy")
+    if endpoint:
+        address = find_emulated_address(endpoint, address)
     if "ApiKeyId" in account.outputs:
         out.print(address, soft_wrap=True)
         if not show_only:
@@ -109,16 +112,16 @@ class Signed:
         sent["content-type"] = environ.get("CONTENT_TYPE", "")
         headers = {name: sent[name] for name in _KEPT if sent.get(name)}
         try:
-            signed = self._account.sign(environ["REQUEST_METHOD"], url, headers, body)
+            signed = self._account.sign_request(environ["REQUEST_METHOD"], url, headers, body)
         # botocore raises RuntimeError for credentials that are still expired after they were refreshed.
         except (BotoCoreError, ClientError, RuntimeError) as error:
             reason = str(error).rstrip(".")
             detail = f"Your AWS credentials cannot be used: {reason}. Log in again, for example with `aws sso login`."
-            return _refuse(start, "no_credentials", detail)
+            return _refuse_request(start, "no_credentials", detail)
         try:
             answer = self._client.request(environ["REQUEST_METHOD"], url, headers=signed, content=body)
         except httpx.HTTPError as error:
-            return _refuse(start, "no_answer", f"The API did not answer: {error}")
+            return _refuse_request(start, "no_answer", f"The API did not answer: {error}")
         # httpx has decompressed the body, so its length and its encoding have changed.
         left_out = _HOP | {"content-length", "content-encoding"}
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in left_out]
@@ -135,7 +138,7 @@ def _encode_for_signature(query: str) -> str:
     return urlencode(pairs, quote_via=quote, safe="", encoding="latin-1")
 
 
-def _refuse(start: Any, code: str, detail: str) -> Iterable[bytes]:
+def _refuse_request(start: Any, code: str, detail: str) -> Iterable[bytes]:
     """Answer with a problem; the page shows its detail."""
     start("502 Bad Gateway", [("Content-Type", "application/problem+json")])
     return [json.dumps({"status": 502, "code": code, "detail": detail}).encode()]

@@ -12,12 +12,12 @@ from rich.table import Table as Grid
 from cli import clock
 from cli.advice import describe_stream, warn_about
 from cli.common import DEFAULT, USAGE, AsJson, ConfigFile, app, fail, out, print_json, read_config
-from cli.timeline import svg as timeline_svg
-from cli.workload import choose_stream, read, read_shares
+from cli.timeline import draw_timeline
+from cli.workload import choose_stream, read_shares, read_workload
 from tidetable.bill.rolled import list_rollups
 from tidetable.bill.tables import Bill
 from tidetable.bill.timeline import Day
-from tidetable.bill.timeline import simulate as simulated
+from tidetable.bill.timeline import simulate as simulate_days
 from tidetable.bill.whole import Line, advise, compute_whole_bill, describe_bill, name_unpriced
 from tidetable.bill.workload import Workload, spread_by_hour
 from tidetable.config import Stream
@@ -99,11 +99,11 @@ def simulate(
             workload = Workload(spread_by_hour(rate, night), size, reads, read_bytes, 0.0, source, batch)
             if stream.source:
                 workload = next(rollup.workload for rollup in list_rollups(workload, groups) if rollup.name == name)
-        lives[name] = list(simulated(stream, start, days, workload))
+        lives[name] = list(simulate_days(stream, start, days, workload))
     if svg is not None:
         svg.mkdir(parents=True, exist_ok=True)
         for name, life in lives.items():
-            (svg / f"{name}.svg").write_text(timeline_svg(name, life))
+            (svg / f"{name}.svg").write_text(draw_timeline(name, life))
     if as_json:
         fields = ("ahead", "open", "late", "closed", "write", "read", "infrequent", "dollars")
         print_json(
@@ -175,7 +175,7 @@ def cost(
     """
     try:
         if file.is_dir():
-            workload = replace(read(file), batch=batch, archive_days=archive_days)
+            workload = replace(read_workload(file), batch=batch, archive_days=archive_days)
         elif rate is None:
             fail(f"add --rate, the events per second, such as: cost {file} --rate 50 --bytes 500 --batch 100", USAGE)
         else:
@@ -195,10 +195,10 @@ def cost(
     if as_json:
         print_json(describe_bill(lines, tables, unpriced, advice))
     else:
-        _print(workload, lines, tables, unpriced, advice)
+        _print_bills(workload, lines, tables, unpriced, advice)
 
 
-def _print(
+def _print_bills(
     workload: Workload, lines: list[Line], tables: dict[str, Bill], unpriced: list[str], advice: list[str]
 ) -> None:
     events = workload.events_per_day

@@ -23,7 +23,7 @@ class Letters:
     messages: int = 0
     changes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def list_rows(self) -> list[dict[str, Any]]:
         """Return the counts, in order."""
         names = ("feed", "target", "reason")
         return [{**dict(zip(names, key, strict=True)), "changes": count} for key, count in sorted(self.changes.items())]

@@ -71,7 +71,7 @@ def write_csv(rows: Iterable[Row], file: IO[str]) -> int:
     names = list(dict.fromkeys(name for row in flat for name in row))
     writer = csv.writer(file)
     writer.writerow(names)
-    writer.writerows([_protect(row.get(name)) for name in names] for row in flat)
+    writer.writerows([_escape_formula(row.get(name)) for name in names] for row in flat)
     return len(flat)
 
 
@@ -119,7 +119,7 @@ def choose_form(form: str | None, out: Path | None) -> str:
     return form
 
 
-def _protect(value: Any) -> str:
+def _escape_formula(value: Any) -> str:
     text = write_cell(value)
     return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
 

@@ -75,7 +75,7 @@ def import_file(
         if dry_run:
             with open_client(url, key, **place) as client:
                 rehearsal = Rehearsal(client, stream, try_config(config), clock.read_clock())
-            _rehearse(source, rehearsal, as_json=as_json)
+            _rehearse_import(source, rehearsal, as_json=as_json)
             return
         task = {"stream": stream, "url": url or stage, "format": source.kind, "columns": repr(columns)}
         path = state or file.with_name(f"{file.name}.import.json")
@@ -126,9 +126,9 @@ class Transfer:
                     continue
                 index += 1
                 if index % 100 == 0:
-                    bar.update(task, completed=row.read, counts=self._describe())
+                    bar.update(task, completed=row.read, counts=self._describe_progress())
             client.flush()
-            bar.update(task, completed=source.total, counts=self._describe())
+            bar.update(task, completed=source.total, counts=self._describe_progress())
 
     def note(self, settled: Settled) -> None:
         """Record the results of an answer. The client calls this function."""
@@ -157,7 +157,9 @@ class Transfer:
             summary = {"rows": progress.rows, "stored": progress.stored, "refused": progress.refused}
             print_json(summary | {"done": progress.is_done, "problem": self._trouble and self._trouble.detail})
         else:
-            out.print(f"{source.path}: {progress.rows:,} rows, {self._describe()}", markup=False, soft_wrap=True)
+            out.print(
+                f"{source.path}: {progress.rows:,} rows, {self._describe_progress()}", markup=False, soft_wrap=True
+            )
         if refused:
             warn(f"the refused rows are in {self._journal.refusals}")
         if self._trouble is not None:
@@ -168,14 +170,14 @@ class Transfer:
         if refused:
             raise typer.Exit(1)
 
-    def _describe(self) -> str:
+    def _describe_progress(self) -> str:
         progress = self._journal.progress
         kinds = ", ".join(f"{code} {count:,}" for code, count in sorted(progress.refused.items()))
         refused = sum(progress.refused.values())
         return f"{progress.stored:,} stored, {refused:,} refused{f' ({kinds})' if kinds else ''}"
 
 
-def _rehearse(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
+def _rehearse_import(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
     codes: Counter[str] = Counter()
     rows_to_show: list[dict[str, Any]] = []
     rows = 0
@@ -184,7 +186,7 @@ def _rehearse(source: Source, rehearsal: Rehearsal, *, as_json: bool) -> None:
         for row in source.read():
             rows += 1
             problem = ("unreadable", row.problem) if row.event is None else None
-            if row.event is not None and (verdict := rehearsal.judge(row.event)) is not None:
+            if row.event is not None and (verdict := rehearsal.judge_event(row.event)) is not None:
                 problem = (verdict.code, verdict.detail)
             if problem is not None:
                 codes[problem[0]] += 1

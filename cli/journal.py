@@ -46,11 +46,11 @@ class Journal:
         fingerprint = fingerprint_file(source)
         self.progress = Progress(fingerprint, task)
         if not anew and path.exists():
-            self.progress = self._load(fingerprint, task)
+            self.progress = self._load_progress(fingerprint, task)
         self._next_row = self.progress.rows
         self._trim_refusals()
 
-    def _load(self, fingerprint: str, task: dict[str, Any]) -> Progress:
+    def _load_progress(self, fingerprint: str, task: dict[str, Any]) -> Progress:
         try:
             progress = Progress(**json.loads(self._path.read_bytes()))
         except (ValueError, TypeError) as error:
@@ -91,7 +91,7 @@ class Journal:
                 self._waiting.pop(index, None)
             # Rows are handed out in order, so the first waiting row is the lowest.
             self.progress.rows = next(iter(self._waiting.values()), self._next_row)
-            self._save()
+            self._save_progress()
 
     def note_refusal(self, row: int, code: str, detail: str, event: Any) -> None:
         """Keep a refused row in the file of refusals."""
@@ -105,9 +105,9 @@ class Journal:
         """Note that every row is settled."""
         with self._lock:
             self.progress.rows, self.progress.is_done = self._next_row, True
-            self._save()
+            self._save_progress()
 
-    def _save(self) -> None:
+    def _save_progress(self) -> None:
         """Replace the file in one step, so that an interruption leaves either the old or the new file."""
         new = self._path.with_name(f"{self._path.name}.new")
         new.write_text(json.dumps(asdict(self.progress), indent=1))

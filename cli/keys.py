@@ -79,7 +79,7 @@ def create(
     """Make a key, and show it once: only a salted hash is kept."""
     if every is bool(stream):
         fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    access, problems = check_rights(name, None if every else stream or [], _split(can), series_prefix)
+    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), series_prefix)
     problems += _check_limits(rate, burst)
     now = clock.read_clock()
     end = _read_end(expires, now, problems)
@@ -103,7 +103,7 @@ def create(
         burst=None if rate is None else burst or ceil(2 * rate),
     )
     attempt_change(lambda: add_key(account, record))
-    _show(text, record, as_json=as_json)
+    _show_key(text, record, as_json=as_json)
 
 
 @keys.command("list")
@@ -161,7 +161,7 @@ def rotate(
     text = make_key_text(id, draw_text(SECRET_LENGTH))
     rotated = record.rotate(Secret.of(text, secrets.token_bytes(SALT_BYTES)), now, until - now)
     rotated = attempt_change(lambda: change_key(account, rotated, record))
-    _show(text, rotated, as_json=as_json)
+    _show_key(text, rotated, as_json=as_json)
     if not as_json:
         out.print(f"the former secret is accepted until {_format_minute(until)}", soft_wrap=True)
 
@@ -209,7 +209,7 @@ def adopt(
     """
     if every is bool(stream):
         fail("add --stream NAME once for each stream, or --all-streams", USAGE)
-    access, problems = check_rights(name, None if every else stream or [], _split(can), "")
+    access, problems = check_rights(name, None if every else stream or [], _split_scopes(can), "")
     if problems:
         fail("\n".join(problems), USAGE)
     account, now = find_account(stage, endpoint, profile, region), clock.read_clock()
@@ -244,7 +244,7 @@ def attach(
             warn(f"the gateway key of {record.id} ({record.name}) is gone: make another key, and revoke this one")
 
 
-def _split(can: str) -> list[str]:
+def _split_scopes(can: str) -> list[str]:
     return [scope for scope in can.replace(" ", "").split(",") if scope]
 
 
@@ -270,7 +270,7 @@ def _read_end(expires: str | None, now: datetime, problems: list[str]) -> dateti
     return end
 
 
-def _show(text: str, record: KeyRecord, *, as_json: bool) -> None:
+def _show_key(text: str, record: KeyRecord, *, as_json: bool) -> None:
     """Print a key's text. No command can show it later."""
     if as_json:
         print_json({"key": text, **_describe_record(record, record.rotated or record.created)})

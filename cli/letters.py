@@ -46,12 +46,12 @@ class Summary:
     events: Counter[tuple[str, str]]
 
 
-def summarize(client: Any, url: str) -> Summary:
+def summarize_letters(client: Any, url: str) -> Summary:
     """Count the events of the queue; the messages stay in it."""
     events: Counter[tuple[str, str]] = Counter()
     receipts = []
     for message in receive_letters(client, url):
-        events[_read_stream(message), _read_reason(message)] += _count(message)
+        events[_read_stream(message), _read_reason(message)] += _count_events(message)
         receipts.append(message["ReceiptHandle"])
     release_letters(client, url, receipts)
     return Summary(len(receipts), events)
@@ -65,7 +65,7 @@ def release_letters(client: Any, url: str, receipts: Sequence[str]) -> None:
             client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipt, VisibilityTimeout=0)
 
 
-def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
+def replay_letters(client: Any, dead: str, overflow: str, maximum: int, report_moved: Callable[[int], None]) -> int:
     """Send messages back to the overflow.
 
     A message is deleted only after it was sent, so an interruption does not lose messages. It sends at most ``maximum``
@@ -76,7 +76,7 @@ def replay(client: Any, dead: str, overflow: str, maximum: int, report_moved: Ca
     for message in islice(receive_letters(client, dead), maximum):
         client.send_message(QueueUrl=overflow, MessageBody=message["Body"])
         client.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
-        events += _count(message)
+        events += _count_events(message)
         report_moved(events)
     return events
 
@@ -92,7 +92,7 @@ def _read_stream(message: Any) -> str:
         return "?"
 
 
-def _count(message: Any) -> int:
+def _count_events(message: Any) -> int:
     try:
         decoded = decode_message(message["Body"])
         # A message whose events are in the bucket has at least one event.

@@ -39,7 +39,7 @@ def open_sources(account: Account, endpoint: str | None) -> Sources:
     return Sources(account.metrics, make("logs", endpoint_url=endpoint), make("dynamodb", endpoint_url=endpoint))
 
 
-def measure(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
+def measure_history(account: Account, sources: Sources, stream: Stream, now: datetime, span: timedelta) -> History:
     """Measure the history of a stream; AccountError if CloudWatch's metrics do not answer.
 
     The history names other sources that did not answer.
@@ -50,7 +50,7 @@ def measure(account: Account, sources: Sources, stream: Stream, now: datetime, s
     entries = [entry for entry in catalog.entries(stream.name, start - stream.late, now) if entry.period.start < now]
     missing: list[str] = []
     hours = _read_hours(sources, entries, start, now)
-    tables = _describe(account, entries)
+    tables = _describe_tables(account, entries)
     resources = [
         _make_resource(entry, index, hours[entry.table, index], tables.get(entry.table))
         for entry in entries
@@ -80,7 +80,7 @@ def _read_hours(
         raise AccountError(f"CloudWatch does not answer: {error}; allow cloudwatch:GetMetricData") from error
 
 
-def _describe(account: Account, entries: list[Entry]) -> dict[str, Table]:
+def _describe_tables(account: Account, entries: list[Entry]) -> dict[str, Table]:
     """Describe the existing tables, by name. DynamoDB's figures of their sizes are up to six hours old."""
     names = [entry.table for entry in entries if entry.state is not State.DELETED]
     with account.pipeline.pools(_CONCURRENCY) as pool:

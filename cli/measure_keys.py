@@ -32,7 +32,7 @@ def read_shares(dynamodb: Any, metrics: Any, entry: Entry, now: datetime) -> Map
     if described.get("ContributorInsightsStatus") == "ENABLED" and rules:
         return _read_report(metrics, rules[0], entry, now)
     if entry.layout.partition_by == "time" and entry.layout.pack is None and entry.layout.shards > 1:
-        return _sample(dynamodb, entry, now)
+        return _sample_shares(dynamodb, entry, now)
     return None
 
 
@@ -69,7 +69,7 @@ def share_out(counts: Mapping[str, float], whole: float = 0.0) -> dict[str, floa
     return {key: count / whole for key, count in sorted(counts.items(), key=lambda pair: -pair[1])}
 
 
-def _sample(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
+def _sample_shares(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | None:
     """Sample the shares of the items of a recent minute by suffix, with one query per suffix.
 
     If a suffix has too many items in the slice of time, a slice of a quarter of that length is tried.
@@ -77,7 +77,8 @@ def _sample(dynamodb: Any, entry: Entry, now: datetime) -> dict[str, float] | No
     slice_, end = _SLICE, min(now - _SLICE, entry.period.end)
     while slice_ >= timedelta(milliseconds=50):
         counts = {
-            str(suffix): _count(dynamodb, entry, suffix, end - slice_, end) for suffix in range(entry.layout.shards)
+            str(suffix): _count_items(dynamodb, entry, suffix, end - slice_, end)
+            for suffix in range(entry.layout.shards)
         }
         if _is_whole(counts.values()):
             return share_out({suffix: float(count) for suffix, count in counts.items()})
@@ -89,7 +90,7 @@ def _is_whole(counts: Iterable[int]) -> bool:
     return all(count < _SAMPLED for count in counts)
 
 
-def _count(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:
+def _count_items(dynamodb: Any, entry: Entry, suffix: int, start: datetime, end: datetime) -> int:
     values = {
         ":pk": {"S": f"{entry.layout.logical(start, '')}#{suffix}"},
         ":low": {"S": to_text(start)},

@@ -25,7 +25,7 @@ def read_uses(
     client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
 ) -> tuple[Use, ...]:
     """Read the queries of a stream by their route and conditions; AccountError if they cannot be read."""
-    rows = _run(client, groups, _USES.format(stream=stream), start, end, pause)
+    rows = _run_query(client, groups, _USES.format(stream=stream), start, end, pause)
     return tuple(
         Use(
             row.get("route", ""),
@@ -45,12 +45,12 @@ def read_writing(
     client: Any, groups: Sequence[str], stream: str, start: datetime, end: datetime, pause: Callable[[float], None]
 ) -> Writing | None:
     """Read the requests that sent events to a stream; None if the log has no such requests."""
-    rows = _run(client, groups, _WRITING.format(stream=stream), start, end, pause)
+    rows = _run_query(client, groups, _WRITING.format(stream=stream), start, end, pause)
     requests = sum(_read_number(row, "requests") for row in rows)
     return Writing(requests, sum(_read_number(row, "events") for row in rows)) if requests else None
 
 
-def _run(
+def _run_query(
     client: Any,
     groups: Sequence[str],
     query: str,

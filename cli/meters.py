@@ -35,22 +35,22 @@ class Meters:
         """
         value = record.meter or f"tidetable-{self.stage}-{record.id}-{draw()}"
         tags = {"project": "tidetable", "stage": self.stage}
-        made = _call(
+        answer = _call_gateway(
             "a gateway key could not be made",
             lambda: self.client.create_api_key(
                 name=f"tidetable-{self.stage}-{record.name}-{record.id}", value=value, enabled=True, tags=tags
             ),
         )
-        attached = replace(record, meter=value, gateway_key=made["id"])
+        attached = replace(record, meter=value, gateway_key=answer["id"])
         try:
-            return replace(attached, plan=self._join(attached))
+            return replace(attached, plan=self._join_plan(attached))
         except AccountError:
             self.detach(attached)
             raise
 
     def reattach(self, record: KeyRecord) -> None:
         """Put the gateway key of a caller's key into the usage plan of the stage that is deployed now."""
-        self._join(record)
+        self._join_plan(record)
 
     def exists(self, record: KeyRecord) -> bool:
         """True if the gateway key of a caller's key exists."""
@@ -65,12 +65,12 @@ class Meters:
     def detach(self, record: KeyRecord) -> None:
         """Remove the gateway key of a key, and the plan of the key if no other key is in this plan."""
         if record.gateway_key:
-            _call("a gateway key could not be removed", lambda: self._delete(record.gateway_key))
+            _call_gateway("a gateway key could not be removed", lambda: self._delete_key(record.gateway_key))
         if record.plan and record.plan != self.usage_plan:
-            _call("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
+            _call_gateway("a usage plan could not be removed", lambda: self._remove_empty(record.plan))
 
-    def _join(self, record: KeyRecord) -> str:
-        plan = self.usage_plan if record.rate is None else self._ensure_plan(record.rate, record.burst or 1)
+    def _join_plan(self, record: KeyRecord) -> str:
+        plan = self.usage_plan if record.rate is None else self._find_or_make_plan(record.rate, record.burst or 1)
 
         def add() -> None:
             try:
@@ -80,10 +80,10 @@ class Meters:
                 if error.response["Error"]["Code"] != "ConflictException":
                     raise
 
-        _call("a gateway key could not be put into its usage plan", add)
+        _call_gateway("a gateway key could not be put into its usage plan", add)
         return plan
 
-    def _ensure_plan(self, rate: float, burst: int) -> str:
+    def _find_or_make_plan(self, rate: float, burst: int) -> str:
         """Return the id of the stage's plan with these limits. If there is no such plan, make it."""
         name = f"tidetable-{self.stage}-{rate:g}-{burst}"
         stage = {"apiId": self.api, "stage": _API_STAGE}
@@ -95,10 +95,10 @@ class Meters:
                 if plan["name"] == name and (self.api, _API_STAGE) in stages:
                     return str(plan["id"])
             limits = {"rateLimit": rate, "burstLimit": burst}
-            made = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
-            return str(made["id"])
+            answer = self.client.create_usage_plan(name=name, throttle=limits, apiStages=[stage])
+            return str(answer["id"])
 
-        return str(_call("a usage plan could not be made", find))
+        return str(_call_gateway("a usage plan could not be made", find))
 
     def _remove_empty(self, plan: str) -> None:
         try:
@@ -114,7 +114,7 @@ class Meters:
             if error.response["Error"]["Code"] != "NotFoundException":
                 raise
 
-    def _delete(self, gateway_key: str) -> None:
+    def _delete_key(self, gateway_key: str) -> None:
         try:
             self.client.delete_api_key(apiKey=gateway_key)
         except ClientError as error:
@@ -122,7 +122,7 @@ class Meters:
                 raise
 
 
-def _call(trouble: str, act: Callable[[], Any]) -> Any:
+def _call_gateway(trouble: str, act: Callable[[], Any]) -> Any:
     try:
         return act()
     except (ClientError, BotoCoreError) as error:

@@ -95,7 +95,7 @@ def query(
                 if not series:
                     fail("--latest needs --series", USAGE)
                 events = client.latest(stream, series, fields=fields, **shared).values()
-                _show([event for event in events if event is not None], output_form, file, field)
+                _show_rows([event for event in events if event is not None], output_form, file, field)
                 return
             if top is not None:
                 narrowed = {"value": value, "fields": fields, "series": series or None}
@@ -114,7 +114,7 @@ def query(
             else:
                 pages = _read_events(client, stream, series, fields, limit, shared)
             rows = pages.to_arrow(every_field=True) if output_form == "parquet" else list(pages)
-            _show(rows, output_form, file, field)
+            _show_rows(rows, output_form, file, field)
             _report_gaps(pages)
     except (TidetableError, ValueError) as error:
         fail(str(error))
@@ -126,7 +126,7 @@ def _read_events(
     return client.events(stream, series=series or None, fields=fields, limit=limit or None, **shared)
 
 
-def _show(rows: Any, form: str, file: Path | None, field: str | None) -> None:
+def _show_rows(rows: Any, form: str, file: Path | None, field: str | None) -> None:
     """Print rows in a form, or write them to a file."""
     if form == "parquet" and file is not None:
         if isinstance(rows, list):

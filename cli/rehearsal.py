@@ -50,7 +50,7 @@ class Rehearsal:
         window = Window(from_text(policy["window"]["oldest"]), from_text(policy["window"]["newest"]))
         self._judge = Judge(simulated, unspread(simulated.layout), window, now, _make_range_check(ranges))
 
-    def judge(self, event: dict[str, Any]) -> Rejection | None:
+    def judge_event(self, event: dict[str, Any]) -> Rejection | None:
         """Return the reason why the event would be refused; None if it would be stored.
 
         The event is judged in the form that the API would read: floats and datetimes become the client's JSON values.

@@ -20,8 +20,7 @@ from cli.common import (
     run_task,
 )
 from cli.feed_letters import Redelivered, redeliver_changes, summarize_changes
-from cli.letters import replay as send_back
-from cli.letters import summarize
+from cli.letters import replay_letters, summarize_letters
 
 
 @app.command()
@@ -42,7 +41,7 @@ def replay(
     if feed:
         _replay_feed(account, dry_run=dry_run, yes=yes, as_json=as_json)
         return
-    summary = run_task("looking", lambda: summarize(account.queues, account.dead_letters))
+    summary = run_task("looking", lambda: summarize_letters(account.queues, account.dead_letters))
     counts = sorted(summary.events.items())
     events = sum(count for _, count in counts)
     rows = [{"stream": stream, "reason": reason, "events": count} for (stream, reason), count in counts]
@@ -64,7 +63,7 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
     letters = run_task("looking", lambda: summarize_changes(account.queues, account.feed_letters))
     changes = sum(letters.changes.values())
     if not as_json:
-        for row in letters.rows():
+        for row in letters.list_rows():
             where = f"{row['feed']} to {row['target'] or 'no target'}: {row['reason']}"
             out.print(f"{row['changes']:>8,} of {where}", markup=False, soft_wrap=True)
         if not changes or dry_run:
@@ -77,11 +76,11 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
         sent = run_task(
             "sending again",
             lambda: redeliver_changes(
-                account.queues, account.feed_letters, account.redeliver, letters.messages, (AccountError,)
+                account.queues, account.feed_letters, account.redeliver_changes, letters.messages, (AccountError,)
             ),
         )
     if as_json:
-        print_json({"dead": letters.rows(), "replayed": sent.changes, "failures": sent.failures})
+        print_json({"dead": letters.list_rows(), "replayed": sent.changes, "failures": sent.failures})
     else:
         out.print(f"{sent.changes:,} changes were taken")
         for failure in sent.failures:
@@ -93,6 +92,6 @@ def _replay_feed(account: Account, *, dry_run: bool, yes: bool, as_json: bool) -
 def _replay_letters(account: Account, maximum: int) -> int:
     count: int = run_task(
         "sending back",
-        lambda: send_back(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
+        lambda: replay_letters(account.queues, account.dead_letters, account.overflow, maximum, lambda _: None),
     )
     return count

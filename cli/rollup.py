@@ -16,7 +16,7 @@ from cli.common import (
     Region,
     Stage,
     app,
-    attempt,
+    attempt_task,
     fail,
     find_account,
     out,
@@ -55,15 +55,15 @@ def rollup(
     if rebuild is not (start is not None and end is not None) or (start is None) is not (end is None):
         fail("a rebuild needs all of --rebuild, --from and --to, such as --rebuild --from 2026-01-01 --to 2026-02-01")
     account = find_account(stage, endpoint, profile, region)
-    rollups = run_task("looking", lambda: account.refresh(status=stream))["rollups"]
+    rollups = run_task("looking", lambda: account.run_refresher(status=stream))["rollups"]
     if name is not None and name not in [rollup["rollup"] for rollup in rollups]:
         fail(f"{stream} has no rollup {name!r}; it has {', '.join(rollup['rollup'] for rollup in rollups)}")
     named_rollups = [rollup for rollup in rollups if name in (None, rollup["rollup"])]
     if not rebuild:
-        print_json(named_rollups) if as_json else _draw(named_rollups, stream)
+        print_json(named_rollups) if as_json else _draw_rollups(named_rollups, stream)
         return
     answers = [
-        _rebuild(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
+        _rebuild_cells(account, stream, rollup, start, end, dry_run=dry_run, quiet=as_json) for rollup in named_rollups
     ]
     if as_json:
         print_json(answers)
@@ -71,7 +71,7 @@ def rollup(
         raise typer.Exit(1)
 
 
-def _draw(rollups: list[dict[str, Any]], stream: str) -> None:
+def _draw_rollups(rollups: list[dict[str, Any]], stream: str) -> None:
     grid = Grid(title=f"rollups of {stream}")
     for heading in ("rollup", "every", "by", "fields", "from", "sealed until", "lag", "marks", "overfull"):
         grid.add_column(heading, overflow="fold")
@@ -97,14 +97,14 @@ def _format_minute(text: str | None) -> str:
     return "not begun" if text is None else f"{text[:16]}Z"
 
 
-def _rebuild(
+def _rebuild_cells(
     account: Account, stream: str, rollup: dict[str, Any], start: Any, end: Any, *, dry_run: bool, quiet: bool
 ) -> dict[str, Any]:
     """Rebuild a rollup: call the refresher until no bucket is left, or until it names a problem."""
     range_of_rollup = {"stream": stream, "rollup": rollup["rollup"], "from": start, "to": end}
     name = rollup["stream"]
     if dry_run:
-        plan: dict[str, Any] = run_task("looking", lambda: account.refresh(rebuild=range_of_rollup, dry_run=True))
+        plan: dict[str, Any] = run_task("looking", lambda: account.run_refresher(rebuild=range_of_rollup, dry_run=True))
         if not quiet:
             out.print(
                 plan["problem"] or f"{name}: {plan['buckets']:,} buckets to compute, {plan['marked']:,} to compute anew"
@@ -118,7 +118,7 @@ def _rebuild(
     while answer.get("left") != 0 and not answer.get("problem"):
         left = answer.get("left")
         so_far = f"rebuilding {name}: {computed:,} buckets computed{'' if left is None else f', {left:,} left'}"
-        answer = run_task(so_far, lambda: account.refresh(rebuild=range_of_rollup))
+        answer = run_task(so_far, lambda: account.run_refresher(rebuild=range_of_rollup))
         computed, marked = computed + answer["buckets"], marked + answer["marked"]
         if answer["left"]:
             # The computed buckets are sealed now, so the next call must not compute them anew.
@@ -128,7 +128,7 @@ def _rebuild(
             if busy == _BUSY_TRIES:
                 answer["problem"] = "the refresher is always running; try again later"
             else:
-                attempt(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
+                attempt_task(f"{so_far}; waiting for the refresher", lambda: sleep(_BUSY_SECONDS))
     if not quiet:
         out.print(f"{name}: {computed:,} buckets computed; {marked:,} will be computed anew by the next runs")
         if answer["problem"]:

@@ -55,13 +55,13 @@ def status(
     account, configured = find_account(stage, endpoint, profile, region), read_config(config)
     now = clock.read_clock()
     known = find_known_streams(configured, account.pipeline.catalog, now)
-    periods = _observe(known, account, stream, every=every)
+    periods = _observe_periods(known, account, stream, every=every)
     consumed = _read_consumed(account, periods, now) if metrics else None
     rows = [make_row(period, now, consumed) for period in periods]
     if as_json:
         print_json([row.document() for row in rows])
         return
-    _draw(rows, f"stage {stage}, {to_text(now)[:16]}Z")
+    _draw_periods(rows, f"stage {stage}, {to_text(now)[:16]}Z")
     new = {record.stream for record in known.news if record.removed is not None}
     for name, since in known.removed.items():
         tables = sum(len(period.tables) for period in periods if period.entry.stream == name)
@@ -75,7 +75,7 @@ def status(
         out.print(f"on-demand tables are priced by {by}")
 
 
-def _observe(known: Known, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
+def _observe_periods(known: Known, account: Account, stream: str | None, *, every: bool) -> list[ObservedPeriod]:
     """Observe the periods of one stream or of all streams, also of removed streams."""
     policies = known.config.streams
     if stream is not None and stream not in policies:
@@ -97,7 +97,7 @@ def _observe(known: Known, account: Account, stream: str | None, *, every: bool)
     ]
 
 
-def _draw(rows: Sequence[Row], title: str) -> None:
+def _draw_periods(rows: Sequence[Row], title: str) -> None:
     """Print a timeline per stream, and a row per period."""
     grid = Grid(title=title)
     for heading in (

@@ -58,14 +58,14 @@ class Columns:
         data = dict(row)
         event: dict[str, Any] = {}
         series = self.series or "series"
-        event["series"] = series[1:] if series.startswith("=") else _take(data, series, "--series")
+        event["series"] = series[1:] if series.startswith("=") else _take_column(data, series, "--series")
         if not isinstance(event["series"], str):
             event["series"] = str(event["series"])
-        event["time"] = self._read_time(_take(data, self.time or "time", "--time"))
-        id = data.pop(self.id or "id", None) if self.id is None else _take(data, self.id, "--id")
+        event["time"] = self._read_time(_take_column(data, self.time or "time", "--time"))
+        id = data.pop(self.id or "id", None) if self.id is None else _take_column(data, self.id, "--id")
         if id is not None:
             event["id"] = id if isinstance(id, str) else str(id)
-        event["data"] = _unflatten({name: value for name, value in data.items() if value is not None})
+        event["data"] = _nest_fields({name: value for name, value in data.items() if value is not None})
         return event
 
     def complete(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def open_source(path: Path, kind: str | None, mapping: Columns) -> Source:
 
 
 def _read_ndjson(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _name_damage(path), _inflate(path, raw) as lines:
+    with path.open("rb") as raw, _name_damage(path), _open_inflated(path, raw) as lines:
         number = 0
         for line in lines:
             if not line.strip():
@@ -162,7 +162,7 @@ def _read_line(line: bytes, mapping: Columns) -> dict[str, Any]:
 
 
 def _read_csv(path: Path, mapping: Columns) -> Iterator[Row]:
-    with path.open("rb") as raw, _name_damage(path), _inflate(path, raw) as plain:
+    with path.open("rb") as raw, _name_damage(path), _open_inflated(path, raw) as plain:
         reader = csv.DictReader(TextIOWrapper(plain, "utf-8-sig", newline=""))
         text_columns = {mapping.series, mapping.id, mapping.time, "series", "id", "time", *mapping.text}
         try:
@@ -183,11 +183,11 @@ def _refuse_duplicates(path: Path, names: Iterable[str]) -> None:
         earlier_names.add(name)
 
 
-def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, kept: set[str | None]) -> dict[str, Any]:
-    return mapping.make_event(_type_cells(row, kept))
+def _make_csv_event(row: Mapping[str | None, Any], mapping: Columns, columns: set[str | None]) -> dict[str, Any]:
+    return mapping.make_event(_type_cells(row, columns))
 
 
-def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[str, Any]:
+def _type_cells(row: Mapping[str | None, Any], columns: set[str | None]) -> dict[str, Any]:
     """Convert cells to values: an empty cell is left out, and a cell with a JSON number, true or false becomes that
     value.
     """
@@ -197,7 +197,7 @@ def _type_cells(row: Mapping[str | None, Any], kept: set[str | None]) -> dict[st
     for name, cell in row.items():
         if name is None or cell is None or cell == "":
             continue
-        if name in kept:
+        if name in columns:
             values[name] = cell
         elif cell in ("true", "false"):
             values[name] = cell == "true"
@@ -234,7 +234,7 @@ def _make_row(number: int, read: int, text: str | bytes, make: Callable[[], dict
         return Row(number, read, None, str(error), shown)
 
 
-def _inflate(path: Path, raw: IO[bytes]) -> IO[bytes]:
+def _open_inflated(path: Path, raw: IO[bytes]) -> IO[bytes]:
     return gzip.open(raw, "rb") if path.suffix.lower() == ".gz" else raw  # type: ignore[return-value]
 
 
@@ -247,14 +247,14 @@ def _name_damage(path: Path) -> Iterator[None]:
         raise SourceError(f"{path} cannot be decompressed: {error}") from error
 
 
-def _take(data: dict[str, Any], name: str, option: str) -> Any:
+def _take_column(data: dict[str, Any], name: str, option: str) -> Any:
     value = data.pop(name, None)
     if value is None:
         raise ValueError(f"the row has no {name}: name its column with {option}")
     return value
 
 
-def _unflatten(data: Mapping[str, Any]) -> dict[str, Any]:
+def _nest_fields(data: Mapping[str, Any]) -> dict[str, Any]:
     """Convert columns of a flat export, such as ``data.place.state``, to nested objects; other columns stay unchanged."""
     nested: dict[str, Any] = {}
     for name, value in data.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidetable.bill.timeline import Day
 
 
-def svg(name: str, days: list[Day]) -> str:
+def draw_timeline(name: str, days: list[Day]) -> str:
     """Draw the provisioned write units by day as bars, and the number of tables as a line."""
     width, height = 760, 220
     units, tables = max(max(day.write for day in days), 1), max(day.tables for day in days)

@@ -9,7 +9,7 @@ from tidetable.bill.workload import Workload
 from tidetable.config import Config, Stream, load
 
 
-def read(folder: Path) -> Workload:
+def read_workload(folder: Path) -> Workload:
     """Read a folder's workload.toml, and the only stream of its tidetable.toml."""
     stream = choose_stream(load(folder / "tidetable.toml"), None)
     return Workload(stream=stream, **tomllib.loads((folder / "workload.toml").read_text()))

@@ -38,7 +38,7 @@ _METRICS = "IAM cannot limit the right to read metrics to some of them"
 _WITH_TRACING = {"IAM5[Resource::*]": "IAM cannot limit X-Ray's write actions to resources"}
 
 
-def acknowledge(
+def acknowledge_findings(
     scope: IConstruct,
     *,
     stage: str,

@@ -75,7 +75,7 @@ class Alarms(Construct):
             treat_missing_data=missing.BREACHING if breaching else missing.NOT_BREACHING,
             alarm_description=f"{description} What to do: docs/operate/runbook.md#{id.lower()}",
         )
-        self._targets.watch(alarm)
+        self._targets.watch_alarm(alarm)
         self.by_name[id] = alarm
         return alarm
 

@@ -135,7 +135,7 @@ class Api(Construct):
         days = common.config.observability.log_retention_days
         access = logs.LogGroup(self, "Access", retention=convert_retention(days), removal_policy=RemovalPolicy.DESTROY)
         self.keys = Keys(self, "Keys", common, code=slim, storage=storage) if policy.by_key else None
-        self.rest = self._make("Rest", f"tidetable-{common.stage}", access, self.keys)
+        self.rest = self._make_api("Rest", f"tidetable-{common.stage}", access, self.keys)
         self.key: apigateway.IApiKey | None = None
         self.plan: apigateway.UsagePlan | None = None
         if self.keys is not None and lifecycle is not None:
@@ -145,13 +145,13 @@ class Api(Construct):
         self.signed: apigateway.RestApi | None = None
         if policy.by_key and policy.by_signature:
             # CloudWatch counts by the API's name. The dot keeps it apart from the API of a stage "<stage>-signed".
-            self.signed = self._make("Signed", f"tidetable-{common.stage}.signed", access, None)
+            self.signed = self._make_api("Signed", f"tidetable-{common.stage}.signed", access, None)
             # The first API sets the account's role for API Gateway: with this role the gateway writes logs. The second
             # API begins after the stage of the first. If each resource of the second API waited for each resource of
             # the first, the template would be larger than CloudFormation's 1,000,000 bytes.
             self.signed.node.find_child("Resource").node.add_dependency(self.rest.deployment_stage)
 
-    def _make(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
+    def _make_api(self, id: str, name: str, access: logs.LogGroup, keys: Keys | None) -> apigateway.RestApi:
         """Make an API whose callers send keys. If ``keys`` is None, the callers sign their requests."""
         policy = self._common.config.api
         own_role = policy.logging_role == "stage" and id == "Rest"

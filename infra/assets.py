@@ -55,21 +55,21 @@ class Assets:
         # The emulator runs functions with the interpreter that runs the emulator, on this machine.
         self._local = stage == "local"
 
-    def slim(self) -> lambda_.Code:
+    def make_slim_code(self) -> lambda_.Code:
         """Return the asset of the functions on the hot path."""
         if self.interpreter is None:
             sys.stderr.write(f"{_NO_BYTECODE}\n")
         return self._bundle_code("requirements.txt")
 
-    def archive(self) -> lambda_.Code:
+    def make_archive_code(self) -> lambda_.Code:
         """Return the asset of the functions that write and read Parquet, with pyarrow."""
         return self._bundle_code("requirements-archive.txt")
 
-    def doors(self) -> lambda_.Code:
+    def make_doors_code(self) -> lambda_.Code:
         """Return the asset of the doors' function, with the parsers of other programs' protocols."""
         return self._bundle_code("requirements-doors.txt")
 
-    def console(self) -> lambda_.Code:
+    def make_console_code(self) -> lambda_.Code:
         """Return the asset of the function that serves the console: its handler and the page's files. It has no
         dependencies.
         """
@@ -86,7 +86,7 @@ class Assets:
                 shutil.copy(self._lambdas / "handlers" / file, built / "handlers" / file)
             paths = sorted(path for path in built.rglob("*") if path.is_file())
             content = [str(path.relative_to(built)).encode() + path.read_bytes() for path in paths]
-            folder = self._root / ".build" / f"console-{_digest(content)}"
+            folder = self._root / ".build" / f"console-{_hash_contents(content)}"
             if not folder.exists():
                 with _build_folder(folder) as partial:
                     shutil.copytree(built, partial, dirs_exist_ok=True)
@@ -130,17 +130,17 @@ class Assets:
         return self._root / "lambdas"
 
     def _bundle_code(self, requirements: str) -> lambda_.Code:
-        folder = self.build(requirements)
-        asset = self.link(folder) if self._local else folder
+        folder = self.build_asset(requirements)
+        asset = self.link_asset(folder) if self._local else folder
         return lambda_.Code.from_asset(str(asset), asset_hash_type=AssetHashType.CUSTOM, asset_hash=folder.name)
 
-    def build(self, requirements: str) -> Path:
+    def build_asset(self, requirements: str) -> Path:
         """Return the folder of an asset. Build the folder unless one with the same content exists."""
         packages, sources = self._install_packages(requirements), self._read_sources()
         config = [self._config.read_bytes()] if self._config is not None else []
         content = [packages.name.encode(), *config, self._bytecode, b"readable"]
         content += sources
-        folder = self._root / ".build" / f"asset-{_digest(content)}"
+        folder = self._root / ".build" / f"asset-{_hash_contents(content)}"
         if not folder.exists():
             with _build_folder(folder) as partial:
                 # The files are linked, not copied: the packages are large, and nothing writes to them.
@@ -162,15 +162,15 @@ class Assets:
         All assets share this folder, because the compilation takes longer than everything else of a build.
         """
         version = str(sys.version_info[:2]) if self._local else RUNTIME
-        folder = self._root / ".build" / f"code-{_digest([version.encode(), self._bytecode, *sources])}"
+        folder = self._root / ".build" / f"code-{_hash_contents([version.encode(), self._bytecode, *sources])}"
         if not folder.exists():
             with _build_folder(folder) as partial:
                 shutil.copytree(self._lambdas, partial, dirs_exist_ok=True, ignore=_IGNORED)
-                self._compile(partial, partial)
+                self._compile_folder(partial, partial)
                 _make_readable(partial)
         return folder
 
-    def link(self, folder: Path) -> Path:
+    def link_asset(self, folder: Path) -> Path:
         """Make the ZIP file of an asset for the emulator. It holds only the path of the asset's folder.
 
         ``local/bundles.py`` links functions to that folder. A ZIP file of a whole asset has up to 72 MB. The emulator
@@ -188,17 +188,17 @@ class Assets:
         pins = [(self._lambdas / name_lock_file(requirements)).read_bytes()]
         machine = f"{sys.platform}-{sys.version_info[:2]}" if self._local else f"{self._architecture}-{RUNTIME}"
         content = [requirements.encode(), machine.encode(), self._bytecode, *map(str.encode, _CLUTTER), *pins]
-        folder = self._root / ".build" / f"packages-{_digest(content)}"
+        folder = self._root / ".build" / f"packages-{_hash_contents(content)}"
         if not folder.exists():
             with _build_folder(folder) as partial:
                 subprocess.run(self.make_pip_command(requirements, partial), check=True)  # noqa: S603 - our own command
                 for pattern in _CLUTTER:
                     for path in list(partial.rglob(pattern)):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
-                self._compile(partial, partial)
+                self._compile_folder(partial, partial)
         return folder
 
-    def _compile(self, path: Path, folder: Path) -> None:
+    def _compile_folder(self, path: Path, folder: Path) -> None:
         """Compile in place, to bytecode that Python uses without a check of the source's time.
 
         Functions cannot write files. A source that is newer than its bytecode, as in an unpacked archive, would be
@@ -258,7 +258,7 @@ def _build_folder(folder: Path) -> Iterator[Path]:
                 raise
 
 
-def _digest(contents: list[bytes]) -> str:
+def _hash_contents(contents: list[bytes]) -> str:
     total = sha256()
     for content in contents:
         total.update(sha256(content).digest())

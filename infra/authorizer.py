@@ -37,7 +37,7 @@ class Keys(Construct):
             snap_start=common.config.api.snap_start,
         )
         leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [_PARTITION]}}
-        self.function.allow(["dynamodb:GetItem"], storage.catalog.table_arn, conditions=leading)
+        self.function.allow_actions(["dynamodb:GetItem"], storage.catalog.table_arn, conditions=leading)
         self._authorizer = apigateway.RequestAuthorizer(
             self,
             "Authorizer",

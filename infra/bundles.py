@@ -19,7 +19,7 @@ from aws_cdk import AssetHashType
 from aws_cdk import aws_lambda as lambda_
 
 from .errors import UsageError
-from .zips import join
+from .zips import join_files
 
 FOLDER = Path(__file__).parent / "bundles"
 MANIFEST, CONSOLE = "manifest.json", "console.zip"
@@ -40,19 +40,19 @@ class Bundles:
         self._stage = stage
         self._architecture = architecture
 
-    def slim(self) -> lambda_.Code:
+    def make_slim_code(self) -> lambda_.Code:
         """Return the code of the functions on the hot path."""
         return self._add_configuration("slim")
 
-    def archive(self) -> lambda_.Code:
+    def make_archive_code(self) -> lambda_.Code:
         """Return the code of the functions that write and read Parquet."""
         return self._add_configuration("archive")
 
-    def doors(self) -> lambda_.Code:
+    def make_doors_code(self) -> lambda_.Code:
         """Return the code of the function of the doors."""
         return self._add_configuration("doors")
 
-    def console(self) -> lambda_.Code:
+    def make_console_code(self) -> lambda_.Code:
         """Return the code of the function that serves the console. It does not read a configuration."""
         digest = self._manifest["digests"][CONSOLE]
         file = self._folder / CONSOLE
@@ -74,10 +74,12 @@ class Bundles:
         built = self._manifest["platforms"]
         if self._stage == "local" and "local" in built:
             return "local"
-        wanted = self._architecture.name
-        if wanted not in built:
-            raise UsageError(f"architecture {wanted}: this package has code for {', '.join(built)}; choose one of them")
-        return str(wanted)
+        architecture = self._architecture.name
+        if architecture not in built:
+            raise UsageError(
+                f"architecture {architecture}: this package has code for {', '.join(built)}; choose one of them"
+            )
+        return str(architecture)
 
     def _add_configuration(self, bundle: str) -> lambda_.Code:
         names = self._manifest["bundles"][f"{self._platform}/{bundle}"]
@@ -85,7 +87,7 @@ class Bundles:
         digest = sha256("\n".join(content).encode()).hexdigest()
         file = self._work / f"{digest}.zip"
         if not file.exists():
-            join([self._folder / name for name in names], file)
+            join_files([self._folder / name for name in names], file)
             with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
                 entry = zipfile.ZipInfo("tidetable.toml", EPOCH)
                 # Functions do not run as the user who owns the files, so everybody may read this file.

@@ -103,17 +103,17 @@ class Console(Construct):
             },
             snap_start=snap_start,
         )
-        self.operations.allow(["lambda:InvokeFunction"], lifecycle.function_arn)
+        self.operations.allow_actions(["lambda:InvokeFunction"], lifecycle.function_arn)
         alarms = Stack.of(self).format_arn(
             service="cloudwatch", resource="alarm", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
         )
-        self.operations.allow(["cloudwatch:DescribeAlarms"], alarms)
+        self.operations.allow_actions(["cloudwatch:DescribeAlarms"], alarms)
         # The bill needs periods and policies from the catalog, the sizes of tables, and the units that they consumed.
         # Keys and a secret are in other partitions of the catalog. IAM cannot limit the right on metrics to resources.
         leading = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["stream#*", "policies"]}}
-        self.operations.allow(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
-        self.operations.allow(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))
-        self.operations.allow(["cloudwatch:GetMetricData"], "*")
+        self.operations.allow_actions(["dynamodb:Query"], storage.catalog.table_arn, conditions=leading)
+        self.operations.allow_actions(["dynamodb:DescribeTable"], name_period_tables(self, common.stage))
+        self.operations.allow_actions(["cloudwatch:GetMetricData"], "*")
 
     def add_routes(self, rest: apigateway.RestApi, origins: Sequence[str]) -> None:
         """Add the page, and the operators' routes with the API's own authorization."""

@@ -16,7 +16,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
-from .acknowledgements import acknowledge
+from .acknowledgements import acknowledge_findings
 from .api import STAGE
 from .bundles import Bundles
 from .checks import check_copies, check_name, check_own, check_region, check_role
@@ -89,20 +89,22 @@ class Tidetable(Construct):
         for construct in (self, *outside):
             Tags.of(construct).add("project", "tidetable")
             Tags.of(construct).add("stage", stage)
-            self._acknowledge(construct)
+            self._acknowledge_findings(construct)
             if permissions_boundary is not None:
                 iam.PermissionsBoundary.of(construct).apply(permissions_boundary)
 
-    def _acknowledge(self, made: IConstruct) -> None:
+    def _acknowledge_findings(self, construct: IConstruct) -> None:
         own, config = self._constructs.own, self._common.config
         tracing = config.observability.tracing
         if own is None:
             bucket = self.bucket.bucket_name
-            acknowledge(made, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[])
+            acknowledge_findings(
+                construct, stage=self.stage, tracing=tracing, bucket=bucket, invoked=[], watching=[], mapping=[]
+            )
             return
         lifecycle = own.lifecycle
-        acknowledge(
-            made,
+        acknowledge_findings(
+            construct,
             stage=self.stage,
             tracing=tracing,
             bucket=self.bucket,
@@ -241,7 +243,7 @@ class Tidetable(Construct):
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
         self._find_stage("grant_write")
-        return self._grant(
+        return self._grant_routes(
             "grant_write", grantee, [("POST", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
         )
 
@@ -252,7 +254,7 @@ class Tidetable(Construct):
         UsageError if the API takes no signed requests, or if there is no such stream.
         """
         routes = [("GET", f"/v1/streams/{name}/*") for name in self._find_streams(streams)]
-        return self._grant("grant_read", grantee, [("GET", "/v1/streams"), *routes])
+        return self._grant_routes("grant_read", grantee, [("GET", "/v1/streams"), *routes])
 
     def _find_streams(self, streams: tuple[str, ...]) -> tuple[str, ...]:
         known = self._common.config.streams
@@ -261,16 +263,16 @@ class Tidetable(Construct):
                 raise UsageError(f"stream {name!r}: the configuration has no such stream; it has: {', '.join(known)}")
         return streams or ("*",)
 
-    def _grant(self, what: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
-        signed = self._find_signed_api(what)
+    def _grant_routes(self, function: str, grantee: iam.IGrantable, routes: list[tuple[str, str]]) -> iam.Grant:
+        signed = self._find_signed_api(function)
         arns = [signed.arn_for_execute_api(method, path, STAGE) for method, path in routes]
         return iam.Grant.add_to_principal(grantee=grantee, actions=["execute-api:Invoke"], resource_arns=arns)
 
-    def _find_signed_api(self, what: str) -> apigateway.RestApi:
+    def _find_signed_api(self, function: str) -> apigateway.RestApi:
         signed = self.signed_api
         if signed is None:
             raise UsageError(
-                f'{what}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
+                f'{function}: the API takes keys only. Set [api] auth = ["api-key", "iam"] to let roles sign their requests, or'
                 " give the caller a key: docs/operate/keys.md"
             )
         return signed

@@ -34,7 +34,9 @@ def allow_copies(function: Function, common: Common) -> None:
         return
     tables = f"{make_table_prefix(common.stage)}*"
     _allow_making(function, common.config.replicas, tables)
-    function.allow([f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], find_table_arn(function, "*", tables))
+    function.allow_actions(
+        [f"dynamodb:{action}" for action in (*_DELETES, *_TAGS)], find_table_arn(function, "*", tables)
+    )
     stack = Stack.of(function)
     # AWS mirrors the scalable targets of a table to a copy's Region, and leaves them there when the copy is deleted.
     targets = stack.format_arn(
@@ -44,12 +46,12 @@ def allow_copies(function: Function, common: Common) -> None:
         resource_name="*",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
-    function.allow(["application-autoscaling:DeregisterScalableTarget"], targets)
+    function.allow_actions(["application-autoscaling:DeregisterScalableTarget"], targets)
     # DynamoDB makes this role together with the account's first copy, with the rights of the caller that makes the
     # copy.
     service = "replication.dynamodb.amazonaws.com"
     role = f"aws-service-role/{service}/AWSServiceRoleForDynamoDBReplication"
-    function.allow(
+    function.allow_actions(
         ["iam:CreateServiceLinkedRole"],
         stack.format_arn(service="iam", region="", resource="role", resource_name=role),
         conditions={"StringLike": {"iam:AWSServiceName": service}},
@@ -63,17 +65,17 @@ def allow_catalog_copies(function: Function, common: Common, catalog: str, *, de
     """
     if not common.config.has_had_copies:
         return
-    function.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
+    function.allow_actions(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], catalog)
     _allow_making(function, common.config.replicas, name_catalog_table(common.stage))
     if deletes:
         copies = find_table_arn(function, "*", name_catalog_table(common.stage))
-        function.allow([f"dynamodb:{action}" for action in _DELETES], copies)
+        function.allow_actions([f"dynamodb:{action}" for action in _DELETES], copies)
 
 
 def _allow_making(function: Function, regions: Sequence[str], tables: str) -> None:
     if regions:
         copies = [find_table_arn(function, region, tables) for region in regions]
-        function.allow([f"dynamodb:{action}" for action in _MAKES], *copies)
+        function.allow_actions([f"dynamodb:{action}" for action in _MAKES], *copies)
 
 
 def find_table_arn(function: Function, region: str, tables: str) -> str:

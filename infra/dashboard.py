@@ -35,19 +35,19 @@ class Dashboard(Construct):
         gateway = api.rest.deployment_stage
         five = Duration.minutes(5)
 
-        def own(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
+        def list_metrics(handler: str, *names: str, statistic: str = "Sum") -> list[cloudwatch.IMetric]:
             return [make_own_metric(stage, handler, name, statistic).with_(period=five, label=name) for name in names]
 
         of_rollups = [
             [
-                _draw_graph("Rollups: lag, s", own("refresher", "RollupLag", statistic="Maximum")),
+                _draw_graph("Rollups: lag, s", list_metrics("refresher", "RollupLag", statistic="Maximum")),
                 _draw_graph(
                     "Rollups: buckets",
-                    own("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
+                    list_metrics("refresher", "RollupBucketsSealed", "RollupBucketsResealed", "RollupBucketsBlocked"),
                 ),
                 _draw_graph(
                     "Rollups: marks, and steps with too many groups",
-                    own("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
+                    list_metrics("refresher", "RollupMarks", "RollupGroupsExceeded", statistic="Maximum"),
                 ),
             ]
         ]
@@ -67,34 +67,37 @@ class Dashboard(Construct):
                 ],
                 [
                     _draw_graph(
-                        "Events", own("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten")
+                        "Events",
+                        list_metrics("ingest", "EventsAccepted", "EventsQueued", "RequestsRefused", "PacksWritten"),
                     ),
                     _draw_graph(
                         "Write units and throttled writes",
-                        own("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
+                        list_metrics("ingest", "WriteUnits", "ThrottledWrites", "ThrottledLateWrites"),
                     ),
-                    _draw_graph("Lag of the newest event, s", own("ingest", "NewestEventLag", statistic="Average")),
+                    _draw_graph(
+                        "Lag of the newest event, s", list_metrics("ingest", "NewestEventLag", statistic="Average")
+                    ),
                 ],
                 [
-                    _draw_graph("Events read", own("query", "EventsRead")),
-                    _draw_graph("Read units", own("query", "ReadUnits")),
+                    _draw_graph("Events read", list_metrics("query", "EventsRead")),
+                    _draw_graph("Read units", list_metrics("query", "ReadUnits")),
                     _draw_graph(
                         "Query duration",
                         [query.function.metric_duration(statistic=percentile) for percentile in ("p50", "p99")],
                     ),
                 ],
                 [
-                    _draw_graph("Period tables", own("lifecycle", "PeriodTables", statistic="Maximum")),
+                    _draw_graph("Period tables", list_metrics("lifecycle", "PeriodTables", statistic="Maximum")),
                     _draw_graph(
                         "Lifecycle",
-                        own(
+                        list_metrics(
                             "lifecycle",
                             *(f"LifecycleActions_{outcome}" for outcome in ("done", "deferred", "failed", "lost")),
                         ),
                     ),
                     _draw_graph(
                         "To worry about",
-                        own("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum"),
+                        list_metrics("lifecycle", "StreamsWithoutNextTable", "ArchivesOverdue", statistic="Maximum"),
                     ),
                 ],
                 [
@@ -104,7 +107,7 @@ class Dashboard(Construct):
                     _draw_graph(
                         "Overflow's oldest message, s",
                         [
-                            *own("drain", "OldestMessage", statistic="Maximum"),
+                            *list_metrics("drain", "OldestMessage", statistic="Maximum"),
                             ingest.overflow.metric_approximate_age_of_oldest_message(),
                         ],
                     ),
@@ -113,7 +116,7 @@ class Dashboard(Construct):
                     ),
                 ],
                 [
-                    _draw_graph("Changes delivered", own("feed", "ChangesDelivered")),
+                    _draw_graph("Changes delivered", list_metrics("feed", "ChangesDelivered")),
                     _draw_graph("Feed's oldest record, ms", [feed.age]),
                     _draw_graph(
                         "Feed's dead letters",

@@ -51,7 +51,7 @@ class Doors(Construct):
             },
             snap_start=common.config.api.snap_start,
         )
-        ingest.allow(self.function)
+        ingest.allow_writing(self.function)
 
     @property
     def open_routes(self) -> Sequence[tuple[str, str]]:

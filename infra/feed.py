@@ -49,15 +49,15 @@ class Feed(Construct):
         )
         allow_tables(self.function, common, ["DescribeStream", "GetRecords", "GetShardIterator", "BatchGetItem"])
         # IAM cannot limit this action to resources, and Lambda requires it before it makes a mapping.
-        self.function.allow(["dynamodb:ListStreams"], "*")
-        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn)
-        self.function.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
+        self.function.allow_actions(["dynamodb:ListStreams"], "*")
+        self.function.allow_actions(["dynamodb:Query"], storage.catalog.table_arn)
+        self.function.allow_actions(["sqs:SendMessage"], self.dead_letters.queue_arn)
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         storage.allow_messages(self.function)
         feeds = [stream.feed for stream in common.config.streams.values() if stream.feed is not None]
         for target in sorted({target for feed in feeds for target in feed.targets}):
-            self.function.allow(_ACTIONS[target.split(":")[2]], target)
+            self.function.allow_actions(_ACTIONS[target.split(":")[2]], target)
 
     @property
     def age(self) -> cloudwatch.Metric:
@@ -67,10 +67,10 @@ class Feed(Construct):
     def allow_mappings(self, function: Function) -> None:
         """Let ``function`` make and remove event source mappings of the feed's function, and of no other function."""
         changes = ["CreateEventSourceMapping", "UpdateEventSourceMapping", "DeleteEventSourceMapping"]
-        function.allow(
+        function.allow_actions(
             [f"lambda:{change}" for change in changes],
             "*",
             conditions={"ArnEquals": {"lambda:FunctionArn": self.function.function_arn}},
         )
         # IAM cannot limit this action to resources, and it has no condition on the function.
-        function.allow(["lambda:ListEventSourceMappings"], "*")
+        function.allow_actions(["lambda:ListEventSourceMappings"], "*")

@@ -103,7 +103,9 @@ class Function(lambda_.Function):
             lambda_.Alias(scope, f"{id}Live", alias_name="live", version=self.current_version) if snap_start else self
         )
 
-    def allow(self, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None) -> None:
+    def allow_actions(
+        self, actions: Sequence[str], *resources: str, conditions: Mapping[str, Any] | None = None
+    ) -> None:
         """Let the function do these actions on these resources."""
         self.add_to_role_policy(
             iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)

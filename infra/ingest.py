@@ -57,7 +57,7 @@ class Ingest(Construct):
             environment={**allocator.ENVIRONMENT, **self.environment},
             snap_start=common.config.api.snap_start,
         )
-        self.allow(self.function)
+        self.allow_writing(self.function)
         self.drain = Function(
             self,
             "Drain",
@@ -72,14 +72,14 @@ class Ingest(Construct):
                 "TIDETABLE_ROLLUPS_TABLE": storage.rollups.table_name,
             },
         )
-        self.drain.allow(["sqs:SendMessage"], self.dead_letters.queue_arn)
+        self.drain.allow_actions(["sqs:SendMessage"], self.dead_letters.queue_arn)
         storage.allow_messages(self.drain)
         allow_tables(self.drain, common, ["BatchWriteItem", "PutItem", "GetItem", "BatchGetItem"])
         storage.allow_objects(self.drain, ["PutObject"], LARGE)
         storage.allow_objects(self.drain, ["GetObject"], OVERFLOW)
         storage.allow_listing(self.drain, OVERFLOW)
-        self.drain.allow(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
-        self.drain.allow(_STATE, storage.rollups.table_arn)
+        self.drain.allow_actions(["dynamodb:Query", "dynamodb:ConditionCheckItem"], storage.catalog.table_arn)
+        self.drain.allow_actions(_STATE, storage.rollups.table_arn)
         self._call_drain()
 
     def _call_drain(self) -> None:
@@ -90,7 +90,7 @@ class Ingest(Construct):
         Lambda refuses.
         """
         takes = ["ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes", "GetQueueUrl"]
-        self.drain.allow([f"sqs:{action}" for action in takes], self.overflow.queue_arn)
+        self.drain.allow_actions([f"sqs:{action}" for action in takes], self.overflow.queue_arn)
         self.drain.add_event_source_mapping(
             f"SqsEventSource:{Names.node_unique_id(self.overflow.node)}",
             event_source_arn=self.overflow.queue_arn,
@@ -99,15 +99,15 @@ class Ingest(Construct):
             report_batch_item_failures=True,
         )
 
-    def allow(self, function: Function) -> None:
+    def allow_writing(self, function: Function) -> None:
         """Let a function write events, or send them to the overflow queue."""
         storage = self._storage
         # In a stream that keeps versions, each event is written by a conditional put, and the stored version is read.
         # The stream's tables keep versions until they are deleted, even after the configuration changed.
         allow_tables(function, self._common, ["BatchWriteItem", "PutItem", "BatchGetItem"])
         storage.allow_objects(function, ["PutObject"], LARGE, OVERFLOW)
-        function.allow(["dynamodb:Query"], storage.catalog.table_arn)
+        function.allow_actions(["dynamodb:Query"], storage.catalog.table_arn)
         # The function has these rights also in a stage without rollups, so a new rollup changes no role.
-        function.allow(_STATE, storage.rollups.table_arn)
-        function.allow(["sqs:SendMessage"], self.overflow.queue_arn)
+        function.allow_actions(_STATE, storage.rollups.table_arn)
+        function.allow_actions(["sqs:SendMessage"], self.overflow.queue_arn)
         storage.allow_messages(function)

@@ -57,7 +57,7 @@ class Lifecycle(Construct):
         # CloudFormation waits for this function's answer and reports its failure, so it needs no dead-letter queue.
         self.deployment = self._make_reconciler("Deployment", "deployment", minutes=_DEPLOYMENT_MINUTES)
         # The deployment's function protects the catalog from deletion when the stage is complete.
-        self.deployment.allow(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
+        self.deployment.allow_actions(["dynamodb:DescribeTable", "dynamodb:UpdateTable"], storage.catalog.table_arn)
         allow_catalog_copies(self.function, common, storage.catalog.table_arn, deletes=False)
         # The deployment's function deletes the catalog's copies before CloudFormation deletes the catalog.
         allow_catalog_copies(self.deployment, common, storage.catalog.table_arn, deletes=True)
@@ -66,7 +66,7 @@ class Lifecycle(Construct):
         self.tables = self._make_resource()
         # The schedule is created after the tables and deleted before them: a run during the stack's deletion would
         # create the tables again.
-        self.schedule = self._schedule()
+        self.schedule = self._make_schedule()
         self.schedule.node.add_dependency(self.tables)
         self._schedule_daily_runs()
 
@@ -97,7 +97,7 @@ class Lifecycle(Construct):
         function = self._make_parquet_function("Archiver", "archiver", code, self._allow_time_travel())
         allow_tables(function, self._common, ["Scan", "Query", "DescribeTable", "BatchGetItem"])
         entries = ["dynamodb:Query", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
-        function.allow(entries, self._storage.catalog.table_arn)
+        function.allow_actions(entries, self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "PutObject", "DeleteObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)
@@ -108,12 +108,12 @@ class Lifecycle(Construct):
         rollups = self._storage.rollups
         notes = {"TIDETABLE_ROLLUPS_TABLE": rollups.table_name}
         function = self._make_parquet_function("Restorer", "restorer", code, notes)
-        function.allow(["dynamodb:BatchWriteItem"], rollups.table_arn)
+        function.allow_actions(["dynamodb:BatchWriteItem"], rollups.table_arn)
         tables = ["CreateTable", "DescribeTable", "TagResource", "ListTagsOfResource"]
         tables += ["BatchWriteItem", "BatchGetItem", "Scan", "Query", "UpdateContinuousBackups"]
         allow_tables(function, self._common, tables)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
-        function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
+        function.allow_actions([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject"], ARCHIVES)
         self._storage.allow_objects(function, ["GetObject", "PutObject"], LARGE)
         self._storage.allow_listing(function, ARCHIVES, LARGE)
@@ -134,7 +134,7 @@ class Lifecycle(Construct):
         )
         allow_tables(function, self._common, ["BatchGetItem"])
         # The sweeper records expired archives in the catalog, and its own position in the bucket.
-        function.allow(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
+        function.allow_actions(["dynamodb:Query", "dynamodb:UpdateItem"], self._storage.catalog.table_arn)
         self._storage.allow_objects(function, ["GetObject", "DeleteObject"], LARGE)
         self._storage.allow_object(function, "PutObject", f"{LARGE}_sweep.json")
         # The listing shows if S3 has deleted an expired archive.
@@ -166,14 +166,14 @@ class Lifecycle(Construct):
         allow_scaling(function, self._common)
         allow_copies(function, self._common)
         entries = ["Query", "GetItem", "PutItem", "UpdateItem", "DeleteItem"]
-        function.allow([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
+        function.allow_actions([f"dynamodb:{action}" for action in entries], self._storage.catalog.table_arn)
         # The lifecycle deletes the state of a rollup that has left the configuration.
         state = ["dynamodb:Query", "dynamodb:DeleteItem", "dynamodb:PutItem"]
-        function.allow(state, self._storage.rollups.table_arn)
-        function.allow(["lambda:InvokeFunction"], self.archiver.function_arn)
+        function.allow_actions(state, self._storage.rollups.table_arn)
+        function.allow_actions(["lambda:InvokeFunction"], self.archiver.function_arn)
         self._feed.allow_mappings(function)
         bus = Stack.of(self).format_arn(service="events", resource="event-bus", resource_name="default")
-        function.allow(["events:PutEvents"], bus)
+        function.allow_actions(["events:PutEvents"], bus)
         return function
 
     def _allow_time_travel(self) -> dict[str, str]:
@@ -183,7 +183,7 @@ class Lifecycle(Construct):
         """
         return {"TIDETABLE_ALLOW_TIME_TRAVEL": "on" if self._common.stage == "local" else "off"}
 
-    def _schedule(self) -> scheduler.Schedule:
+    def _make_schedule(self) -> scheduler.Schedule:
         return scheduler.Schedule(
             self,
             "Schedule",

@@ -24,16 +24,16 @@ class Objects(Construct):
 
     def allow_objects(self, function: Function, actions: Sequence[str], *prefixes: str) -> None:
         """Let the function do S3 actions, such as ``GetObject``, on objects under the prefixes, with their KMS keys."""
-        self._allow(function, actions, [f"{prefix}*" for prefix in prefixes])
+        self._allow_patterns(function, actions, [f"{prefix}*" for prefix in prefixes])
 
     def allow_object(self, function: Function, action: str, key: str) -> None:
         """Let the function do this S3 action on one object, with its KMS keys."""
-        self._allow(function, [action], [key])
+        self._allow_patterns(function, [action], [key])
 
-    def _allow(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
+    def _allow_patterns(self, function: Function, actions: Sequence[str], patterns: Sequence[str]) -> None:
         own_account = {"StringEquals": {"aws:ResourceAccount": Stack.of(self).account}}
         objects = [self.bucket.arn_for_objects(pattern) for pattern in patterns]
-        function.allow([f"s3:{action}" for action in actions], *objects, conditions=own_account)
+        function.allow_actions([f"s3:{action}" for action in actions], *objects, conditions=own_account)
         uses = WRITES if "PutObject" in actions else READS if "GetObject" in actions else ()
         if uses:
             for statement in make_key_statements(self, "s3", self._object_keys, uses, region=self._region):
@@ -46,4 +46,4 @@ class Objects(Construct):
         that check S3 takes the object's key as the prefix (ceph/ceph#68577 describes AWS so).
         """
         conditions = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
-        function.allow(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)
+        function.allow_actions(["s3:ListBucket"], self.bucket.bucket_arn, conditions=conditions)

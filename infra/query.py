@@ -61,5 +61,5 @@ class Query(Construct):
         storage.allow_objects(self.function, ["GetObject"], LARGE)
         storage.allow_listing(self.function, LARGE)
         states = [rollups.table_arn] if rollups is not None else []
-        self.function.allow(["dynamodb:Query"], storage.catalog.table_arn, *states)
-        self.function.allow(["lambda:InvokeFunction"], self.reader.function_arn)
+        self.function.allow_actions(["dynamodb:Query"], storage.catalog.table_arn, *states)
+        self.function.allow_actions(["lambda:InvokeFunction"], self.reader.function_arn)

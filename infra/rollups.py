@@ -57,10 +57,10 @@ class Rollups(Construct):
         # The refresher puts and deletes its lease. A table may be archived at any moment, so each write to such a table
         # checks the table's entry in the catalog, as a condition.
         entries = ["Query", "PutItem", "DeleteItem", "ConditionCheckItem"]
-        self.function.allow([f"dynamodb:{action}" for action in entries], storage.catalog.table_arn)
+        self.function.allow_actions([f"dynamodb:{action}" for action in entries], storage.catalog.table_arn)
         state = ["Query", "PutItem", "DeleteItem"]
-        self.function.allow([f"dynamodb:{action}" for action in state], storage.rollups.table_arn)
-        self.function.allow(["lambda:InvokeFunction"], query.reader.function_arn)
+        self.function.allow_actions([f"dynamodb:{action}" for action in state], storage.rollups.table_arn)
+        self.function.allow_actions(["lambda:InvokeFunction"], query.reader.function_arn)
         self.schedule = scheduler.Schedule(
             self,
             "Schedule",

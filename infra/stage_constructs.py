@@ -35,16 +35,16 @@ from .targets import Targets
 class Code(Protocol):
     """The code of the functions, as assets."""
 
-    def slim(self) -> lambda_.Code:
+    def make_slim_code(self) -> lambda_.Code:
         """Return the code of the functions on the hot path."""
 
-    def archive(self) -> lambda_.Code:
+    def make_archive_code(self) -> lambda_.Code:
         """Return the code of the functions that write and read Parquet."""
 
-    def doors(self) -> lambda_.Code:
+    def make_doors_code(self) -> lambda_.Code:
         """Return the code of the function of the doors."""
 
-    def console(self) -> lambda_.Code:
+    def make_console_code(self) -> lambda_.Code:
         """Return the code of the function that serves the console."""
 
 
@@ -86,10 +86,10 @@ class Constructs:
 
 def make_reader(scope: Construct, common: Common, code: Code, external: External) -> Constructs:
     """Make the constructs that answer queries from the copies of a Region."""
-    slim = code.slim()
+    slim = code.make_slim_code()
     storage = Copied(scope, "Storage", common, bucket=external.bucket, key=external.key)
     check_alone(scope, common.stage, None)
-    query = Query(scope, "Query", common, slim=slim, archive=code.archive(), storage=storage)
+    query = Query(scope, "Query", common, slim=slim, archive=code.make_archive_code(), storage=storage)
     api = Api(scope, "Api", common, query=query.function.entry, slim=slim, storage=storage)
     targets = Targets(scope, "Notify", common, topic=external.alarm_topic)
     alarms = Alarms(scope, "Alarms", stage=common.stage, api=api, targets=targets)
@@ -98,7 +98,7 @@ def make_reader(scope: Construct, common: Common, code: Code, external: External
 
 def make_stage(scope: Construct, common: Common, code: Code, external: External, present: set[str]) -> Constructs:
     """Make a whole stage. ``present`` are the ids of the children that the stack had before."""
-    config, slim, archive = common.config, code.slim(), code.archive()
+    config, slim, archive = common.config, code.make_slim_code(), code.make_archive_code()
     storage = Storage(scope, "Storage", stage=common.stage, config=config, bucket=external.bucket, key=external.key)
     check_alone(scope, common.stage, storage.bucket)
     ingest = Ingest(scope, "Ingest", common, code=slim, storage=storage)
@@ -109,14 +109,14 @@ def make_stage(scope: Construct, common: Common, code: Code, external: External,
     if config.rolled_up:
         rollups = Rollups(scope, "Rollups", common, slim=slim, storage=storage, query=query, after=lifecycle.tables)
     lake = Lake(scope, "Lake", stage=common.stage, config=config, bucket=storage.bucket)
-    doors = Doors(scope, "Doors", common, code=code.doors(), ingest=ingest) if config.doors.any else None
+    doors = Doors(scope, "Doors", common, code=code.make_doors_code(), ingest=ingest) if config.doors.any else None
     console = None
     if config.api.console:
         console = Console(
             scope,
             "Console",
             common,
-            page=code.console(),
+            page=code.make_console_code(),
             slim=slim,
             lifecycle=lifecycle.function,
             storage=storage,

@@ -83,9 +83,9 @@ class Storage(Objects):
         self.bucket = self._make_bucket(stage, config) if bucket is None else bucket
         self._object_keys = list(self._message_keys)
         if bucket is not None:
-            self._adopt(bucket, config)
+            self._adopt_bucket(bucket, config)
 
-    def _adopt(self, bucket: s3.IBucket, config: Config) -> None:
+    def _adopt_bucket(self, bucket: s3.IBucket, config: Config) -> None:
         """Use the app's own bucket, with rights on its key and with rules for the project's own prefixes."""
         if bucket.encryption_key is not None:
             self._object_keys.append(bucket.encryption_key.key_arn)

@@ -45,7 +45,7 @@ class Targets(Construct):
                 'No alarm notifies anybody: set [observability] notify, such as ["ops@example.com"], or look at the dashboard.'
             )
 
-    def watch(self, alarm: cloudwatch.Alarm) -> None:
+    def watch_alarm(self, alarm: cloudwatch.Alarm) -> None:
         """Notify every target when the alarm begins and when it ends."""
         alarm.add_alarm_action(*self._actions)
         alarm.add_ok_action(*self._actions)
@@ -67,11 +67,11 @@ class Targets(Construct):
                 condition = CfnCondition(self, f"Here{number}", expression=Fn.condition_equals(region, regions[number]))
                 yield number, Token.as_string(Fn.condition_if(condition.logical_id, arn, Aws.NO_VALUE))
 
-    def _check_room(self, given: Sequence[str], *, has_own: bool) -> None:
-        """Raise UsageError if an alarm cannot notify the app's topic in addition to the ``given`` topics and, with
+    def _check_room(self, topics: Sequence[str], *, has_own: bool) -> None:
+        """Raise UsageError if an alarm cannot notify the app's topic in addition to these ``topics`` and, with
         ``has_own``, the stack's own topic.
         """
-        region, regions = Stack.of(self).region, Counter(arn.split(":")[3] for arn in given)
+        region, regions = Stack.of(self).region, Counter(arn.split(":")[3] for arn in topics)
         present = max(regions.values(), default=0) if Token.is_unresolved(region) else regions[region]
         if present + has_own >= MAX_TOPICS:
             raise UsageError(

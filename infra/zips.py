@@ -27,7 +27,7 @@ class _Directory(NamedTuple):
     entries: bytes
 
 
-def join(sources: Sequence[Path], target: Path) -> None:
+def join_files(sources: Sequence[Path], target: Path) -> None:
     """Write a ZIP file with the files of all ``sources``. They are ZIP files without comments, with different files.
 
     ValueError if a source is not such a ZIP file, or if the result would need the 64-bit form.
@@ -38,7 +38,7 @@ def join(sources: Sequence[Path], target: Path) -> None:
             with path.open("rb") as source:
                 base, directory = joined.tell(), _read_directory(source, path)
                 source.seek(0)
-                _copy(source, joined, directory.offset)
+                _copy_bytes(source, joined, directory.offset)
                 entries += _move_entries(directory.entries, base)
                 count += directory.files
         begins = joined.tell()
@@ -57,7 +57,7 @@ def _read_directory(source: BinaryIO, path: Path) -> _Directory:
     return _Directory(count, offset, source.read(size))
 
 
-def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
+def _copy_bytes(source: BinaryIO, target: BinaryIO, length: int) -> None:
     """Copy ``length`` bytes. ``copyfileobj`` would copy the ZIP file's directory, too."""
     while length:
         chunk = source.read(min(length, _CHUNK))
@@ -69,9 +69,9 @@ def _copy(source: BinaryIO, target: BinaryIO, length: int) -> None:
 
 def _move_entries(entries: bytes, base: int) -> bytes:
     """Return a directory's entries after its files have moved by ``base`` bytes."""
-    moved, at = bytearray(entries), 0
-    while at < len(moved):
-        (offset,) = _OFFSET.unpack_from(moved, at + _OFFSET_AT)
-        _OFFSET.pack_into(moved, at + _OFFSET_AT, offset + base)
-        at += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(moved, at + _LENGTHS_AT))
-    return bytes(moved)
+    directory, at = bytearray(entries), 0
+    while at < len(directory):
+        (offset,) = _OFFSET.unpack_from(directory, at + _OFFSET_AT)
+        _OFFSET.pack_into(directory, at + _OFFSET_AT, offset + base)
+        at += _ENTRY_BYTES + sum(_LENGTHS.unpack_from(directory, at + _LENGTHS_AT))
+    return bytes(directory)

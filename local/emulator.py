@@ -29,7 +29,7 @@ from local.processes import (
 )
 from local.tables import start_layer
 
-__all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "clock_can_move"]
+__all__ = ["ENGINES", "REGION", "ROOT", "Emulator", "Engine", "clean_environment", "can_move_clock"]
 
 REGION = "us-east-1"
 # A process reads the file of the moved clock again after this number of seconds.
@@ -109,7 +109,7 @@ class Emulator:
             self.stop()
             raise
 
-    def use(self, engine: Engine) -> None:
+    def change_engine(self, engine: Engine) -> None:
         """Change the engine of the tables.
 
         The emulator restarts without any data, so this can be used only before a deployment.
@@ -117,14 +117,14 @@ class Emulator:
         if engine == self.engine:
             return
         running = self._process is not None
-        self._end()
+        self._end_processes()
         self.engine = engine
         if running:
             self.start()
 
     def stop(self) -> None:
         """End the emulator and all processes that it started, and remove its folder."""
-        self._end()
+        self._end_processes()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def move_clock(self, offset: timedelta) -> None:
@@ -191,7 +191,7 @@ class Emulator:
             environment |= _make_faketime_variables(self._clock)
         return environment | self._variables
 
-    def _end(self) -> None:
+    def _end_processes(self) -> None:
         for process in (self._process, self._layer):
             if process is not None:
                 end_process(process)
@@ -208,7 +208,7 @@ class Emulator:
             return False
 
 
-def clock_can_move() -> bool:
+def can_move_clock() -> bool:
     """True if this machine can move the emulator's clock."""
     return sys.platform == "linux" and find_spec("libfaketime") is not None
 

@@ -42,10 +42,10 @@ class Api:
         request = urllib.request.Request(self._base + path, data=body, headers=all_headers)  # noqa: S310 - the emulator's
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:  # noqa: S310
-                return _answer(response.status, response.headers, response.read())
+                return _make_answer(response.status, response.headers, response.read())
         except urllib.error.HTTPError as error:
             with error:
-                return _answer(error.code, error.headers, error.read())
+                return _make_answer(error.code, error.headers, error.read())
 
     def send(self, stream: str, body: bytes, content_type: str = "application/json", **headers: str) -> Answer:
         """Send events by a POST request."""
@@ -56,7 +56,7 @@ class Api:
         query_parameters = {("from" if name == "start" else name): value for name, value in parameters.items()}
         return self.call(f"/v1/streams/{stream}/{route}?{urlencode(query_parameters)}")
 
-    def walk(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+    def walk_events(self, stream: str, **parameters: Any) -> Iterator[dict[str, Any]]:
         """Yield every event of a query: follow the cursors to the end."""
         answer = self._query_with_retries(stream, **parameters)
         while True:
@@ -68,10 +68,10 @@ class Api:
             answer = self._query_with_retries(stream, cursor=answer.body["next"], limit=parameters.get("limit", 100))
 
     def _query_with_retries(self, stream: str, **parameters: Any) -> Answer:
-        return self._retry(lambda: self.query(stream, **parameters))
+        return self._retry_request(lambda: self.query(stream, **parameters))
 
     @staticmethod
-    def _retry(send: Callable[[], Answer]) -> Answer:
+    def _retry_request(send: Callable[[], Answer]) -> Answer:
         """Send a request, and repeat it while the API asks for that: many cold archive readers overload a small
         machine.
         """
@@ -84,28 +84,28 @@ class Api:
 
     def get(self, stream: str, ref: str) -> Answer:
         """Read one event by a GET request."""
-        return self._retry(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
+        return self._retry_request(lambda: self.call(f"/v1/streams/{stream}/events/{quote(ref, safe='')}"))
 
 
-def _answer(status: int, headers: Any, body: bytes) -> Answer:
+def _make_answer(status: int, headers: Any, body: bytes) -> Answer:
     return Answer(status, {name.lower(): value for name, value in headers.items()}, json.loads(body) if body else None)
 
 
 def invoke_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
     """Run the lifecycle; RuntimeError if the function fails."""
-    return _invoke(deployed, "LifecycleFunction", "the lifecycle", payload)
+    return _invoke_function(deployed, "LifecycleFunction", "the lifecycle", payload)
 
 
 def invoke_refresher(deployed: Deployed, **payload: Any) -> dict[str, Any]:
     """Run the refresher of rollups, or ask it for a status; RuntimeError if the function fails."""
-    return _invoke(deployed, "RefresherFunction", "the refresher", payload)
+    return _invoke_function(deployed, "RefresherFunction", "the refresher", payload)
 
 
-def _invoke(deployed: Deployed, output: str, what: str, payload: dict[str, Any]) -> dict[str, Any]:
-    answer = deployed.client("lambda").invoke(
+def _invoke_function(deployed: Deployed, output: str, task: str, payload: dict[str, Any]) -> dict[str, Any]:
+    answer = deployed.make_client("lambda").invoke(
         FunctionName=deployed.outputs[output], Payload=json.dumps(payload).encode()
     )
     report: dict[str, Any] = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        raise RuntimeError(f"{what} failed: {report}")
+        raise RuntimeError(f"{task} failed: {report}")
     return report

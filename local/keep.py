@@ -12,13 +12,13 @@ from local.processes import ROOT, end_group
 _FILE = ROOT / ".demo" / "emulator.json"
 
 
-def remember(emulator: Emulator) -> None:
-    """Record the emulator's process groups and its folder, which ``stop`` removes."""
+def remember_stage(emulator: Emulator) -> None:
+    """Record the emulator's process groups and its folder, which ``end_remembered_stage`` removes."""
     _FILE.parent.mkdir(exist_ok=True)
     _FILE.write_text(json.dumps({"pids": emulator.pids, "folder": str(emulator.folder)}))
 
 
-def stop() -> bool:
+def end_remembered_stage() -> bool:
     """End the remembered stage; False if no stage is remembered."""
     if not _FILE.exists():
         return False

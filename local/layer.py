@@ -54,43 +54,43 @@ class Layer:
         self._lock = threading.RLock()
         self._pool = urllib3.PoolManager(maxsize=64, retries=False)
         self._own = {
-            "CreateTable": self._create,
+            "CreateTable": self._create_table,
             "DescribeTable": lambda payload: self._describe_fully("DescribeTable", payload),
-            "UpdateTable": self._update,
-            "DeleteTable": self._delete,
-            "TagResource": self._tag,
-            "UntagResource": self._untag,
+            "UpdateTable": self._update_table,
+            "DeleteTable": self._delete_table,
+            "TagResource": self._tag_table,
+            "UntagResource": self._untag_table,
             "ListTagsOfResource": self._read_tags,
-            "UpdateContinuousBackups": self._recover,
-            "DescribeContinuousBackups": self._recover,
+            "UpdateContinuousBackups": self._answer_recovery,
+            "DescribeContinuousBackups": self._answer_recovery,
         }
 
     def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
         """Answer an operation with a status and a body."""
         own = self._own.get(operation)
         if own is None:
-            return self._forward(operation, body)
+            return self._forward_request(operation, body)
         try:
             with self._lock:
                 return 200, json.dumps(own(json.loads(body))).encode()
         except Refused as refused:
             return 400, json.dumps(refused.document).encode()
 
-    def _forward(self, operation: str, body: bytes) -> tuple[int, bytes]:
-        status, answer = self._post(self._engine, operation, body)
-        if status == 400 and b"ResourceNotFoundException" in answer and self._adopt(json.loads(body)):
-            status, answer = self._post(self._engine, operation, body)
+    def _forward_request(self, operation: str, body: bytes) -> tuple[int, bytes]:
+        status, answer = self._send_request(self._engine, operation, body)
+        if status == 400 and b"ResourceNotFoundException" in answer and self._adopt_tables(json.loads(body)):
+            status, answer = self._send_request(self._engine, operation, body)
         return status, answer
 
-    def _ask(self, operation: str, payload: Document) -> Document:
-        status, answer = self._forward(operation, json.dumps(payload).encode())
+    def _call_engine(self, operation: str, payload: Document) -> Document:
+        status, answer = self._forward_request(operation, json.dumps(payload).encode())
         document: Document = json.loads(answer)
         if status != 200:
             message = str(document.get("message", document.get("Message", "")))
             raise Refused(str(document.get("__type", "InternalServerError")).rpartition("#")[2], message)
         return document
 
-    def _post(self, address: str, operation: str, body: bytes) -> tuple[int, bytes]:
+    def _send_request(self, address: str, operation: str, body: bytes) -> tuple[int, bytes]:
         headers = {
             "Content-Type": JSON_TYPE,
             "X-Amz-Target": f"DynamoDB_20120810.{operation}",
@@ -100,26 +100,26 @@ class Layer:
         answer = self._pool.request("POST", address, body=body, headers=headers)
         return answer.status, answer.data
 
-    def _create(self, payload: Document) -> Document:
+    def _create_table(self, payload: Document) -> Document:
         plain = {name: value for name, value in payload.items() if name not in _UNKNOWN}
         for index in plain.get("GlobalSecondaryIndexes", ()):
             for name in _UNKNOWN:
                 index.pop(name, None)
-        self._ask("CreateTable", plain)
+        self._call_engine("CreateTable", plain)
         facts = Facts({tag["Key"]: tag["Value"] for tag in payload.get("Tags", ())})
         self._facts[payload["TableName"]] = facts
-        _note(facts, payload)
+        _note_settings(facts, payload)
         return {"TableDescription": self._describe_fully("DescribeTable", payload)["Table"]}
 
-    def _update(self, payload: Document) -> Document:
+    def _update_table(self, payload: Document) -> Document:
         self._describe_fully("DescribeTable", payload)
         plain = {name: value for name, value in payload.items() if name not in _UNKNOWN}
         if plain.keys() != {"TableName"}:
-            self._ask("UpdateTable", plain)
-        _note(self._find_facts(payload["TableName"]), payload)
+            self._call_engine("UpdateTable", plain)
+        _note_settings(self._find_facts(payload["TableName"]), payload)
         return {"TableDescription": self._describe_fully("DescribeTable", payload)["Table"]}
 
-    def _delete(self, payload: Document) -> Document:
+    def _delete_table(self, payload: Document) -> Document:
         if self._find_facts(payload["TableName"]).described.get("DeletionProtectionEnabled"):
             raise Refused(
                 "ValidationException",
@@ -130,16 +130,16 @@ class Layer:
         return described
 
     def _describe_fully(self, operation: str, payload: Document) -> Document:
-        answer = self._ask(operation, {"TableName": payload["TableName"]})
+        answer = self._call_engine(operation, {"TableName": payload["TableName"]})
         for described in answer.values():
             described.update(self._find_facts(payload["TableName"]).described)
         return answer
 
-    def _tag(self, payload: Document) -> Document:
+    def _tag_table(self, payload: Document) -> Document:
         self._find_facts_by_arn(payload).tags.update({tag["Key"]: tag["Value"] for tag in payload["Tags"]})
         return {}
 
-    def _untag(self, payload: Document) -> Document:
+    def _untag_table(self, payload: Document) -> Document:
         for key in payload["TagKeys"]:
             self._find_facts_by_arn(payload).tags.pop(key, None)
         return {}
@@ -152,7 +152,7 @@ class Layer:
         self._describe_fully("DescribeTable", {"TableName": name})
         return self._find_facts(name)
 
-    def _recover(self, payload: Document) -> Document:
+    def _answer_recovery(self, payload: Document) -> Document:
         self._describe_fully("DescribeTable", payload)
         facts = self._find_facts(payload["TableName"])
         if "PointInTimeRecoverySpecification" in payload:
@@ -169,7 +169,7 @@ class Layer:
     def _find_facts(self, name: str) -> Facts:
         return self._facts.setdefault(name, Facts())
 
-    def _adopt(self, payload: Document) -> bool:
+    def _adopt_tables(self, payload: Document) -> bool:
         """Create the tables of a request that the emulator has and the engine lacks; True if it created any."""
         if self._origin is None or not self._origin.exists():
             return False
@@ -179,7 +179,7 @@ class Layer:
             return any(adopted)
 
     def _adopt_table(self, address: str, name: str) -> bool:
-        status, answer = self._post(address, "DescribeTable", json.dumps({"TableName": name}).encode())
+        status, answer = self._send_request(address, "DescribeTable", json.dumps({"TableName": name}).encode())
         if status != 200:
             return False
         table = json.loads(answer)["Table"]
@@ -192,11 +192,11 @@ class Layer:
         if indexes := table.get("GlobalSecondaryIndexes"):
             members = ("IndexName", "KeySchema", "Projection")
             copy["GlobalSecondaryIndexes"] = [{member: index[member] for member in members} for index in indexes]
-        status, answer = self._post(self._engine, "CreateTable", json.dumps(copy).encode())
+        status, answer = self._send_request(self._engine, "CreateTable", json.dumps(copy).encode())
         return status == 200 or b"ResourceInUseException" in answer
 
 
-def _note(facts: Facts, payload: Document) -> None:
+def _note_settings(facts: Facts, payload: Document) -> None:
     """Store the settings in a request, in the form of a table's description."""
     if "TableClass" in payload:
         facts.described["TableClassSummary"] = {"TableClass": payload["TableClass"]}

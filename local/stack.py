@@ -31,7 +31,7 @@ class Deployed:
     outputs: dict[str, str]
     dynamodb: str = ""
 
-    def client(self, service: str) -> Any:
+    def make_client(self, service: str) -> Any:
         """Make a boto3 client of the emulator."""
         return make_aws_client(self.dynamodb or self.endpoint if service == "dynamodb" else self.endpoint, service)
 
@@ -68,7 +68,7 @@ def deploy(
     the emulator restarts without any data: see Emulator.use.
     """
     if engine is not None:
-        emulator.use(engine)
+        emulator.change_engine(engine)
     progress("cdk bootstrap")
     _run_cdk(emulator, "bootstrap", f"aws://000000000000/{REGION}")
     progress("cdk deploy")

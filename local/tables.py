@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: the callers have logs of their own."""
 
 
-def serve(layer: Layer) -> _Server:
+def serve_layer(layer: Layer) -> _Server:
     """Make a server of the layer on a free port of the loopback interface. The caller starts the server."""
     server = _Server((HOST, 0), _Handler)
     server.layer = layer
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--engine", required=True, help="DynamoDB Local's address, such as http://127.0.0.1:8000")
     parser.add_argument("--origin", type=Path, help="a file with the address of the emulator that CloudFormation uses")
     options = parser.parse_args()
-    server = serve(Layer(options.engine, options.origin))
+    server = serve_layer(Layer(options.engine, options.origin))
     print(f"listening on http://{HOST}:{server.server_address[1]}", flush=True)
     server.serve_forever()
 

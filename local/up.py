@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "lambdas")]
 
 from local import ENGINES, Deployed, Emulator, deploy
-from local.keep import remember, stop
+from local.keep import end_remembered_stage, remember_stage
 from tidetable.config import Config, load
 from tidetable.errors import ConfigError
 
@@ -45,7 +45,9 @@ def describe_stage(emulator: Emulator, deployed: Deployed, file: Path, config: C
         by_series = "series=a&" if stream.key.partition_by == "series" else ""
         url = f'"$URL/v1/streams/{name}/events'
         send = f"""  curl -s -H "x-api-key: $KEY" -H 'Content-Type: application/json' {url}" -d '{_EVENT}'"""
-        lines += [send, f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""]
+        read = f"""  curl -s -H "x-api-key: $KEY" {url}?{by_series}from=-1h&limit=3\""""
+        # Only the pipeline itself writes the events of a rollup.
+        lines += [read] if stream.source else [send, read]
     lines += [
         "",
         "The command line against this stage:",
@@ -65,7 +67,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, default="emulator", help="the engine of the tables")
     options = parser.parse_args()
     config = read_config(options.config)
-    if stop():
+    if end_remembered_stage():
         print("the earlier stage is stopped", flush=True)
     emulator = Emulator(engine=options.engine)
     try:
@@ -76,7 +78,7 @@ def main() -> None:
         if isinstance(error, RuntimeError):
             sys.exit(f"FAILED: {error}")
         raise
-    remember(emulator)
+    remember_stage(emulator)
     print(describe_stage(emulator, deployed, options.config, config), flush=True)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from strict.clock import Clock
 from strict.engines import Engine
-from strict.refusals import Refusal, not_found
+from strict.refusals import Refusal, refuse_missing_table
 from strict.rules import Rule
 from strict.tables import Index, Table, read_keys
 from strict.throughput import Throughput
@@ -67,10 +67,10 @@ class Account:
         self.settle()
         table = self.tables.get(name)
         if table is None:
-            table = self._adopt(name)
+            table = self._adopt_table(name)
         return table
 
-    def hide(self, table: Table) -> None:
+    def hide_table(self, table: Table) -> None:
         """Hide a new table for a short time, and its tags for a little longer."""
         now, seen = self.clock.now(), self._chance.uniform(0, self.timings.seen)
         table.seen_from = now + timedelta(seconds=seen)
@@ -99,12 +99,12 @@ class Account:
         """Find a table whose items can be read and written now; Refusal otherwise."""
         table = self.find(name)
         if table.status == "CREATING" and self.enforces(Rule.CREATING_HAS_NO_DATA):
-            raise not_found(name)
+            raise refuse_missing_table(name)
         if table.status == "DELETING":
             begun = table.begun or self.clock.now()
             lingers = self.clock.now() < begun + timedelta(seconds=self.timings.linger)
             if not lingers or not self.enforces(Rule.DELETING_LINGERS):
-                raise not_found(name)
+                raise refuse_missing_table(name)
         return table
 
     def list_changing_tables(self) -> list[Table]:
@@ -112,14 +112,14 @@ class Account:
         self.settle()
         return [self.tables[name] for name in self._changing]
 
-    def begin(self, table: Table, status: str, seconds: float, finish: Callable[[], None]) -> None:
+    def begin_change(self, table: Table, status: str, seconds: float, finish: Callable[[], None]) -> None:
         """Begin a change that takes ``seconds`` and ends with ``finish``."""
         table.status, table.finish = status, finish
         table.begun = self.clock.now()
         table.until = table.begun + timedelta(seconds=seconds)
         self._changing.add(table.name)
         if not self.enforces(Rule.CHANGES_LAST):
-            self._finish(table)
+            self._finish_change(table)
 
     def settle(self) -> None:
         """Finish the changes whose time has passed."""
@@ -129,20 +129,22 @@ class Account:
         for name in sorted(self._changing):
             table = self.tables[name]
             if table.until is not None and now >= table.until:
-                self._finish(table)
+                self._finish_change(table)
 
-    def _finish(self, table: Table) -> None:
+    def _finish_change(self, table: Table) -> None:
         finish = table.finish
         table.status, table.until, table.finish = "ACTIVE", None, None
         self._changing.discard(table.name)
         if finish is not None:
             finish()
 
-    def resource(self, name: str) -> Throughput:
+    def make_throughput(self, name: str) -> Throughput:
         """Make the throughput of a new table (``name``) or of a new index (``table/index/name``)."""
         return Throughput(name, self.without, self.clock.now())
 
-    def index(self, table: str, keys: tuple[str, ...], described: Any, units: Any, *, local: bool = False) -> Index:
+    def make_index(
+        self, table: str, keys: tuple[str, ...], described: Any, units: Any, *, local: bool = False
+    ) -> Index:
         """Make an index from its description in a request or an answer; ``keys`` are the table's key attributes."""
         own = read_keys(described["KeySchema"])
         projection = described.get("Projection", {"ProjectionType": "ALL"})
@@ -153,7 +155,7 @@ class Account:
             keys=own,
             write=units.get("WriteCapacityUnits", 0),
             read=units.get("ReadCapacityUnits", 0),
-            throughput=self.resource(name),
+            throughput=self.make_throughput(name),
             local=local,
             projection=projection,
             included=None if everything else frozenset({*keys, *own, *projection.get("NonKeyAttributes", ())}),
@@ -161,11 +163,11 @@ class Account:
             warm=read_sides(described.get("WarmThroughput", {})),
         )
 
-    def _adopt(self, name: str) -> Table:
+    def _adopt_table(self, name: str) -> Table:
         try:
             described = self.engine.call("DescribeTable", {"TableName": name})["Table"]
         except Refusal as refusal:
-            raise (not_found(name) if refusal.code == "ResourceNotFoundException" else refusal) from refusal
+            raise (refuse_missing_table(name) if refusal.code == "ResourceNotFoundException" else refusal) from refusal
         try:
             tags = self.engine.call("ListTagsOfResource", {"ResourceArn": described["TableArn"]}).get("Tags", [])
         except Refusal:
@@ -178,7 +180,7 @@ class Account:
             keys=keys,
             write=units.get("WriteCapacityUnits", 0),
             read=units.get("ReadCapacityUnits", 0),
-            throughput=self.resource(name),
+            throughput=self.make_throughput(name),
             created=datetime.fromtimestamp(described.get("CreationDateTime", now.timestamp()), now.tzinfo),
             definitions=described["AttributeDefinitions"],
             on_demand=described.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST",
@@ -190,10 +192,12 @@ class Account:
             size=described.get("TableSizeBytes", 0),
         )
         for index in described.get("GlobalSecondaryIndexes", ()):
-            table.indexes[index["IndexName"]] = self.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+            table.indexes[index["IndexName"]] = self.make_index(
+                name, keys, index, index.get("ProvisionedThroughput", {})
+            )
         for index in described.get("LocalSecondaryIndexes", ()):
-            table.indexes[index["IndexName"]] = self.index(name, keys, index, {}, local=True)
-        for resource in table.resources():
+            table.indexes[index["IndexName"]] = self.make_index(name, keys, index, {}, local=True)
+        for resource in table.list_resources():
             resource.apply(now, on_demand=table.on_demand)
         self.tables[name] = table
         return table

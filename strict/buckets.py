@@ -62,7 +62,7 @@ class Peaks:
         else:
             self._recent.append((minute, self._units))
 
-    def before(self, at: datetime) -> float:
+    def find_peak(self, at: datetime) -> float:
         """Return the highest peak in the minutes that ended before an instant."""
         while self._recent and self._recent[0][0] + _MINUTE <= at:
             self._settled = max(self._settled, self._recent.popleft()[1])

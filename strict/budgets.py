@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from strict.account import Account
-from strict.refusals import over_limit
+from strict.refusals import refuse_over_limit
 from strict.rules import Rule
 from strict.tables import Resource, Table
 
@@ -29,7 +29,7 @@ def check_decrease(account: Account, resource: Resource) -> None:
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     following = midnight if len(today) >= DECREASES_A_DAY else min(today[-1] + DECREASE_SPACING, midnight)
     if now < following:
-        raise over_limit(
+        raise refuse_over_limit(
             "Subscriber limit exceeded: Provisioned throughput decreases are limited within a given UTC day. After the "
             f"first {DECREASES_AT_ONCE} decreases, each subsequent decrease in the same UTC day can be performed at most "
             f"once every {DECREASE_SPACING.seconds} seconds. Number of decreases today: {len(today)}. Last decrease at "
@@ -42,7 +42,7 @@ def check_class_change(account: Account, table: Table) -> None:
     since = account.clock.now() - CLASS_WINDOW
     recent = [change for change in table.class_changes if change > since]
     if len(recent) >= CLASS_CHANGES and account.enforces(Rule.CLASS_CHANGES):
-        raise over_limit(
+        raise refuse_over_limit(
             "Subscriber limit exceeded: Table class updates are limited to 2 times in a trailing 30 day window"
         )
 

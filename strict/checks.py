@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from strict.account import Account
-from strict.refusals import Refusal, in_use, invalid, over_limit
+from strict.refusals import Refusal, refuse_in_use, refuse_invalid, refuse_over_limit
 from strict.rules import Rule
 from strict.tables import Table
 
@@ -19,7 +19,7 @@ ACCOUNT_UNITS = 80_000
 def check_concurrency(account: Account) -> None:
     """Refuse a change while the greatest allowed number of tables is changing."""
     if account.enforces(Rule.CONCURRENT_CHANGES) and len(account.list_changing_tables()) >= CHANGING_AT_ONCE:
-        raise over_limit(
+        raise refuse_over_limit(
             f"Subscriber limit exceeded: Only {CHANGING_AT_ONCE} tables can be created, updated, or deleted simultaneously"
         )
 
@@ -27,13 +27,15 @@ def check_concurrency(account: Account) -> None:
 def check_table_quota(account: Account) -> None:
     """Refuse a new table if the Region already has its greatest number of tables."""
     if account.enforces(Rule.TABLE_QUOTA) and len(account.tables) >= account.most_tables:
-        raise over_limit(f"Subscriber limit exceeded: There is a limit of {account.most_tables} tables per subscriber")
+        raise refuse_over_limit(
+            f"Subscriber limit exceeded: There is a limit of {account.most_tables} tables per subscriber"
+        )
 
 
 def check_protection(account: Account, table: Table) -> None:
     """Refuse the deletion of a protected table."""
     if table.protected and account.enforces(Rule.PROTECTED_TABLE):
-        raise invalid(
+        raise refuse_invalid(
             f"Resource cannot be deleted as it is currently protected against deletion: {table.name}. "
             "Disable deletion protection first."
         )
@@ -55,7 +57,9 @@ def check_idle(account: Account, table: Table) -> None:
         return
     if table.status != "ACTIVE":
         change = {"CREATING": "created", "UPDATING": "updated", "DELETING": "deleted"}[table.status]
-        raise in_use(f"Attempt to change a resource which is still in use: Table is being {change}: {table.name}")
+        raise refuse_in_use(
+            f"Attempt to change a resource which is still in use: Table is being {change}: {table.name}"
+        )
 
 
 def check_units(account: Account, requested: Mapping[str, tuple[int, int]]) -> None:
@@ -67,16 +71,16 @@ def check_units(account: Account, requested: Mapping[str, tuple[int, int]]) -> N
         return
     for side, kind in ((0, "Write"), (1, "Read")):
         if any(units[side] > TABLE_UNITS for units in requested.values()):
-            raise over_limit(
+            raise refuse_over_limit(
                 f"Subscriber limit exceeded: {kind}CapacityUnits of a table or index may be {TABLE_UNITS} at most"
             )
         others = sum(
             (resource.write, resource.read)[side]
             for table in account.tables.values()
-            for resource in table.resources()
+            for resource in table.list_resources()
             if resource.name not in requested
         )
         if others + sum(units[side] for units in requested.values()) > ACCOUNT_UNITS:
-            raise over_limit(
+            raise refuse_over_limit(
                 f"Subscriber limit exceeded: {kind}CapacityUnits of the account may be {ACCOUNT_UNITS} at most"
             )

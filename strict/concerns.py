@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strict.account import read_sides
-from strict.refusals import invalid
+from strict.refusals import refuse_invalid
 from strict.tables import Table
 
 Request = Mapping[str, Any]
@@ -61,20 +61,20 @@ def check_units_fit(
     table: Table, requested: Mapping[str, tuple[int, int]], maxima: Mapping[str, Any], *, on_demand: bool
 ) -> None:
     if maxima and not on_demand:
-        raise invalid(
+        raise refuse_invalid(
             "One or more parameter values were invalid: MaxReadRequestUnits for OnDemandThroughput cannot be specified when "
             "the table BillingMode is PROVISIONED"
         )
     wrong = "One or more parameter values were invalid: "
     if on_demand and requested:
-        raise invalid(
+        raise refuse_invalid(
             f"{wrong}Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST"
         )
     if not on_demand and table.on_demand and table.name not in requested:
-        raise invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
+        raise refuse_invalid(f"{wrong}ReadCapacityUnits and WriteCapacityUnits must both be specified")
     missing = [name for name, index in table.global_indexes.items() if index.name not in requested]
     if not on_demand and table.on_demand and missing:
-        raise invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
+        raise refuse_invalid(f"{wrong}ProvisionedThroughput must be specified for index: {missing[0]}")
 
 
 def _read_units(throughput: Mapping[str, int]) -> tuple[int, int]:

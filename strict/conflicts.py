@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from strict.account import Account
-from strict.refusals import Refusal, canceled
+from strict.refusals import Refusal, refuse_transaction
 from strict.rules import Rule
 
 Request = Mapping[str, Any]
@@ -46,7 +46,7 @@ class Conflicts:
         elif operation in _TRANSACTIONS:
             codes = ["TransactionConflict" if item in self._locked else "None" for item in self._list_items(request)]
             if "TransactionConflict" in codes:
-                raise canceled(codes)
+                raise refuse_transaction(codes)
 
     def _list_items(self, request: Request) -> list[_Item]:
         return [self._identify_item(inner) for action in request["TransactItems"] for inner in action.values()]

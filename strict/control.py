@@ -10,7 +10,7 @@ from strict.account import Account, read_sides
 from strict.checks import check_concurrency, check_idle, check_protection, check_rate, check_table_quota, check_units
 from strict.copies import check_source, describe_copies
 from strict.engines import Document
-from strict.refusals import Refusal, in_use, invalid, not_found, over_limit
+from strict.refusals import Refusal, refuse_in_use, refuse_invalid, refuse_missing_table, refuse_over_limit
 from strict.rules import Rule
 from strict.tables import Table, read_keys
 from strict.updates import Update
@@ -30,7 +30,7 @@ class Control:
         account, name = self._account, request["TableName"]
         account.settle()
         if name in account.tables:
-            raise in_use(f"Table already exists: {name}")
+            raise refuse_in_use(f"Table already exists: {name}")
         self._check_quotas(request)
         keys = read_keys(request["KeySchema"])
         units = request.get("ProvisionedThroughput", {})
@@ -40,7 +40,7 @@ class Control:
             keys=keys,
             write=0 if on_demand else units["WriteCapacityUnits"],
             read=0 if on_demand else units["ReadCapacityUnits"],
-            throughput=account.resource(name),
+            throughput=account.make_throughput(name),
             created=account.clock.now(),
             region=account.region,
             definitions=list(request["AttributeDefinitions"]),
@@ -54,14 +54,16 @@ class Control:
             encryption=request.get("SSESpecification"),
         )
         for index in request.get("GlobalSecondaryIndexes", ()):
-            table.indexes[index["IndexName"]] = account.index(name, keys, index, index.get("ProvisionedThroughput", {}))
+            table.indexes[index["IndexName"]] = account.make_index(
+                name, keys, index, index.get("ProvisionedThroughput", {})
+            )
         for index in request.get("LocalSecondaryIndexes", ()):
-            table.indexes[index["IndexName"]] = account.index(name, keys, index, {}, local=True)
+            table.indexes[index["IndexName"]] = account.make_index(name, keys, index, {}, local=True)
         self._check_new(table)
         account.engine.call("CreateTable", request)
         account.tables[name] = table
-        account.hide(table)
-        for resource in table.resources():
+        account.hide_table(table)
+        for resource in table.list_resources():
             resource.apply(account.clock.now(), on_demand=on_demand)
         self._begin_creation(table)
         return {"TableDescription": self._describe(table)}
@@ -70,7 +72,7 @@ class Control:
         """Answer DescribeTable."""
         table = self._account.find(request["TableName"])
         if self._account.is_hidden(table.seen_from):
-            raise not_found(table.name)
+            raise refuse_missing_table(table.name)
         return {"Table": self._describe(table)}
 
     def update_table(self, request: Request) -> Document:
@@ -115,24 +117,24 @@ class Control:
         check_source(account, table.name, account.region)
         check_concurrency(account)
         check_rate(account)
-        account.begin(table, "DELETING", account.timings.delete, account.make_remover(table))
+        account.begin_change(table, "DELETING", account.timings.delete, account.make_remover(table))
         return {"TableDescription": self._describe(table)}
 
     def _begin_creation(self, table: Table) -> None:
         """Begin the creation of a table."""
         account, timings = self._account, self._account.timings
         if account.is_inaccessible(table):
-            account.begin(table, "CREATING", timings.create_without_key, account.make_remover(table))
+            account.begin_change(table, "CREATING", timings.create_without_key, account.make_remover(table))
             return
         seconds = timings.create_indexed if table.indexes else timings.create
         table.backups_from = account.clock.now() + timedelta(seconds=seconds + timings.backups)
-        account.begin(table, "CREATING", seconds, lambda: None)
+        account.begin_change(table, "CREATING", seconds, lambda: None)
 
     def list_tags_of_resource(self, request: Request) -> Document:
         """Answer ListTagsOfResource, in one page."""
         table = self._find_by_arn(request)
         if self._account.is_hidden(table.seen_from):
-            raise not_found(table.name)
+            raise refuse_missing_table(table.name)
         if self._account.is_hidden(table.tags_from):
             return {"Tags": []}
         return {"Tags": [{"Key": key, "Value": value} for key, value in table.tags.items()]}
@@ -160,20 +162,20 @@ class Control:
             and account.enforces(Rule.CONCURRENT_INDEXED)
             and len(creating) >= maximum
         ):
-            raise over_limit(
+            raise refuse_over_limit(
                 f"Subscriber limit exceeded: Only {maximum} tables with secondary indexes can be created simultaneously"
             )
         check_rate(account)
 
     def _check_new(self, table: Table) -> None:
         account = self._account
-        check_units(account, {resource.name: (resource.write, resource.read) for resource in table.resources()})
+        check_units(account, {resource.name: (resource.write, resource.read) for resource in table.list_resources()})
         if not table.on_demand and account.enforces(Rule.WARM_COVERS_PROVISIONED):
-            for resource in table.resources():
+            for resource in table.list_resources():
                 what = "table" if resource is table else f"index {resource.name.rpartition('/')[2]}"
                 for side, units in (("Write", resource.write), ("Read", resource.read)):
                     if resource.warm.get(side, units) < units:
-                        raise invalid(
+                        raise refuse_invalid(
                             f"One or more parameter values were invalid: Requested {side}UnitsPerSecond for WarmThroughput "
                             f"for {what} is lower than its provisioned {side}CapacityUnits"
                         )
@@ -192,6 +194,6 @@ class Control:
     def _check_made(self, table: Table) -> None:
         """Raise a Refusal if the table is a copy that is still being made: only DescribeTable works for it."""
         account = self._account
-        copied = account.regions is not None and account.region in account.regions.members(table.name)
+        copied = account.regions is not None and account.region in account.regions.find_members(table.name)
         if copied and table.status == "CREATING" and account.enforces(Rule.COPY_ONLY_DESCRIBED):
-            raise not_found(table.name)
+            raise refuse_missing_table(table.name)

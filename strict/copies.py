@@ -10,7 +10,7 @@ from typing import Any
 from strict.account import Account
 from strict.budgets import check_class_change, check_decrease
 from strict.checks import check_concurrency, check_idle, check_protection, check_table_quota, check_units
-from strict.refusals import in_use, invalid
+from strict.refusals import refuse_in_use, refuse_invalid
 from strict.regions import Member, Regions
 from strict.rules import Rule
 from strict.tables import Table, make_key_schema
@@ -27,10 +27,10 @@ def check_copies(account: Account, table: Table) -> None:
     if account.regions is None or not account.enforces(Rule.COPY_CHANGING):
         return
     account.regions.settle()
-    for member in account.regions.others(table.name, account.region):
+    for member in account.regions.find_other_members(table.name, account.region):
         copy = account.regions.accounts[member.region].tables.get(table.name)
         if copy is not None and copy.status in ("CREATING", "DELETING"):
-            raise in_use("The resource which you are attempting to change is in use.")
+            raise refuse_in_use("The resource which you are attempting to change is in use.")
 
 
 def check_source(account: Account, name: str, region: str) -> None:
@@ -38,9 +38,9 @@ def check_source(account: Account, name: str, region: str) -> None:
     if account.regions is None or not account.enforces(Rule.COPY_SOURCE):
         return
     since = account.clock.now() - SOURCE_STAYS
-    for member in account.regions.members(name).values():
+    for member in account.regions.find_members(name).values():
         if member.source == region and member.added > since:
-            raise invalid(
+            raise refuse_invalid(
                 "Replica cannot be deleted because it has acted as a source region for new replica(s) being added to the "
                 "table in the last 24 hours."
             )
@@ -51,15 +51,15 @@ def describe_copies(account: Account, table: Table) -> dict[str, Any]:
     if account.regions is None:
         return {}
     account.regions.settle()
-    others = account.regions.others(table.name, account.region)
+    others = account.regions.find_other_members(table.name, account.region)
     if not others:
         return {}
     members = [member for member in others if not account.hides_copy(member.listed)]
-    replicas = [_describe(account.regions, table, member) for member in members]
+    replicas = [_describe_copy(account.regions, table, member) for member in members]
     return {"GlobalTableVersion": "2019.11.21", "Replicas": replicas}
 
 
-def _describe(regions: Regions, table: Table, member: Member) -> dict[str, Any]:
+def _describe_copy(regions: Regions, table: Table, member: Member) -> dict[str, Any]:
     account = regions.accounts[member.region]
     copy = account.tables.get(table.name)
     status = copy.status if copy is not None else "DELETING"
@@ -90,42 +90,46 @@ class Copies:
         """Check the change and begin it; Refusal if the service would refuse it."""
         account, regions = self._account, self._account.regions
         if regions is None:
-            raise invalid("Region is not supported: this strict service has one Region; connect it with strict.regions")
+            raise refuse_invalid(
+                "Region is not supported: this strict service has one Region; connect it with strict.regions"
+            )
         actions = [next(iter(update.items())) for update in request["ReplicaUpdates"]]
         if len({kind for kind, _ in actions}) > 1 and account.enforces(Rule.ONE_COPY_ACTION):
-            raise invalid("Update table operation with more than one type of replica actions not allowed.")
+            raise refuse_invalid("Update table operation with more than one type of replica actions not allowed.")
         if len(actions) > 1 and account.enforces(Rule.ONE_COPY_ACTION):
-            raise invalid("Update table operation with more than one create or delete replica actions not allowed")
-        acts = {"Create": self._create, "Update": self._update, "Delete": self._delete}
+            raise refuse_invalid(
+                "Update table operation with more than one create or delete replica actions not allowed"
+            )
+        acts = {"Create": self._create_copy, "Update": self._update_copy, "Delete": self._delete_copy}
         for kind, action in actions:
             region = action["RegionName"]
             if region == account.region:
-                raise invalid("Cannot add or delete the local region through ReplicaUpdates.")
+                raise refuse_invalid("Cannot add or delete the local region through ReplicaUpdates.")
             if region not in regions.accounts:
-                raise invalid(
+                raise refuse_invalid(
                     f"Region {region} is not supported. The latest version of global tables are only supported in the "
                     f"following regions: {sorted(regions.accounts)}"
                 )
             acts[kind](regions, table, region, action)
 
-    def _create(self, regions: Regions, table: Table, region: str, action: Request) -> None:
+    def _create_copy(self, regions: Regions, table: Table, region: str, action: Request) -> None:
         account, target = self._account, regions.accounts[region]
         regions.settle()
         self._check_settings(table, action)
         if table.name in target.tables and account.enforces(Rule.COPY_NAME):
-            raise invalid(
+            raise refuse_invalid(
                 f"Failed to create a the new replica of table with name: '{table.name}' because one or more replicas "
                 "already existed as tables."
             )
         self._check_ready(table)
         check_table_quota(target)
         now, timings = account.clock.now(), account.timings
-        copy = self._copy(table, target, action)
-        check_units(target, {resource.name: (resource.write, resource.read) for resource in copy.resources()})
+        copy = self._make_table(table, target, action)
+        check_units(target, {resource.name: (resource.write, resource.read) for resource in copy.list_resources()})
         target.engine.call("CreateTable", _describe_creation(table))
         target.tables[copy.name] = copy
         copy.seen_from = now + timedelta(seconds=timings.copy_seen)
-        for resource in copy.resources():
+        for resource in copy.list_resources():
             resource.apply(now, on_demand=copy.on_demand)
         listed = now + timedelta(seconds=timings.copy_listed)
         member = Member(region, account.region, now, listed)
@@ -137,30 +141,30 @@ class Copies:
         if not account.enforces(Rule.COPY_STREAM):
             # Without this rule, the double turns a stream on, as the service does.
             table.stream = copy.stream = table.stream or {"StreamEnabled": True, "StreamViewType": _VIEW}
-        account.begin(table, "UPDATING", min(seconds, timings.copy), lambda: None)
-        target.begin(copy, "CREATING", seconds, partial(regions.fill, copy, account.region, region))
+        account.begin_change(table, "UPDATING", min(seconds, timings.copy), lambda: None)
+        target.begin_change(copy, "CREATING", seconds, partial(regions.fill_copy, copy, account.region, region))
 
     def _check_settings(self, table: Table, action: Request) -> None:
         """Refuse a copy if the table lacks the stream, the capacity mode or the key that a table with copies needs."""
         account = self._account
         if account.enforces(Rule.COPY_STREAM) and (table.stream or {}).get("StreamViewType") != _VIEW:
-            raise invalid(
+            raise refuse_invalid(
                 f"One or more parameter values were invalid: Table {table.name} needs a stream with the view type {_VIEW} "
                 "before a replica is added"
             )
-        for resource in table.resources():
+        for resource in table.list_resources():
             if not table.on_demand and resource.name not in account.autoscaled and account.enforces(Rule.COPY_CAPACITY):
                 kind = "Table" if resource is table else "GSI"
-                raise invalid(f"{kind} write capacity should either be Pay-Per-Request or AutoScaled.")
+                raise refuse_invalid(f"{kind} write capacity should either be Pay-Per-Request or AutoScaled.")
         key = (table.encryption or {}).get("KMSMasterKeyId")
         if (key is None) != ("KMSMasterKeyId" not in action) and account.enforces(Rule.COPY_KEY):
-            raise invalid(
+            raise refuse_invalid(
                 "KMSMasterKeyId must be specified for each replica"
                 if key is not None
                 else "KMSMasterKeyId cannot be specified: the table is encrypted with a key that DynamoDB owns"
             )
 
-    def _copy(self, table: Table, target: Account, action: Request) -> Table:
+    def _make_table(self, table: Table, target: Account, action: Request) -> Table:
         """Make the new copy. It has the table's settings or the action's overrides, no tags and no protection."""
         infrequent = table.infrequent
         if "TableClassOverride" in action:
@@ -171,7 +175,7 @@ class Copies:
             keys=table.keys,
             write=table.write,
             read=action.get("ProvisionedThroughputOverride", {}).get("ReadCapacityUnits", table.read),
-            throughput=target.resource(table.name),
+            throughput=target.make_throughput(table.name),
             created=target.clock.now(),
             region=target.region,
             definitions=list(table.definitions),
@@ -185,23 +189,23 @@ class Copies:
         for name, index in table.indexes.items():
             units = {"WriteCapacityUnits": index.write, "ReadCapacityUnits": index.read}
             described = {"IndexName": name, "KeySchema": make_key_schema(index.keys), "Projection": index.projection}
-            copy.indexes[name] = target.index(table.name, table.keys, described, units, local=index.local)
+            copy.indexes[name] = target.make_index(table.name, table.keys, described, units, local=index.local)
         return copy
 
-    def _update(self, regions: Regions, table: Table, region: str, action: Request) -> None:
+    def _update_copy(self, regions: Regions, table: Table, region: str, action: Request) -> None:
         """Give a copy its own read units or its own table class."""
         account, target = self._account, regions.accounts[region]
         member = self._find_member(regions, table, region)
         overrides = action.keys() & {"TableClassOverride", "ProvisionedThroughputOverride"}
         if not overrides:
-            raise invalid("There are no actions specified in the Replica Update Action of the request.")
+            raise refuse_invalid("There are no actions specified in the Replica Update Action of the request.")
         self._check_ready(table)
         copy = target.tables[table.name]
         check_idle(target, copy)
         read = action.get("ProvisionedThroughputOverride", {}).get("ReadCapacityUnits", copy.read)
         if "ProvisionedThroughputOverride" in action:
             if copy.on_demand:
-                raise invalid("ReadCapacityUnits cannot be specified when BillingMode is PAY_PER_REQUEST")
+                raise refuse_invalid("ReadCapacityUnits cannot be specified when BillingMode is PAY_PER_REQUEST")
             check_units(target, {copy.name: (copy.write, read)})
             if read < copy.read:
                 check_decrease(target, copy)
@@ -220,10 +224,10 @@ class Copies:
             copy.read, copy.infrequent = read, infrequent
             copy.apply(account.clock.now(), on_demand=copy.on_demand)
 
-        account.begin(table, "UPDATING", account.timings.copy_update, lambda: None)
-        target.begin(copy, "UPDATING", account.timings.copy_update, finish)
+        account.begin_change(table, "UPDATING", account.timings.copy_update, lambda: None)
+        target.begin_change(copy, "UPDATING", account.timings.copy_update, finish)
 
-    def _delete(self, regions: Regions, table: Table, region: str, _: Request) -> None:
+    def _delete_copy(self, regions: Regions, table: Table, region: str, _: Request) -> None:
         account, target = self._account, regions.accounts[region]
         regions.settle()
         member = self._find_member(regions, table, region)
@@ -233,13 +237,13 @@ class Copies:
         check_protection(target, copy)
         timings = account.timings
         member.gone = account.clock.now() + timedelta(seconds=timings.copy_delete - timings.copy_lingers)
-        account.begin(table, "UPDATING", timings.copy_update, lambda: None)
-        target.begin(copy, "DELETING", timings.copy_delete, target.make_remover(copy))
+        account.begin_change(table, "UPDATING", timings.copy_update, lambda: None)
+        target.begin_change(copy, "DELETING", timings.copy_delete, target.make_remover(copy))
 
     def _find_member(self, regions: Regions, table: Table, region: str) -> Member:
-        member = regions.members(table.name).get(region)
+        member = regions.find_members(table.name).get(region)
         if member is None or self._account.hides_copy(member.listed):
-            raise invalid(
+            raise refuse_invalid(
                 "Update global table operation failed because one or more replicas were not part of the global table. "
                 f"Please retry the request without these replicas: [{region}]."
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from strict.refusals import invalid
+from strict.refusals import refuse_invalid
 from strict.units import Wire
 
 _TOKEN = re.compile(r"\s*(<>|<=|>=|[=<>(),+-]|[#:]?[A-Za-z_][\w.#]*|:\w+)")
@@ -41,28 +41,30 @@ class Parser:
         self._names: Mapping[str, str] = request.get("ExpressionAttributeNames", {})
         self._values: Mapping[str, Wire] = request.get("ExpressionAttributeValues", {})
 
-    def condition(self) -> Condition:
+    def parse_condition(self) -> Condition:
         """Parse a whole condition or filter expression."""
         parsed = self._parse_or()
         if self._tokens:
             raise NotImplementedError(f"expression continues with {self._tokens}")
         return parsed
 
-    def update(self, item: Item) -> dict[str, Wire]:
+    def apply_update(self, item: Item) -> dict[str, Wire]:
         """Apply an update expression to an item. It may have SET of values and sums, REMOVE, and ADD of numbers."""
         new = dict(item)
         while self._tokens:
-            clause = self._take_next().upper()
+            clause = self._take_token().upper()
             while True:
-                token = self._take_next()
+                token = self._take_token()
                 if "." in token:
                     raise NotImplementedError(f"a change within {token}")
-                name = self._name(token)
+                name = self._resolve_name(token)
                 if clause == "SET":
-                    self._expect("=")
-                    value = self._sum()(item)
+                    self._expect_token("=")
+                    value = self._parse_sum()(item)
                     if value is None:
-                        raise invalid("The provided expression refers to an attribute that does not exist in the item")
+                        raise refuse_invalid(
+                            "The provided expression refers to an attribute that does not exist in the item"
+                        )
                     new[name] = value
                 elif clause == "REMOVE":
                     new.pop(name, None)
@@ -73,128 +75,128 @@ class Parser:
                     }
                 else:
                     raise NotImplementedError(clause)
-                if self._peek() != ",":
+                if self._peek_token() != ",":
                     break
-                self._take_next()
+                self._take_token()
         return new
 
     def _parse_or(self) -> Condition:
         left = self._parse_and()
-        while self._peek().upper() == "OR":
-            self._take_next()
+        while self._peek_token().upper() == "OR":
+            self._take_token()
             left = _join_either(left, self._parse_and())
         return left
 
     def _parse_and(self) -> Condition:
         left = self._parse_not()
-        while self._peek().upper() == "AND":
-            self._take_next()
+        while self._peek_token().upper() == "AND":
+            self._take_token()
             left = _join_both(left, self._parse_not())
         return left
 
     def _parse_not(self) -> Condition:
-        if self._peek().upper() == "NOT":
-            self._take_next()
+        if self._peek_token().upper() == "NOT":
+            self._take_token()
             inner = self._parse_not()
             return lambda item: not inner(item)
-        if self._peek() == "(":
-            self._take_next()
+        if self._peek_token() == "(":
+            self._take_token()
             inner = self._parse_or()
-            self._expect(")")
+            self._expect_token(")")
             return inner
         return self._parse_comparison()
 
     def _parse_comparison(self) -> Condition:
-        function = self._peek()
+        function = self._peek_token()
         if function in ("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with"):
-            return self._parse_function(self._take_next())
+            return self._parse_function(self._take_token())
         left = self._parse_operand()
-        operator = self._take_next().upper()
+        operator = self._take_token().upper()
         if operator == "BETWEEN":
             low = self._parse_operand()
-            assert self._take_next().upper() == "AND"
-            return _join_both(_compare(">=", left, low), _compare("<=", left, self._parse_operand()))
+            assert self._take_token().upper() == "AND"
+            return _join_both(_make_comparison(">=", left, low), _make_comparison("<=", left, self._parse_operand()))
         if operator == "IN":
-            self._expect("(")
-            condition = _compare("=", left, self._parse_operand())
-            while self._take_next() == ",":
-                condition = _join_either(condition, _compare("=", left, self._parse_operand()))
+            self._expect_token("(")
+            condition = _make_comparison("=", left, self._parse_operand())
+            while self._take_token() == ",":
+                condition = _join_either(condition, _make_comparison("=", left, self._parse_operand()))
             return condition
-        return _compare(operator, left, self._parse_operand())
+        return _make_comparison(operator, left, self._parse_operand())
 
     def _parse_function(self, name: str) -> Condition:
-        self._expect("(")
+        self._expect_token("(")
         first = self._parse_operand()
         if name == "begins_with":
-            self._expect(",")
+            self._expect_token(",")
             prefix = self._parse_operand()
-            self._expect(")")
+            self._expect_token(")")
             return lambda item: _read_text(first(item)).startswith(_read_text(prefix(item)) or "\0")
         if name == "attribute_type":
-            self._expect(",")
+            self._expect_token(",")
             kind = self._parse_operand()
-            self._expect(")")
+            self._expect_token(")")
             return lambda item: _read_text(kind(item)) in (first(item) or {})
-        self._expect(")")
+        self._expect_token(")")
         exists = name == "attribute_exists"
         return lambda item: (first(item) is not None) is exists
 
-    def _sum(self) -> _Operand:
+    def _parse_sum(self) -> _Operand:
         left = self._parse_operand()
-        if self._peek() not in ("+", "-"):
+        if self._peek_token() not in ("+", "-"):
             return left
-        sign = 1 if self._take_next() == "+" else -1
+        sign = 1 if self._take_token() == "+" else -1
         right = self._parse_operand()
         return lambda item: {"N": str(Decimal(_read_number(left(item))) + sign * Decimal(_read_number(right(item))))}
 
     def _parse_operand(self) -> _Operand:
-        token = self._take_next()
+        token = self._take_token()
         if token == "if_not_exists":
-            self._expect("(")
+            self._expect_token("(")
             path = self._parse_operand()
-            self._expect(",")
+            self._expect_token(",")
             default = self._parse_operand()
-            self._expect(")")
+            self._expect_token(")")
             return lambda item: path(item) or default(item)
         if token.startswith(":"):
             value = self._values[token]
             return lambda _: value
-        if self._peek() == "(":
+        if self._peek_token() == "(":
             raise NotImplementedError(f"the function {token}")
-        first, *rest = (self._name(name) for name in token.split("."))
+        first, *rest = (self._resolve_name(name) for name in token.split("."))
 
-        def follow(item: Item) -> Wire | None:
+        def find_value(item: Item) -> Wire | None:
             value: Any = item.get(first)
             for name in rest:
                 value = (value or {}).get("M", {}).get(name)
             return value  # type: ignore[no-any-return]
 
-        return follow
+        return find_value
 
-    def _name(self, token: str) -> str:
+    def _resolve_name(self, token: str) -> str:
         return self._names[token] if token.startswith("#") else token
 
-    def _peek(self) -> str:
+    def _peek_token(self) -> str:
         return self._tokens[0] if self._tokens else ""
 
-    def _take_next(self) -> str:
+    def _take_token(self) -> str:
         return str(self._tokens.pop(0))
 
-    def _expect(self, token: str) -> None:
-        actual = self._take_next()
+    def _expect_token(self, token: str) -> None:
+        actual = self._take_token()
         assert actual == token, f"{token} expected, {actual} read"
 
 
-def _compare(operator: str, left: _Operand, right: _Operand) -> Condition:
+def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Condition:
     compare = _ORDERED[operator]
 
-    def condition(item: Item) -> bool:
+    def holds(item: Item) -> bool:
         left_value, right_value = left(item), right(item)
         if left_value is None or right_value is None or left_value.keys() != right_value.keys():
             return operator == "<>" and left_value is not None
         return compare(make_sortable(left_value), make_sortable(right_value))
 
-    return condition
+    return holds
 
 
 def _join_both(left: Condition, right: Condition) -> Condition:
@@ -211,18 +213,18 @@ def _read_text(value: Wire | None) -> str:
 
 def _read_number(value: Wire | None) -> str:
     if value is None:
-        raise invalid("The provided expression refers to an attribute that does not exist in the item")
+        raise refuse_invalid("The provided expression refers to an attribute that does not exist in the item")
     if "N" not in value:
-        raise invalid("An operand in the update expression has an incorrect data type")
+        raise refuse_invalid("An operand in the update expression has an incorrect data type")
     return str(value["N"])
 
 
 def meets_condition(request: Mapping[str, Any], old: Item | None) -> bool:
     """True if an item (None: no item) meets the condition of a request, or if the request has no condition."""
     text = request.get("ConditionExpression")
-    return text is None or Parser(text, request).condition()(old or {})
+    return text is None or Parser(text, request).parse_condition()(old or {})
 
 
 def update_item(request: Mapping[str, Any], old: Item | None) -> dict[str, Wire]:
     """Return the new item after an update of the item ``old`` (None: there was no item)."""
-    return Parser(request["UpdateExpression"], request).update(old or request["Key"])
+    return Parser(request["UpdateExpression"], request).apply_update(old or request["Key"])

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from strict.clock import Clock
-from strict.refusals import Refusal, throttled
+from strict.refusals import Refusal, refuse_throttled
 
 
 class Kind(StrEnum):
@@ -100,7 +100,7 @@ class Faults:
                 case Kind.THROTTLED:
                     side = "Write" if operation in _WRITES else "Read"
                     reason = f"Table{side}ProvisionedThroughputExceeded"
-                    raise throttled([(reason, name) for name in sorted(tables) or ["?"]])
+                    raise refuse_throttled([(reason, name) for name in sorted(tables) or ["?"]])
                 case Kind.SERVER_ERROR:
                     raise Refusal("InternalServerError", "The request processing has failed.", status=500)
                 case Kind.ACCESS_DENIED:

@@ -12,7 +12,7 @@ from typing import Any
 
 from strict.engines import Document
 from strict.expressions import Parser, make_sortable, meets_condition, update_item
-from strict.refusals import Refusal, canceled, in_use, not_found
+from strict.refusals import Refusal, refuse_in_use, refuse_missing_table, refuse_transaction
 from strict.tables import read_keys
 from strict.units import Stored, Wire
 
@@ -33,34 +33,34 @@ class _Sorted:
         self.included: set[str] | None = None
         self._partitions: dict[Any, tuple[list[_Position], dict[_Position, _Item]]] = {}
 
-    def position_of(self, item: Mapping[str, Wire]) -> tuple[Any, _Position] | None:
+    def find_position(self, item: Mapping[str, Wire]) -> tuple[Any, _Position] | None:
         if any(name not in item for name in self.keys):
             return None
         partition, *rest = (make_sortable(item[name]) for name in (*self.keys, *self._own))
         return partition, tuple(rest)
 
     def put(self, item: _Item) -> None:
-        located = self.position_of(item)
-        if located is not None:
-            partition, position = located
+        place = self.find_position(item)
+        if place is not None:
+            partition, position = place
             order, items = self._partitions.setdefault(partition, ([], {}))
             if position not in items:
                 insort(order, position)
             items[position] = item
 
     def remove(self, item: Mapping[str, Wire]) -> None:
-        located = self.position_of(item)
-        if located is not None and located[0] in self._partitions:
-            partition, position = located
+        place = self.find_position(item)
+        if place is not None and place[0] in self._partitions:
+            partition, position = place
             order, items = self._partitions[partition]
             if items.pop(position, None) is not None:
                 del order[bisect_left(order, position)]
 
     def get(self, key: Mapping[str, Wire]) -> _Item | None:
-        located = self.position_of(key)
-        return self._partitions.get(located[0], ([], {}))[1].get(located[1]) if located else None
+        place = self.find_position(key)
+        return self._partitions.get(place[0], ([], {}))[1].get(place[1]) if place else None
 
-    def between(
+    def list_between(
         self, partition: Any, low: Any, high: Any, after: Mapping[str, Wire] | None, *, ascending: bool
     ) -> Iterator[_Item]:
         """Return the items from ``low`` to ``high`` (None: no bound) by sort value, beginning after the item ``after``."""
@@ -68,23 +68,23 @@ class _Sorted:
         start = bisect_left(order, (low,)) if low is not None else 0
         end = bisect_right(order, high, key=lambda position: position[0]) if high is not None else len(order)
         if after is not None:
-            located = self.position_of(after)
-            assert located is not None
+            place = self.find_position(after)
+            assert place is not None
             if ascending:
-                start = max(start, bisect_right(order, located[1]))
+                start = max(start, bisect_right(order, place[1]))
             else:
-                end = min(end, bisect_left(order, located[1]))
+                end = min(end, bisect_left(order, place[1]))
         positions = order[start:end] if ascending else reversed(order[start:end])
         return (items[position] for position in positions)
 
-    def project(self, items: Iterator[_Item]) -> Iterator[_Item]:
+    def project_items(self, items: Iterator[_Item]) -> Iterator[_Item]:
         """Reduce items to the attributes that the index holds."""
         included = self.included
         if included is None:
             return items
         return ({name: value for name, value in item.items() if name in included} for item in items)
 
-    def all(self) -> Iterator[_Item]:
+    def list_all(self) -> Iterator[_Item]:
         for partition in sorted(self._partitions, key=str):
             order, items = self._partitions[partition]
             yield from (items[position] for position in order)
@@ -99,7 +99,7 @@ class _Table:
 
     def add_index(self, described: Any) -> None:
         index = _Sorted(read_keys(described["KeySchema"]), self.main.keys)
-        for item in self.main.all():
+        for item in self.main.list_all():
             index.put(item)
         self.indexes[described["IndexName"]] = index
         projection = described.get("Projection", {"ProjectionType": "ALL"})
@@ -125,37 +125,37 @@ class MemoryEngine:
     def __init__(self) -> None:
         self._tables: dict[str, _Table] = {}
         self._operations: dict[str, Callable[[Request], Document]] = {
-            "CreateTable": self._create,
+            "CreateTable": self._create_table,
             "UpdateTable": self._update_table,
             "DeleteTable": self._delete_table,
-            "PutItem": self._put,
-            "UpdateItem": self._update,
-            "DeleteItem": self._delete,
-            "GetItem": self._get,
-            "BatchGetItem": self._batch_get,
-            "BatchWriteItem": self._batch_write,
-            "TransactGetItems": self._transact_get,
-            "TransactWriteItems": self._transact,
-            "Query": self._query,
-            "Scan": self._scan,
+            "PutItem": self._put_item,
+            "UpdateItem": self._update_item,
+            "DeleteItem": self._delete_item,
+            "GetItem": self._get_item,
+            "BatchGetItem": self._get_items,
+            "BatchWriteItem": self._write_items,
+            "TransactGetItems": self._get_transaction,
+            "TransactWriteItems": self._write_transaction,
+            "Query": self._read_query,
+            "Scan": self._read_scan,
         }
 
     def call(self, operation: str, payload: Request) -> Document:
         """Answer an operation."""
         if operation == "DescribeTable" or operation == "ListTagsOfResource":
-            raise not_found(str(payload))
+            raise refuse_missing_table(str(payload))
         if operation not in self._operations:
             raise NotImplementedError(operation)
         return self._operations[operation](payload)
 
     def _find_table(self, name: str) -> _Table:
         if name not in self._tables:
-            raise not_found(name)
+            raise refuse_missing_table(name)
         return self._tables[name]
 
-    def _create(self, request: Request) -> Document:
+    def _create_table(self, request: Request) -> Document:
         if request["TableName"] in self._tables:
-            raise in_use(f"Table already exists: {request['TableName']}")
+            raise refuse_in_use(f"Table already exists: {request['TableName']}")
         self._tables[request["TableName"]] = _Table(request)
         return {}
 
@@ -173,41 +173,41 @@ class MemoryEngine:
         del self._tables[request["TableName"]]
         return {}
 
-    def _check(self, request: Request, old: _Item | None) -> None:
+    def _check_condition(self, request: Request, old: _Item | None) -> None:
         if not meets_condition(request, old):
             raise Refusal("ConditionalCheckFailedException", "The conditional request failed")
 
-    def _put(self, request: Request) -> Document:
+    def _put_item(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
-        self._check(request, table.main.get(request["Item"]))
+        self._check_condition(request, table.main.get(request["Item"]))
         table.put(request["Item"])
         return {}
 
-    def _update(self, request: Request) -> Document:
+    def _update_item(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
         old = table.main.get(request["Key"])
-        self._check(request, old)
+        self._check_condition(request, old)
         table.put(update_item(request, old))
         return {}
 
-    def _delete(self, request: Request) -> Document:
+    def _delete_item(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
-        self._check(request, table.main.get(request["Key"]))
+        self._check_condition(request, table.main.get(request["Key"]))
         table.remove(request["Key"])
         return {}
 
-    def _get(self, request: Request) -> Document:
+    def _get_item(self, request: Request) -> Document:
         item = self._find_table(request["TableName"]).main.get(request["Key"])
         return {"Item": item} if item is not None else {}
 
-    def _batch_get(self, request: Request) -> Document:
+    def _get_items(self, request: Request) -> Document:
         responses = {
             name: [item for key in options["Keys"] if (item := self._find_table(name).main.get(key)) is not None]
             for name, options in request["RequestItems"].items()
         }
         return {"Responses": responses, "UnprocessedKeys": {}}
 
-    def _batch_write(self, request: Request) -> Document:
+    def _write_items(self, request: Request) -> Document:
         for name, changes in request["RequestItems"].items():
             table = self._find_table(name)
             for change in changes:
@@ -217,46 +217,48 @@ class MemoryEngine:
                     table.remove(change["DeleteRequest"]["Key"])
         return {"UnprocessedItems": {}}
 
-    def _transact(self, request: Request) -> Document:
+    def _write_transaction(self, request: Request) -> Document:
         codes = []
         for action in request["TransactItems"]:
             ((_, inner),) = action.items()
             old = self._find_table(inner["TableName"]).main.get(inner.get("Key", inner.get("Item")))
             try:
-                self._check(inner, old)
+                self._check_condition(inner, old)
                 if "UpdateExpression" in inner:
                     update_item(inner, old)
                 codes.append("None")
             except Refusal as refusal:
                 codes.append("ValidationError" if refusal.code == "ValidationException" else "ConditionalCheckFailed")
         if set(codes) != {"None"}:
-            raise canceled(codes)
-        acts = {"Put": self._put, "Update": self._update, "Delete": self._delete}
+            raise refuse_transaction(codes)
+        acts = {"Put": self._put_item, "Update": self._update_item, "Delete": self._delete_item}
         for action in request["TransactItems"]:
             ((kind, inner),) = action.items()
             if kind != "ConditionCheck":
                 acts[kind](inner)
         return {}
 
-    def _transact_get(self, request: Request) -> Document:
-        return {"Responses": [self._get(inner) for action in request["TransactItems"] for inner in action.values()]}
+    def _get_transaction(self, request: Request) -> Document:
+        return {
+            "Responses": [self._get_item(inner) for action in request["TransactItems"] for inner in action.values()]
+        }
 
-    def _query(self, request: Request) -> Document:
+    def _read_query(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
         index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
         partition, low, high = _read_bounds(request, index)
         ascending = request.get("ScanIndexForward", True)
         after = request.get("ExclusiveStartKey")
-        items = index.between(partition, low, high, after, ascending=ascending)
+        items = index.list_between(partition, low, high, after, ascending=ascending)
         if len(index.keys) > 1 and not _is_range(request):
-            matches = Parser(request["KeyConditionExpression"], request).condition()
+            matches = Parser(request["KeyConditionExpression"], request).parse_condition()
             items = (item for item in items if matches(item))
-        return _cut_page(index.project(items), request, {*table.main.keys, *index.keys})
+        return _cut_page(index.project_items(items), request, {*table.main.keys, *index.keys})
 
-    def _scan(self, request: Request) -> Document:
+    def _read_scan(self, request: Request) -> Document:
         table = self._find_table(request["TableName"])
         index = table.indexes[request["IndexName"]] if "IndexName" in request else table.main
-        items = [item for item in index.all() if index.position_of(item)]
+        items = [item for item in index.list_all() if index.find_position(item)]
         if "TotalSegments" in request:
             total, segment = request["TotalSegments"], request["Segment"]
             items = [item for item in items if sum(str(item[index.keys[0]]).encode()) % total == segment]
@@ -264,7 +266,7 @@ class MemoryEngine:
         if after is not None:
             last = next(number for number, item in enumerate(items) if all(item[name] == after[name] for name in after))
             items = items[last + 1 :]
-        return _cut_page(index.project(iter(items)), request, {*table.main.keys, *index.keys})
+        return _cut_page(index.project_items(iter(items)), request, {*table.main.keys, *index.keys})
 
 
 def _is_range(request: Request) -> bool:
@@ -306,6 +308,6 @@ def _cut_page(items_in_order: Iterator[_Item], request: Request, keys: set[str])
     if more:
         answer["LastEvaluatedKey"] = {name: items[-1][name] for name in keys}
     if "FilterExpression" in request:
-        matches = Parser(request["FilterExpression"], request).condition()
+        matches = Parser(request["FilterExpression"], request).parse_condition()
         items = [item for item in items if matches(item)]
     return answer | {"Items": items, "Count": len(items)}

@@ -35,7 +35,7 @@ class Meter:
     def __init__(self, account: Account) -> None:
         self._account = account
 
-    def write(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
+    def compute_charges(self, table: Table, old: Wire | None, new: Wire | None, factor: int = 1) -> list[Charge]:
         """Compute the charges for a write that replaces the item ``old`` by the item ``new``."""
         item = new or old or {}
         charges = [Charge(table, "Write", factor * put_units(old, new), render_partition_key(table.keys[0], item))]
@@ -58,19 +58,19 @@ class Meter:
         reasons = []
         for charge in charges:
             lane, partition = self._find_lane(table, charge)
-            reason = lane.refusal(charge.units, partition, now)
+            reason = lane.find_refusal(charge.units, partition, now)
             if reason is not None:
                 reasons.append(reason)
         return reasons
 
-    def take(self, table: Table, charges: Iterable[Charge]) -> None:
+    def take_charges(self, table: Table, charges: Iterable[Charge]) -> None:
         """Take the charges' units from their resources."""
         now = self._account.clock.now()
         for charge in charges:
             lane, partition = self._find_lane(table, charge)
             lane.take(charge.units, partition, now)
 
-    def count(self, table: Table, old: Wire | None, new: Wire | None) -> None:
+    def count_change(self, table: Table, old: Wire | None, new: Wire | None) -> None:
         """Update the sizes and counts of the table and its indexes."""
         table.size += (measure_item(new) if new else 0) - (measure_item(old) if old else 0)
         table.count += bool(new) - bool(old)
@@ -101,7 +101,7 @@ class Meter:
         partition = throughput.find_partition(charge.key, self._account.clock.now(), on_demand=table.on_demand)
         return lane, partition
 
-    def factor(self) -> int:
+    def find_factor(self) -> int:
         """Return the factor by which a transaction's units are multiplied."""
         return 2 if self._account.enforces(Rule.TRANSACTION_COSTS) else 1
 

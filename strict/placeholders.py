@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from strict.refusals import invalid
+from strict.refusals import refuse_invalid
 from strict.rules import Rule
 
 EXPRESSION_BYTES = 4096
@@ -40,12 +40,12 @@ class Expression:
     def check(self, enforces: Callable[[Rule], bool]) -> None:
         """Raise a Refusal if the expression is too long, or if an IN has too many operands."""
         if self.bytes > EXPRESSION_BYTES and enforces(Rule.EXPRESSION_BYTES):
-            raise invalid(
+            raise refuse_invalid(
                 "Invalid expression: Expression size has exceeded the maximum allowed size; "
                 f"expression size: {self.bytes}"
             )
         if self.operands > OPERANDS and enforces(Rule.OPERANDS):
-            raise invalid(
+            raise refuse_invalid(
                 "Invalid expression: The IN operator is provided with too many operands; "
                 f"number of operands: {self.operands}"
             )
@@ -60,14 +60,16 @@ def check_placeholders(request: Mapping[str, Any], expressions: Iterable[Express
     for sign, member in _MEMBERS.items():
         defined = request.get(member)
         if defined is not None and not defined:
-            raise invalid(f"{member} must not be empty")
+            raise refuse_invalid(f"{member} must not be empty")
         known = defined.keys() if defined is not None else frozenset[str]()
         unused = known - used
         if unused:
-            raise invalid(f"Value provided in {member} unused in expressions: keys: {sorted(unused)}")
+            raise refuse_invalid(f"Value provided in {member} unused in expressions: keys: {sorted(unused)}")
         missing = {placeholder for placeholder in used if placeholder[0] == sign} - known
         if missing:
-            raise invalid(f"Invalid expression: An expression uses what {member} does not define: {sorted(missing)}")
+            raise refuse_invalid(
+                f"Invalid expression: An expression uses what {member} does not define: {sorted(missing)}"
+            )
 
 
 def find_attributes(text: str, names: Mapping[str, str]) -> Iterator[str]:
@@ -83,7 +85,7 @@ def check_filter(request: Mapping[str, Any], keys: Sequence[str]) -> None:
     names = request.get("ExpressionAttributeNames", {})
     filtered = set(find_attributes(text, names)) & set(keys)
     if filtered:
-        raise invalid(
+        raise refuse_invalid(
             f"Filter Expression can only contain non-primary key attributes: Primary key attribute: {min(filtered)}"
         )
 
@@ -95,7 +97,7 @@ def check_projection(request: Mapping[str, Any]) -> None:
     paths = [tuple(names.get(name, name) for name in path) for path in texts]
     for shorter, longer in combinations(sorted(paths), 2):
         if longer[: len(shorter)] == shorter:
-            raise invalid(
+            raise refuse_invalid(
                 "Invalid ProjectionExpression: Two document paths overlap with each other; must remove or rewrite one of "
                 f"these paths; path one: {list(shorter)}, path two: {list(longer)}"
             )

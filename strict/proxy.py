@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Refusal as refusal:
             self._answer(refusal.status, refusal.document())
         except NoAnswer as lost:
-            self._lose(lost.kind)
+            self._lose_answer(lost.kind)
         except Exception as error:
             document = {
                 "__type": "InternalFailure",
@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _lose(self, kind: Kind) -> None:
+    def _lose_answer(self, kind: Kind) -> None:
         """Send no answer: wait until the caller hangs up, or reset the connection."""
         self.close_connection = True
         if kind in (Kind.TIMEOUT_BEFORE, Kind.TIMEOUT_AFTER):

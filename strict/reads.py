@@ -12,7 +12,7 @@ from strict.expressions import Parser, make_sortable
 from strict.metering import Charge, Meter, Reason, omit_capacity_option, render_partition_key
 from strict.placeholders import find_attributes
 from strict.projections import project, project_item, read_projection_paths
-from strict.refusals import invalid, throttled
+from strict.refusals import refuse_invalid, refuse_throttled
 from strict.rules import Rule
 from strict.tables import Index, Resource, Table
 from strict.units import Wire, measure_item, read_units
@@ -40,13 +40,13 @@ class Reads:
         """Answer GetItem."""
         table = self._account.find_usable(request["TableName"])
         key = render_partition_key(table.keys[0], request["Key"])
-        self._admit(table, table, key)
+        self._check_throughput(table, table, key)
         consistent = request.get("ConsistentRead", False)
         bare = {"TableName": table.name, "Key": request["Key"], "ConsistentRead": consistent}
         whole = self._account.engine.call("GetItem", bare).get("Item")
         answer = {} if whole is None else {"Item": project_item(request, whole)}
         units = read_units(measure_item(whole or {}), consistent=consistent)
-        return self._charge(request, table, Charge(table, "Read", units, key), answer)
+        return self._charge_read(request, table, Charge(table, "Read", units, key), answer)
 
     def batch_get_item(self, request: Request) -> Document:
         """Answer BatchGetItem. Keys beyond the tables' throughput or the answer's size come back as unprocessed."""
@@ -75,7 +75,7 @@ class Reads:
                     unprocessed.setdefault(name, {**options, "Keys": []})["Keys"].append(key)
                     continue
                 charge = Charge(table, "Read", read_units(measure_item(item or {}), consistent=consistent), text)
-                self._meter.take(table, [charge])
+                self._meter.take_charges(table, [charge])
                 paid.append((table, charge))
                 if item is not None:
                     answers[name].append(project_item(options, item))
@@ -89,9 +89,9 @@ class Reads:
         account = self._account
         keys = [(name, str(sorted(key.items()))) for name, options in requested.items() for key in options["Keys"]]
         if len(keys) > BATCH_KEYS and account.enforces(Rule.BATCH_ITEMS):
-            raise invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
+            raise refuse_invalid(f"Too many items requested for the BatchGetItem call, at most {BATCH_KEYS}")
         if len(set(keys)) < len(keys) and account.enforces(Rule.BATCH_REPEATED_KEY):
-            raise invalid("Provided list of item keys contains duplicates")
+            raise refuse_invalid("Provided list of item keys contains duplicates")
 
     def transact_get_items(self, request: Request) -> Document:
         """Answer TransactGetItems: strongly consistent, at twice the price."""
@@ -100,11 +100,11 @@ class Reads:
         for action, response in zip(request["TransactItems"], answer["Responses"], strict=True):
             table = self._account.find_usable(action["Get"]["TableName"])
             key = render_partition_key(table.keys[0], action["Get"]["Key"])
-            self._admit(table, table, key)
-            units = self._meter.factor() * read_units(measure_item(response.get("Item", {})), consistent=True)
+            self._check_throughput(table, table, key)
+            units = self._meter.find_factor() * read_units(measure_item(response.get("Item", {})), consistent=True)
             charges.append((table, Charge(table, "Read", units, key)))
         for table, charge in charges:
-            self._meter.take(table, [charge])
+            self._meter.take_charges(table, [charge])
         consumed = self._meter.report_consumed(request, charges)
         return answer | ({"ConsumedCapacity": consumed} if consumed else {})
 
@@ -115,12 +115,12 @@ class Reads:
             _refuse_backwards(request)
         key = request["ExpressionAttributeValues"][_find_partition_value(request)]
         if not next(iter(key.values())) and account.enforces(Rule.EMPTY_KEYS):
-            raise invalid(
+            raise refuse_invalid(
                 "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty "
                 "string value"
             )
         if len(next(iter(key.values())).encode()) > KEY_BYTES and account.enforces(Rule.KEY_BYTES):
-            raise invalid(
+            raise refuse_invalid(
                 "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of 2048 bytes"
             )
         return self._read_page("Query", request, _read_queried_key(request))
@@ -133,7 +133,7 @@ class Reads:
         table = self._account.find_usable(request["TableName"])
         resource: Resource = table.indexes[request["IndexName"]] if "IndexName" in request else table
         payer = self._meter.find_payer(table, resource)
-        self._admit(table, payer, key)
+        self._check_throughput(table, payer, key)
         if self._account.enforces(Rule.PROJECTED_ONLY):
             _refuse_unprojected(request, resource)
         bare = {name: value for name, value in omit_capacity_option(request).items() if name not in _DISPLAY_MEMBERS}
@@ -143,21 +143,21 @@ class Reads:
         consistent = request.get("ConsistentRead", False)
         units = read_units(size, consistent=consistent)
         answer = read | {"Count": len(read["Items"]), "ScannedCount": len(read["Items"])}
-        if _fetches(request, resource):
-            wholes = self._fetch(table, read["Items"], consistent=consistent)
+        if _needs_table_items(request, resource):
+            wholes = self._fetch_table_items(table, read["Items"], consistent=consistent)
             if self._account.enforces(Rule.LOCAL_FETCHES):
                 units += sum(read_units(measure_item(item), consistent=consistent) for item in wholes)
-            answer |= _show(request, wholes)
+            answer |= _select_items(request, wholes)
         elif _DISPLAY_MEMBERS & request.keys():
             answer |= self._filter_and_project(operation, request, table, read["Items"])
-        return self._charge(request, table, Charge(payer, "Read", units, key), answer)
+        return self._charge_read(request, table, Charge(payer, "Read", units, key), answer)
 
-    def _fetch(self, table: Table, items: Sequence[Wire], *, consistent: bool) -> list[Wire]:
+    def _fetch_table_items(self, table: Table, items: Sequence[Wire], *, consistent: bool) -> list[Wire]:
         """Read the whole items from the table: DynamoDB does so to show attributes that a local index does not hold."""
         keys = [{name: item[name] for name in table.keys} for item in items]
         request = {"TableName": table.name, "ConsistentRead": consistent}
-        found = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
-        return [item for item in found if item is not None]
+        whole_items = [self._account.engine.call("GetItem", request | {"Key": key}).get("Item") for key in keys]
+        return [item for item in whole_items if item is not None]
 
     def _cut_page(self, table: Table, resource: Resource, page: Document) -> tuple[Document, int]:
         """Cut the page at 1 MB, even if the engine read further; return the page and its size in bytes."""
@@ -201,18 +201,18 @@ class Reads:
             matching = [project(item, paths) for item in matching]
         return {"Items": matching, "Count": len(matching)}
 
-    def _admit(self, table: Table, resource: Resource, key: str) -> None:
+    def _check_throughput(self, table: Table, resource: Resource, key: str) -> None:
         reasons = self._meter.find_refusals(table, [Charge(resource, "Read", 0, key)])
         if reasons:
             raise self._refuse_throttled(reasons)
 
-    def _charge(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
-        self._meter.take(table, [charge])
+    def _charge_read(self, request: Request, table: Table, charge: Charge, answer: Document) -> Document:
+        self._meter.take_charges(table, [charge])
         consumed = self._meter.report_consumed(request, [(table, charge)])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
     def _refuse_throttled(self, reasons: list[Reason]) -> Exception:
-        return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
+        return refuse_throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
 def _drop_unused_placeholders(request: Document) -> Document:
@@ -237,23 +237,23 @@ def _refuse_unprojected(request: Request, resource: Resource) -> None:
     missing = _find_used_names(request) - resource.included
     if missing:
         index = resource.name.rpartition("/")[2]
-        raise invalid(
+        raise refuse_invalid(
             "One or more parameter values were invalid: "
             f"Global secondary index {index} does not project {sorted(missing)}"
         )
 
 
-def _fetches(request: Request, resource: Resource) -> bool:
+def _needs_table_items(request: Request, resource: Resource) -> bool:
     """True if a request on a local index shows, or filters by, attributes that the index does not hold."""
     if not isinstance(resource, Index) or not resource.local or resource.included is None:
         return False
     return request.get("Select") == "ALL_ATTRIBUTES" or bool(_find_used_names(request) - resource.included)
 
 
-def _show(request: Request, items: Sequence[Wire]) -> Document:
+def _select_items(request: Request, items: Sequence[Wire]) -> Document:
     """Apply a request's filter and projection to whole items."""
     if "FilterExpression" in request:
-        matches = Parser(request["FilterExpression"], request).condition()
+        matches = Parser(request["FilterExpression"], request).parse_condition()
         items = [item for item in items if matches(item)]
     if "ProjectionExpression" in request:
         paths = read_projection_paths(request)
@@ -274,7 +274,7 @@ def _refuse_backwards(request: Request) -> None:
     if match is not None:
         low, high = (make_sortable(request["ExpressionAttributeValues"][match[group]]) for group in (1, 2))
         if low > high:
-            raise invalid(
+            raise refuse_invalid(
                 "Invalid KeyConditionExpression: The BETWEEN operator requires upper bound to be greater than or equal "
                 "to lower bound"
             )
@@ -289,5 +289,5 @@ def _find_partition_value(request: Request) -> str:
     """Find the placeholder of the partition key's value in the key condition."""
     match = _EQUALS.search(request["KeyConditionExpression"])
     if match is None:
-        raise invalid("Query condition missed key schema element")
+        raise refuse_invalid("Query condition missed key schema element")
     return str(match[2])

@@ -24,22 +24,22 @@ class Refusal(Exception):
         return {"__type": kind + self.code, "message": self.message, **self.members}
 
 
-def invalid(message: str) -> Refusal:
+def refuse_invalid(message: str) -> Refusal:
     """Make a ValidationException."""
     return Refusal("ValidationException", message)
 
 
-def in_use(message: str) -> Refusal:
+def refuse_in_use(message: str) -> Refusal:
     """Make a ResourceInUseException."""
     return Refusal("ResourceInUseException", message)
 
 
-def over_limit(message: str) -> Refusal:
+def refuse_over_limit(message: str) -> Refusal:
     """Make a LimitExceededException."""
     return Refusal("LimitExceededException", message)
 
 
-def collection_full() -> Refusal:
+def refuse_full_collection() -> Refusal:
     """Make an ItemCollectionSizeLimitExceededException: a table with local indexes has a limit for each partition key."""
     return Refusal(
         "ItemCollectionSizeLimitExceededException",
@@ -47,12 +47,12 @@ def collection_full() -> Refusal:
     )
 
 
-def not_found(table: str) -> Refusal:
+def refuse_missing_table(table: str) -> Refusal:
     """Make a ResourceNotFoundException for a table."""
     return Refusal("ResourceNotFoundException", f"Requested resource not found: Table: {table} not found")
 
 
-def canceled(codes: Sequence[str]) -> Refusal:
+def refuse_transaction(codes: Sequence[str]) -> Refusal:
     """Make a TransactionCanceledException; ``codes`` has the reason of each action, in order."""
     return Refusal(
         "TransactionCanceledException",
@@ -61,7 +61,7 @@ def canceled(codes: Sequence[str]) -> Refusal:
     )
 
 
-def throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
+def refuse_throttled(reasons: Sequence[tuple[str, str]]) -> Refusal:
     """Make the refusal of a throttled request.
 
     ``reasons`` are pairs of a reason and the name of a resource (``table`` or ``table/index/name``).

@@ -83,10 +83,10 @@ class Regions:
             account = service.account
             account.region, account.regions = region, self
             self.accounts[region], self._engines[region] = account, account.engine
-            account.engine = _SendingEngine(account.engine, partial(self._send, region))
+            account.engine = _SendingEngine(account.engine, partial(self._send_writes, region))
             service.share_lock(first)
 
-    def members(self, table: str) -> dict[str, Member]:
+    def find_members(self, table: str) -> dict[str, Member]:
         """Return the table and its copies by Region, in the order of their creation; empty if the table has no copies."""
         now = next(iter(self.accounts.values())).clock.now()
         members = self._groups.get(table, {})
@@ -97,9 +97,9 @@ class Regions:
             return {}
         return members
 
-    def others(self, table: str, region: str) -> list[Member]:
+    def find_other_members(self, table: str, region: str) -> list[Member]:
         """Return the copies of a table in Regions other than ``region``."""
-        return [member for member in self.members(table).values() if member.region != region]
+        return [member for member in self.find_members(table).values() if member.region != region]
 
     def join(self, table: str, first: Member, member: Member) -> None:
         """Add a member to a table's group. A new group begins with ``first``, the table that is copied."""
@@ -119,7 +119,7 @@ class Regions:
         for account in self.accounts.values():
             account.settle()
 
-    def fill(self, table: Table, source: str, region: str) -> None:
+    def fill_copy(self, table: Table, source: str, region: str) -> None:
         """Put all items of a table into its new copy."""
         target, request = self.accounts[region], {"TableName": table.name, "ConsistentRead": True}
         meter = Meter(target)
@@ -132,7 +132,7 @@ class Regions:
                 if stamp is not None:
                     self._stamps[region, identity] = stamp
                 self._engines[region].call("PutItem", {"TableName": table.name, "Item": item})
-                meter.count(table, None, item)
+                meter.count_change(table, None, item)
             if "LastEvaluatedKey" not in page:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
@@ -144,17 +144,17 @@ class Regions:
         waiting = []
         while self._parcels and self._parcels[0][0] <= now:
             entry = heappop(self._parcels)
-            if not self._apply(entry[2]):
+            if not self._apply_parcel(entry[2]):
                 waiting.append(entry)
         for entry in waiting:
             heappush(self._parcels, entry)
 
-    def _send(self, region: str, operation: str, payload: Mapping[str, Any]) -> None:
+    def _send_writes(self, region: str, operation: str, payload: Mapping[str, Any]) -> None:
         """Send the items that a request wrote to the other Regions."""
         account = self.accounts[region]
         now = account.clock.now()
         for name, key in _list_written(operation, payload, account):
-            others = self.others(name, region)
+            others = self.find_other_members(name, region)
             if not others:
                 continue
             request = {"TableName": name, "Key": key, "ConsistentRead": True}
@@ -168,11 +168,11 @@ class Regions:
                 self._number += 1
                 self._stamps[region, parcel.identity] = stamp
 
-    def _apply(self, parcel: _Parcel) -> bool:
+    def _apply_parcel(self, parcel: _Parcel) -> bool:
         """Apply a write to a copy; False if it must wait."""
         account, engine = self.accounts[parcel.region], self._engines[parcel.region]
         table = account.tables.get(parcel.table)
-        if table is None or parcel.region not in self.members(parcel.table) or table.status == "DELETING":
+        if table is None or parcel.region not in self.find_members(parcel.table) or table.status == "DELETING":
             return True
         if table.status == "CREATING":
             return False
@@ -182,15 +182,15 @@ class Regions:
         request = {"TableName": parcel.table, "Key": parcel.key}
         old = engine.call("GetItem", {**request, "ConsistentRead": True}).get("Item")
         meter = Meter(account)
-        charges = meter.write(table, old, parcel.item)
+        charges = meter.compute_charges(table, old, parcel.item)
         if meter.find_refusals(table, charges):
             return False
-        meter.take(table, charges)
+        meter.take_charges(table, charges)
         if parcel.item is None:
             engine.call("DeleteItem", request)
         else:
             engine.call("PutItem", {"TableName": parcel.table, "Item": parcel.item})
-        meter.count(table, old, parcel.item)
+        meter.count_change(table, old, parcel.item)
         self._stamps[parcel.region, parcel.identity] = parcel.stamp
         return True
 

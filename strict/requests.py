@@ -8,7 +8,7 @@ from typing import Any
 
 from strict.account import Account
 from strict.placeholders import Expression, check_filter, check_placeholders, check_projection
-from strict.refusals import invalid
+from strict.refusals import refuse_invalid
 from strict.rules import Rule
 from strict.tables import Table, read_keys
 
@@ -68,16 +68,18 @@ class Requests:
         self._check_local_indexes(request, local)
         attributes = sum(len(index["Projection"].get("NonKeyAttributes", ())) for index in (*indexes, *local))
         if attributes > ATTRIBUTES and enforces(Rule.PROJECTED_ATTRIBUTES):
-            raise invalid(f"{_WRONG}the indexes project {attributes} attributes besides keys, at most {ATTRIBUTES}")
+            raise refuse_invalid(
+                f"{_WRONG}the indexes project {attributes} attributes besides keys, at most {ATTRIBUTES}"
+            )
         keys = {key["AttributeName"] for described in (request, *indexes, *local) for key in described["KeySchema"]}
         defined = {definition["AttributeName"] for definition in request["AttributeDefinitions"]}
         if keys != defined and enforces(Rule.DEFINITIONS):
-            raise invalid(
+            raise refuse_invalid(
                 f"{_WRONG}Number of attributes in KeySchema does not exactly match number of attributes defined in "
                 f"AttributeDefinitions: {sorted(keys ^ defined)}"
             )
         if len(indexes) > INDEXES and enforces(Rule.INDEX_QUOTA):
-            raise invalid(
+            raise refuse_invalid(
                 f"{_WRONG}GlobalSecondaryIndex count exceeds the per-table limit of {INDEXES}: {len(indexes)}"
             )
         self._check_tags(request)
@@ -85,12 +87,12 @@ class Requests:
     def _check_local_indexes(self, request: Request, indexes: Sequence[Any]) -> None:
         enforces = self._account.enforces
         if len(indexes) > LOCAL_INDEXES and enforces(Rule.LOCAL_QUOTA):
-            raise invalid("Cannot have more than 5 local secondary indexes per table")
+            raise refuse_invalid("Cannot have more than 5 local secondary indexes per table")
         keys = read_keys(request["KeySchema"])
         for index in indexes:
             own = read_keys(index["KeySchema"])
             if (len(keys) < 2 or len(own) != 2 or own[0] != keys[0]) and enforces(Rule.LOCAL_SCHEMA):
-                raise invalid(
+                raise refuse_invalid(
                     f"{_WRONG}Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"
                     if len(keys) < 2
                     else f"{_WRONG}Index KeySchema of {index['IndexName']} must have the hash key of the table and a range key"
@@ -98,7 +100,7 @@ class Requests:
 
     def _check_tags(self, request: Request) -> None:
         if len(request.get("Tags", ())) > TAGS and self._account.enforces(Rule.TAG_QUOTA):
-            raise invalid(f"Too many tags: {len(request['Tags'])}, at most {TAGS}")
+            raise refuse_invalid(f"Too many tags: {len(request['Tags'])}, at most {TAGS}")
 
     def _check_action(self, request: Request) -> None:
         """Check a request for one item, or one action of a transaction."""
@@ -136,7 +138,7 @@ class Requests:
             if table is not None:
                 items.append((table.name, *(str(key.get(name)) for name in table.keys)))
         if len(set(items)) < len(items) and self._account.enforces(Rule.ONE_ACTION_PER_ITEM):
-            raise invalid("Transaction request cannot include multiple operations on one item")
+            raise refuse_invalid("Transaction request cannot include multiple operations on one item")
 
     def _check_page(self, request: Request) -> None:
         """Check a Query or a Scan."""
@@ -145,7 +147,7 @@ class Requests:
         table = self._find_table(request["TableName"])
         local = table is not None and "IndexName" in request and table.indexes[request["IndexName"]].local
         if "IndexName" in request and not local and request.get("ConsistentRead") and enforces(Rule.INDEX_READS):
-            raise invalid("Consistent reads are not supported on global secondary indexes")
+            raise refuse_invalid("Consistent reads are not supported on global secondary indexes")
         if table is None or "KeyConditionExpression" not in request:
             return
         keys = table.indexes[request["IndexName"]].keys if "IndexName" in request else table.keys
@@ -182,7 +184,7 @@ class Requests:
 
     def _check_key(self, table: Table, key: Mapping[str, Any]) -> None:
         if key.keys() != set(table.keys) and self._account.enforces(Rule.KEY_TYPES):
-            raise invalid("The provided key element does not match the schema")
+            raise refuse_invalid("The provided key element does not match the schema")
         types = _read_attribute_types(table)
         for number, name in enumerate(table.keys):
             if name in key:
@@ -194,10 +196,12 @@ class Requests:
         ((kind, inner),) = value.items()
         if kind != types.get(name, kind):
             if enforces(Rule.KEY_TYPES):
-                raise invalid(f"{_WRONG}Type mismatch for {owner}: {name}, expected: {types[name]}, actual: {kind}")
+                raise refuse_invalid(
+                    f"{_WRONG}Type mismatch for {owner}: {name}, expected: {types[name]}, actual: {kind}"
+                )
         elif kind in ("S", "B"):
             if not inner and enforces(Rule.EMPTY_KEYS):
-                raise invalid(
+                raise refuse_invalid(
                     "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain "
                     f"an empty string value. {owner}: {name}"
                 )
@@ -207,7 +211,9 @@ class Requests:
                 size = len(inner.encode() if isinstance(inner, str) else inner)
                 if size > maximum:
                     key = ("hashkey", "rangekey")[number]
-                    raise invalid(f"{_WRONG}Size of {key} has exceeded the maximum size limit of {maximum} bytes")
+                    raise refuse_invalid(
+                        f"{_WRONG}Size of {key} has exceeded the maximum size limit of {maximum} bytes"
+                    )
 
     def _check_values(self, values: Iterable[Any]) -> None:
         """Check the numbers and the nesting of values."""
@@ -220,7 +226,9 @@ class Requests:
 
     def _check_nesting(self, values: Iterable[Any], level: int) -> None:
         if level > LEVELS and self._account.enforces(Rule.LEVELS):
-            raise invalid("Nesting Levels have exceeded supported limits: Attributes are nested beyond 32 levels")
+            raise refuse_invalid(
+                "Nesting Levels have exceeded supported limits: Attributes are nested beyond 32 levels"
+            )
         for value in values:
             ((kind, inner),) = value.items()
             if kind in ("M", "L"):
@@ -240,10 +248,10 @@ class Requests:
         number = Decimal(text)
         digits = "".join(map(str, number.as_tuple().digits)).strip("0")
         if len(digits) > DIGITS:
-            raise invalid(f"Attempting to store more than {DIGITS} significant digits in a Number")
+            raise refuse_invalid(f"Attempting to store more than {DIGITS} significant digits in a Number")
         if number and not _SMALLEST <= number.adjusted() <= _LARGEST:
             large = number.adjusted() > _LARGEST
-            raise invalid(
+            raise refuse_invalid(
                 "Number overflow. Attempting to store a number with magnitude larger than supported range"
                 if large
                 else "Number underflow. Attempting to store a number with magnitude smaller than supported range"

@@ -10,19 +10,21 @@ from strict.rules import Rule
 from strict.tables import Table, make_key_schema
 
 
-def follow(account: Account, table: Table, seconds: float) -> None:
+def begin_copying(account: Account, table: Table, seconds: float) -> None:
     """Begin the change of a table's copies to the table's new settings. It ends 3 seconds after the table's change."""
     if account.regions is None or not account.enforces(Rule.COPY_SETTINGS):
         return
-    for member in account.regions.others(table.name, account.region):
+    for member in account.regions.find_other_members(table.name, account.region):
         target = account.regions.accounts[member.region]
         copy = target.tables[table.name]
         if copy.finish is not None:
             copy.finish()
-        target.begin(copy, "UPDATING", seconds + 3, partial(_align, account, target, table, copy, member))
+        target.begin_change(
+            copy, "UPDATING", seconds + 3, partial(_copy_settings, account, target, table, copy, member)
+        )
 
 
-def _align(account: Account, target: Account, table: Table, copy: Table, member: Member) -> None:
+def _copy_settings(account: Account, target: Account, table: Table, copy: Table, member: Member) -> None:
     """Give a copy the settings of its table. The table's own change has ended by now."""
     account.settle()
     now = target.clock.now()
@@ -50,8 +52,8 @@ def _align(account: Account, target: Account, table: Table, copy: Table, member:
                     "GlobalSecondaryIndexUpdates": [{"Create": described}],
                 },
             )
-            copy.indexes[name] = target.index(copy.name, copy.keys, described, {})
+            copy.indexes[name] = target.make_index(copy.name, copy.keys, described, {})
         copy.indexes[name].write, copy.indexes[name].read = index.write, index.read
         copy.indexes[name].maximum = dict(index.maximum)
-    for resource in copy.resources():
+    for resource in copy.list_resources():
         resource.apply(now, on_demand=copy.on_demand)

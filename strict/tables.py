@@ -45,11 +45,11 @@ class Resource:
         )
         self.throughput.set(write, read, now)
 
-    def maxima(self) -> dict[str, int]:
+    def show_maxima(self) -> dict[str, int]:
         """Return the OnDemandThroughput in an answer of DescribeTable."""
         return {f"Max{side}RequestUnits": self.maximum.get(side, -1) for side in ("Write", "Read")}
 
-    def figures(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
+    def show_throughput(self, now: datetime, *, on_demand: bool) -> dict[str, Any]:
         """Return the ProvisionedThroughput in an answer of DescribeTable."""
         figures: dict[str, Any] = {
             "NumberOfDecreasesToday": len(self.list_decreases(now)),
@@ -122,7 +122,7 @@ class Table(Resource):
     def arn(self) -> str:
         return f"arn:aws:dynamodb:{self.region}:000000000000:table/{self.name}"
 
-    def resources(self) -> list[Resource]:
+    def list_resources(self) -> list[Resource]:
         """Return the table and its global indexes: the resources with their own throughput."""
         return [self, *self.global_indexes.values()]
 
@@ -131,7 +131,7 @@ class Table(Resource):
         """The global indexes by name. They have their own partitions."""
         return {name: index for name, index in self.indexes.items() if not index.local}
 
-    def sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
+    def find_sizes(self, now: datetime, without: AbstractSet[Rule]) -> tuple[int, int]:
         """Return the table's bytes and number of items, at the time of the last count."""
         if Rule.STALE_SIZE in without:
             return self.size, self.count
@@ -144,7 +144,7 @@ class Table(Resource):
 
     def describe(self, now: datetime, without: AbstractSet[Rule]) -> dict[str, Any]:
         """Return the table's description."""
-        size, count = self.sizes(now, without)
+        size, count = self.find_sizes(now, without)
         described: dict[str, Any] = {
             "TableName": self.name,
             "TableArn": self.arn,
@@ -152,7 +152,7 @@ class Table(Resource):
             "KeySchema": make_key_schema(self.keys),
             "AttributeDefinitions": self.definitions,
             "CreationDateTime": self.created.timestamp(),
-            "ProvisionedThroughput": self.figures(now, on_demand=self.on_demand),
+            "ProvisionedThroughput": self.show_throughput(now, on_demand=self.on_demand),
             "BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST" if self.on_demand else "PROVISIONED"},
             "TableClassSummary": {"TableClass": "STANDARD_INFREQUENT_ACCESS" if self.infrequent else "STANDARD"},
             "DeletionProtectionEnabled": self.protected,
@@ -161,7 +161,7 @@ class Table(Resource):
             "WarmThroughput": _name_sides(self.warm, "UnitsPerSecond") | {"Status": "ACTIVE"},
         }
         if self.maximum:
-            described["OnDemandThroughput"] = self.maxima()
+            described["OnDemandThroughput"] = self.show_maxima()
         if self.encryption is not None:
             described["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS"}
         if self.stream is not None:
@@ -183,8 +183,8 @@ class Table(Resource):
                 continue
             shown |= {
                 "IndexStatus": index.status,
-                "ProvisionedThroughput": index.figures(now, on_demand=self.on_demand),
-                **({"OnDemandThroughput": index.maxima()} if index.maximum else {}),
+                "ProvisionedThroughput": index.show_throughput(now, on_demand=self.on_demand),
+                **({"OnDemandThroughput": index.show_maxima()} if index.maximum else {}),
             }
             described.setdefault("GlobalSecondaryIndexes", []).append(shown)
         return described

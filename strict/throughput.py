@@ -67,9 +67,9 @@ class Lane:
         base = float(max(ON_DEMAND_UNITS[self._side], self._setting.warm))
         if Rule.ON_DEMAND_GROWTH in self._without:
             return base
-        return max(base, 2 * self._peaks.before(now - GROWTH_WAIT))
+        return max(base, 2 * self._peaks.find_peak(now - GROWTH_WAIT))
 
-    def refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
+    def find_refusal(self, units: float, partition: int, now: datetime) -> tuple[str, str] | None:
         """Return reason and resource if the units (0 for a read of unknown size) are not available now; otherwise None."""
         # A read of unknown size is admitted while any unit is available, and charged afterwards.
         units = units or 1e-9
@@ -123,14 +123,14 @@ class Throughput:
         self.write.set(write, now)
         self.read.set(read, now)
         needed = ceil((write.provisioned or 0) / 1000 + (read.provisioned or 0) / 3000)
-        self._split(max(needed, ceil(write.warm / 1000), ceil(read.warm / 3000)))
+        self._split_partitions(max(needed, ceil(write.warm / 1000), ceil(read.warm / 3000)))
         if write.provisioned is None:
-            self._split(ceil(self.write.limit(now) / 1000))
+            self._split_partitions(ceil(self.write.limit(now) / 1000))
 
     def find_partition(self, key: str, now: datetime, *, on_demand: bool) -> int:
         """Find the physical partition of a partition key. Each partition has an equal share of the hash's range."""
         if on_demand:
-            self._split(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))
+            self._split_partitions(max(ceil(self.write.limit(now) / 1000), ceil(self.read.limit(now) / 3000)))
         if self._partitions == 1:
             return 0
         hashed = int.from_bytes(md5(key.encode(), usedforsecurity=False).digest()[:8])
@@ -141,5 +141,5 @@ class Throughput:
         """The number of physical partitions."""
         return self._partitions
 
-    def _split(self, needed: int) -> None:
+    def _split_partitions(self, needed: int) -> None:
         self._partitions = max(self._partitions, needed)

@@ -12,9 +12,9 @@ from strict.budgets import check_class_change, check_decrease, format_time
 from strict.checks import check_concurrency, check_idle, check_units
 from strict.concerns import check_units_fit, find_concerns, read_requested_maxima, read_requested_units
 from strict.copies import Copies, check_copies
-from strict.refusals import Refusal, invalid, over_limit
+from strict.refusals import Refusal, refuse_invalid, refuse_over_limit
 from strict.rules import Rule
-from strict.sharing import follow
+from strict.sharing import begin_copying
 from strict.tables import Resource, Table
 
 Request = Mapping[str, Any]
@@ -48,7 +48,7 @@ class Update:
         concerns = find_concerns(request)
         accepted = bool(concerns) and (len(concerns) == 1 or any(concerns <= pair for pair in _ACCEPTED))
         if account.enforces(Rule.ONE_CONCERN) and not accepted:
-            raise invalid(
+            raise refuse_invalid(
                 "One or more parameter values were invalid: Only one of the following can be changed in one UpdateTable "
                 f"request: {', '.join(sorted(concerns)) or 'no change'}"
             )
@@ -59,7 +59,7 @@ class Update:
         check_idle(account, table)
         check_copies(account, table)
         check_concurrency(account)
-        copied = account.regions is not None and bool(account.regions.members(table.name))
+        copied = account.regions is not None and bool(account.regions.find_members(table.name))
         seconds, finish = 0.0, list[Callable[[], object]]()
         for change in (
             self._change_capacity,
@@ -82,12 +82,12 @@ class Update:
         def finish_all() -> None:
             for effect in finish:
                 effect()
-            for resource in table.resources():
+            for resource in table.list_resources():
                 resource.apply(now(), on_demand=table.on_demand)
 
-        account.begin(table, "UPDATING", seconds, finish_all)
+        account.begin_change(table, "UPDATING", seconds, finish_all)
         if copied and concerns != {"DeletionProtectionEnabled"}:
-            follow(account, table, seconds)
+            begin_copying(account, table, seconds)
 
     def _change_capacity(self, table: Table, request: Request) -> _Effect:
         """Check a change of billing mode, of units (also of indexes), or of on-demand maxima; return its effect."""
@@ -101,14 +101,14 @@ class Update:
         now = account.clock.now()
         if on_demand == table.on_demand:
             self._check_change(table, requested)
-            self._lower(table, requested, now)
+            self._note_decreases(table, requested, now)
         elif on_demand:
-            self._switch(table, now)
+            self._note_switch(table, now)
         drops = on_demand != table.on_demand and account.enforces(Rule.SWITCH_DROPS_MAXIMA)
 
         def finish() -> None:
             table.on_demand = on_demand
-            for resource in table.resources():
+            for resource in table.list_resources():
                 resource.maximum = maxima.get(resource.name, {} if drops else resource.maximum)
                 unchanged = (0, 0) if on_demand else (resource.write, resource.read)
                 resource.write, resource.read = requested.get(resource.name, unchanged)
@@ -120,28 +120,29 @@ class Update:
 
     def _check_change(self, table: Table, requested: Mapping[str, tuple[int, int]]) -> None:
         same = requested and all(
-            requested.get(resource.name) in (None, (resource.write, resource.read)) for resource in table.resources()
+            requested.get(resource.name) in (None, (resource.write, resource.read))
+            for resource in table.list_resources()
         )
         if same and self._account.enforces(Rule.NO_EMPTY_CHANGE):
-            raise invalid(
+            raise refuse_invalid(
                 "The provisioned throughput for the table will not change. The requested value equals the current value. "
                 f"Current ReadCapacityUnits provisioned for the table: {table.read}. Requested ReadCapacityUnits: {table.read}. "
                 f"Current WriteCapacityUnits provisioned for the table: {table.write}. "
                 f"Requested WriteCapacityUnits: {table.write}."
             )
 
-    def _lower(self, table: Table, requested: Mapping[str, tuple[int, int]], now: datetime) -> None:
-        lowered = [resource for resource in table.resources() if _lowers(resource, requested)]
+    def _note_decreases(self, table: Table, requested: Mapping[str, tuple[int, int]], now: datetime) -> None:
+        lowered = [resource for resource in table.list_resources() if _is_decrease(resource, requested)]
         for resource in lowered:
             check_decrease(self._account, resource)
         for resource in lowered:
             resource.decreases.append(now)
 
-    def _switch(self, table: Table, now: datetime) -> None:
+    def _note_switch(self, table: Table, now: datetime) -> None:
         recent = [switch for switch in table.switches if switch > now - SWITCHES_WINDOW]
         if len(recent) >= SWITCHES and self._account.enforces(Rule.BILLING_MODE_SWITCHES):
             last, following = format_time(recent[-1]), format_time(recent[0] + SWITCHES_WINDOW)
-            raise over_limit(
+            raise refuse_over_limit(
                 f"Subscriber limit exceeded: Update to PayPerRequest mode are limited to {SWITCHES} times in 24 hours "
                 f"window. Last update at {last}. Next update can be made at {following}"
             )
@@ -150,9 +151,9 @@ class Update:
     def _check_stream(self, table: Table, request: Request) -> None:
         """Refuse every change of a stream while the table has copies, whatever the table's state."""
         account = self._account
-        copied = account.regions is not None and bool(account.regions.members(table.name))
+        copied = account.regions is not None and bool(account.regions.find_members(table.name))
         if "StreamSpecification" in request and copied and account.enforces(Rule.STREAM_STAYS):
-            raise invalid(
+            raise refuse_invalid(
                 "One or more parameter values were invalid: Disabling Stream is not allowed for a Global Table replica."
             )
 
@@ -190,7 +191,7 @@ class Update:
         requested = read_sides(request["WarmThroughput"])
         lowered = [side for side, units in requested.items() if units < table.warm.get(side, 0)]
         if lowered and self._account.enforces(Rule.WARM_ONLY_RISES):
-            raise invalid(
+            raise refuse_invalid(
                 "One or more parameter values were invalid: Decreasing WarmThroughput is not supported; "
                 f"{lowered[0]}UnitsPerSecond is {table.warm[lowered[0]]}"
             )
@@ -206,7 +207,7 @@ class Update:
         enabled = request["StreamSpecification"]["StreamEnabled"]
         if self._account.enforces(Rule.STREAM_ONCE) and enabled == (table.stream is not None):
             has = "already has an enabled stream" if enabled else "does not have a stream to disable"
-            raise invalid(f"Table {has}: TableName: {table.name}")
+            raise refuse_invalid(f"Table {has}: TableName: {table.name}")
 
         def finish() -> None:
             table.stream = request["StreamSpecification"] if enabled else None
@@ -221,13 +222,15 @@ class Update:
             (named,) = change.values()
             known = table.indexes.get(named["IndexName"])
             if known is not None and known.local and account.enforces(Rule.LOCAL_STAYS):
-                raise invalid(
+                raise refuse_invalid(
                     "One or more parameter values were invalid: local secondary indexes are made and deleted with their table: "
                     f"{named['IndexName']}"
                 )
             if "Create" in change:
                 described = change["Create"]
-                index = account.index(table.name, table.keys, described, described.get("ProvisionedThroughput", {}))
+                index = account.make_index(
+                    table.name, table.keys, described, described.get("ProvisionedThroughput", {})
+                )
                 index.status = "CREATING"
                 table.indexes[described["IndexName"]] = index
                 table.definitions = list(request.get("AttributeDefinitions", table.definitions))
@@ -244,6 +247,6 @@ _Effect = tuple[float, list[Callable[[], object]]]
 _NO_EFFECT: _Effect = (0.0, [])
 
 
-def _lowers(resource: Resource, requested: Mapping[str, tuple[int, int]]) -> bool:
+def _is_decrease(resource: Resource, requested: Mapping[str, tuple[int, int]]) -> bool:
     write, read = requested.get(resource.name, (resource.write, resource.read))
     return write < resource.write or read < resource.read

@@ -12,7 +12,7 @@ from strict.account import Account
 from strict.engines import Document
 from strict.expressions import meets_condition, update_item
 from strict.metering import Charge, Meter, Reason, measure_collection_growth, omit_capacity_option, render_partition_key
-from strict.refusals import Refusal, canceled, collection_full, invalid, throttled
+from strict.refusals import Refusal, refuse_full_collection, refuse_invalid, refuse_throttled, refuse_transaction
 from strict.rules import Rule
 from strict.tables import Table
 from strict.units import ITEM_BYTES, Stored, Wire, measure_item
@@ -55,13 +55,13 @@ class Writes:
     def update_item(self, request: Request) -> Document:
         """Answer UpdateItem. Its cost is known only afterwards."""
         table = self._account.find_usable(request["TableName"])
-        old = self._get(table, request["Key"])
-        if self._outgrows(request, old):
-            raise invalid("Item size to update has exceeded the maximum allowed size")
-        self._pay_if_possible(table, self._meter.write(table, old, old))
-        answer = self._forward("UpdateItem", request, table, old)
-        new = self._get(table, request["Key"])
-        return self._charge(request, table, old, new, self._meter.write(table, old, new), answer)
+        old = self._get_item(table, request["Key"])
+        if self._is_too_large(request, old):
+            raise refuse_invalid("Item size to update has exceeded the maximum allowed size")
+        self._pay_if_possible(table, self._meter.compute_charges(table, old, old))
+        answer = self._forward_request("UpdateItem", request, table, old)
+        new = self._get_item(table, request["Key"])
+        return self._charge_write(request, table, old, new, self._meter.compute_charges(table, old, new), answer)
 
     def batch_write_item(self, request: Request) -> Document:
         """Answer BatchWriteItem.
@@ -73,20 +73,20 @@ class Writes:
         self._check_batch(changes)
         old_items = self._read_old_items(changes)
         if self._find_full([(change.table, old, change.new) for change, old in zip(changes, old_items, strict=True)]):
-            raise collection_full()
+            raise refuse_full_collection()
         admitted: list[_Change] = []
         unprocessed: dict[str, list[Document]] = {}
         reasons: list[Reason] = []
         paid: list[tuple[Table, Charge]] = []
         for change, old in zip(changes, old_items, strict=True):
-            charges = self._meter.write(change.table, old, change.new)
+            charges = self._meter.compute_charges(change.table, old, change.new)
             refusals = self._meter.find_refusals(change.table, charges)
             if refusals:
                 reasons += refusals
                 unprocessed.setdefault(change.table.name, []).append(change.request)
             else:
-                self._meter.take(change.table, charges)
-                self._meter.count(change.table, old, change.new)
+                self._meter.take_charges(change.table, charges)
+                self._meter.count_change(change.table, old, change.new)
                 paid += [(change.table, charge) for charge in charges]
                 admitted.append(change)
         if unprocessed and (not admitted or not account.enforces(Rule.UNPROCESSED_ITEMS)):
@@ -112,26 +112,26 @@ class Writes:
         large: list[bool] = []
         for table, (kind, inner) in zip(tables, actions, strict=True):
             key = inner["Key"] if "Key" in inner else _read_key(table, inner["Item"])
-            old = self._get(table, key)
-            large.append(kind == "Update" and self._outgrows(inner, old))
+            old = self._get_item(table, key)
+            large.append(kind == "Update" and self._is_too_large(inner, old))
             new = inner.get("Item", None if kind == "Delete" else old)
-            own = self._meter.write(table, old, new, self._meter.factor())
+            own = self._meter.compute_charges(table, old, new, self._meter.find_factor())
             refusals.append(self._meter.find_refusals(table, own))
             charges += [(table, charge) for charge in own]
             changes.append((table, old, new))
         if any(large):
-            raise canceled(["ValidationError" if own else "None" for own in large])
+            raise refuse_transaction(["ValidationError" if own else "None" for own in large])
         full = self._find_full(changes)
         if full:
             codes = ["ItemCollectionSizeLimitExceeded" if number in full else "None" for number in range(len(changes))]
-            raise canceled(codes)
+            raise refuse_transaction(codes)
         if any(refusals):
-            raise canceled(["ThrottlingError" if reasons else "None" for reasons in refusals])
+            raise refuse_transaction(["ThrottlingError" if reasons else "None" for reasons in refusals])
         for table, charge in charges:
-            self._meter.take(table, [charge])
+            self._meter.take_charges(table, [charge])
         account.engine.call("TransactWriteItems", omit_capacity_option(request))
         for table, old, new in changes:
-            self._meter.count(table, old, new)
+            self._meter.count_change(table, old, new)
         consumed = self._meter.report_consumed(request, charges)
         return {"ConsumedCapacity": consumed} if consumed else {}
 
@@ -141,13 +141,13 @@ class Writes:
             new = Stored(new)
             request = {**request, "Item": new}
             self._check_item(new)
-        old = self._get(table, request["Key"] if "Key" in request else _read_key(table, request["Item"]))
+        old = self._get_item(table, request["Key"] if "Key" in request else _read_key(table, request["Item"]))
         if self._find_full([(table, old, new)]):
-            raise collection_full()
-        charges = self._meter.write(table, old, new)
+            raise refuse_full_collection()
+        charges = self._meter.compute_charges(table, old, new)
         self._pay_if_possible(table, charges)
-        answer = self._forward(operation, request, table, old)
-        return self._charge(request, table, old, new, charges, answer)
+        answer = self._forward_request(operation, request, table, old)
+        return self._charge_write(request, table, old, new, charges, answer)
 
     def _find_full(self, changes: Iterable[tuple[Table, Wire | None, Wire | None]]) -> list[int]:
         """Find the numbers of the changes after which an item collection would hold too many bytes.
@@ -173,16 +173,16 @@ class Writes:
         if reasons:
             raise self._refuse_throttled(reasons)
 
-    def _forward(self, operation: str, request: Request, table: Table, old: Wire | None) -> Document:
+    def _forward_request(self, operation: str, request: Request, table: Table, old: Wire | None) -> Document:
         try:
             return self._account.engine.call(operation, omit_capacity_option(request))
         except Refusal as refusal:
             failed = refusal.code == "ConditionalCheckFailedException"
             if failed and self._account.enforces(Rule.FAILED_CONDITION_COSTS):
-                self._meter.take(table, self._meter.write(table, old, old))
+                self._meter.take_charges(table, self._meter.compute_charges(table, old, old))
             raise
 
-    def _charge(
+    def _charge_write(
         self,
         request: Request,
         table: Table,
@@ -191,8 +191,8 @@ class Writes:
         charges: Sequence[Charge],
         answer: Document,
     ) -> Document:
-        self._meter.take(table, charges)
-        self._meter.count(table, old, new)
+        self._meter.take_charges(table, charges)
+        self._meter.count_change(table, old, new)
         consumed = self._meter.report_consumed(request, [(table, charge) for charge in charges])
         return answer | ({"ConsumedCapacity": consumed[0]} if consumed else {})
 
@@ -217,12 +217,12 @@ class Writes:
     def _check_batch(self, changes: list[_Change]) -> None:
         account = self._account
         if len(changes) > BATCH_ITEMS and account.enforces(Rule.BATCH_ITEMS):
-            raise invalid(
+            raise refuse_invalid(
                 f"Too many items requested for the BatchWriteItem call: {len(changes)}, at most {BATCH_ITEMS}"
             )
         keys = {change.identity for change in changes}
         if len(keys) < len(changes) and account.enforces(Rule.BATCH_REPEATED_KEY):
-            raise invalid("Provided list of item keys contains duplicates")
+            raise refuse_invalid("Provided list of item keys contains duplicates")
         for change in changes:
             if change.new is not None:
                 self._check_item(change.new)
@@ -233,20 +233,20 @@ class Writes:
         if not self._account.enforces(Rule.TRANSACTION_SIZE):
             return
         if len(actions) > TRANSACTION_ACTIONS:
-            raise invalid(f"Member must have length less than or equal to {TRANSACTION_ACTIONS}")
+            raise refuse_invalid(f"Member must have length less than or equal to {TRANSACTION_ACTIONS}")
         size = sum(measure_item(inner["Item"]) for _, inner in actions if "Item" in inner)
         if size > TRANSACTION_BYTES:
-            raise invalid("Transaction request cannot exceed 4 MB")
+            raise refuse_invalid("Transaction request cannot exceed 4 MB")
         if self._account.enforces(Rule.ITEM_BYTES):
             large = [measure_item(inner.get("Item", {})) > ITEM_BYTES for _, inner in actions]
             if any(large):
-                raise canceled(["ValidationError" if own else "None" for own in large])
+                raise refuse_transaction(["ValidationError" if own else "None" for own in large])
 
     def _check_item(self, item: Wire) -> None:
         if measure_item(item) > ITEM_BYTES and self._account.enforces(Rule.ITEM_BYTES):
-            raise invalid("Item size has exceeded the maximum allowed size")
+            raise refuse_invalid("Item size has exceeded the maximum allowed size")
 
-    def _outgrows(self, request: Request, old: Wire | None) -> bool:
+    def _is_too_large(self, request: Request, old: Wire | None) -> bool:
         """True if an update makes an item larger than an item may be.
 
         False if the service refuses the update for another reason, such as its condition, or if only the engine can
@@ -274,12 +274,12 @@ class Writes:
         }
         return [by_key.get(change.identity) for change in changes]
 
-    def _get(self, table: Table, key: Document) -> Wire | None:
+    def _get_item(self, table: Table, key: Document) -> Wire | None:
         request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
         return self._account.engine.call("GetItem", request).get("Item")
 
     def _refuse_throttled(self, reasons: list[Reason]) -> Refusal:
-        return throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
+        return refuse_throttled(reasons if self._account.enforces(Rule.THROTTLING_REASONS) else [])
 
 
 def _measure_wire_size(changes: list[_Change]) -> int:
@@ -296,5 +296,5 @@ def _encode_base64(raw: Any) -> str:
 def _read_key(table: Table, item: Mapping[str, Any]) -> Document:
     missing = [name for name in table.keys if name not in item]
     if missing:
-        raise invalid(f"One or more parameter values were invalid: Missing the key {missing[0]} in the item")
+        raise refuse_invalid(f"One or more parameter values were invalid: Missing the key {missing[0]} in the item")
     return {name: item[name] for name in table.keys}

@@ -15,7 +15,7 @@ import yaml
 from typer.main import get_command
 
 from bench import bill, suffix_kinds, suffixes
-from bench.suffix_picture import svg
+from bench.suffix_picture import draw_costs
 from cli.app import app
 from tests.fakes import SEAL
 from tidetable.bill.timeline import Day, simulate
@@ -222,9 +222,9 @@ def test_every_alarm_names_a_section_of_the_runbook() -> None:
 
 def test_the_published_bill_is_what_the_bench_prints_and_draws() -> None:
     bills = bill.compute_bills(bill.EXAMPLE)
-    assert bill.markdown(bills) in (ROOT / "docs" / "design" / "cost.md").read_text()
-    assert bill.markdown(bills) in (ROOT / "docs" / "design" / "packs.md").read_text()
-    assert bill.svg(bills) == (ROOT / "docs" / "design" / "cost.svg").read_text()
+    assert bill.render_table(bills) in (ROOT / "docs" / "design" / "cost.md").read_text()
+    assert bill.render_table(bills) in (ROOT / "docs" / "design" / "packs.md").read_text()
+    assert bill.draw_bills(bills) == (ROOT / "docs" / "design" / "cost.svg").read_text()
 
 
 def test_the_published_price_of_an_idle_stage_is_what_simulate_prints() -> None:
@@ -279,8 +279,8 @@ def test_the_published_alarms_of_auto_scaling_are_those_of_the_open_tables(perio
 def test_the_kinds_of_suffixes_are_compared_by_what_the_bench_measures() -> None:
     costs = suffixes.compare_kinds()
     text = (ROOT / "docs" / "inside" / "suffix.md").read_text()
-    assert suffix_kinds.markdown(costs) in text
-    assert svg(costs) == suffixes.PICTURE.read_text()
+    assert suffix_kinds.render_table(costs) in text
+    assert draw_costs(costs) == suffixes.PICTURE.read_text()
     assert "](suffix.svg)" in text
     by_title = {kind.title: own for kind, own in costs.items()}
     one, random, calculated = (by_title[name] for name in ("one key", "16 random suffixes", "16 calculated suffixes"))

@@ -60,7 +60,7 @@ def choose_capacity(measured: Measured, *, enough: bool) -> tuple[Capacity, Find
     worth = enough and saving >= max(MIN_DOLLARS, MIN_SHARE * measured.dollars)
     if not (worth or throttled) or best.capacity == capacity:
         return capacity, None
-    return best.capacity, _describe(measured, best, saving, busy, reads, late)
+    return best.capacity, _describe_finding(measured, best, saving, busy, reads, late)
 
 
 def _plan_on_demand(measured: Measured) -> _Plan:
@@ -169,10 +169,10 @@ def _size_units(peak: float, present: int | None, throttling: Throttling) -> int
 
 def _price_plan(measured: Measured, capacity: Capacity) -> _Plan:
     capacity = msgspec.structs.replace(capacity, warm=measured.stream.capacity.warm)
-    return _Plan(capacity, measured.price(measured.change(capacity=capacity)))
+    return _Plan(capacity, measured.price_stream(measured.change_stream(capacity=capacity)))
 
 
-def _describe(
+def _describe_finding(
     measured: Measured, plan: _Plan, saving: float, busy: Throttling, reads: Throttling, late: Throttling
 ) -> Finding:
     before, after = measured.stream.capacity, plan.capacity
@@ -191,7 +191,7 @@ def _describe(
         tuple(_list_evidence(measured, plan, busy, reads, late)),
         saving,
         write_ladder(measured.stream.name, after.ladder, after.mode if rule == "mode" else None),
-        _judge(measured, throttled=busy.enough or reads.enough or late.enough),
+        _judge_confidence(measured, throttled=busy.enough or reads.enough or late.enough),
     )
 
 
@@ -214,7 +214,7 @@ def _list_evidence(
     yield f"DynamoDB per month: ${measured.dollars:,.2f} now, ${plan.dollars:,.2f} then"
 
 
-def _judge(measured: Measured, *, throttled: bool) -> Confidence:
+def _judge_confidence(measured: Measured, *, throttled: bool) -> Confidence:
     """Judge the confidence.
 
     It is not high if demand was throttled, because then demand is an estimate, or if only a week was measured.

@@ -39,7 +39,7 @@ def advise_unused(measured: Measured) -> Iterator[Finding]:
             for step in stream.capacity.ladder
         )
         capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
-        saving = measured.dollars - measured.price(measured.change(index=others, capacity=capacity))
+        saving = measured.dollars - measured.price_stream(measured.change_stream(index=others, capacity=capacity))
         if saving < MIN_DOLLARS:
             continue
         evidence = (
@@ -56,11 +56,11 @@ def advise_missing(measured: Measured) -> Iterator[Finding]:
     stream, uses = measured.stream, measured.history.uses
     if not uses or stream.pack is not None:
         return
-    left: Sequence[Use] = [use for use in uses if use.route == "events"]
-    while found := _find_best(measured, left):
-        field, finding = found
+    remaining_uses: Sequence[Use] = [use for use in uses if use.route == "events"]
+    while best := _find_best(measured, remaining_uses):
+        field, finding = best
         yield finding
-        left = [use for use in left if field not in _find_fields(measured, use)]
+        remaining_uses = [use for use in remaining_uses if field not in _find_fields(measured, use)]
 
 
 def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] | None:
@@ -69,7 +69,9 @@ def _find_best(measured: Measured, uses: Sequence[Use]) -> tuple[str, Finding] |
         for field in _find_fields(measured, use):
             by_field[field].append(use)
     findings = [
-        (field, finding) for field, some in by_field.items() if (finding := _judge(measured, field, some)) is not None
+        (field, finding)
+        for field, some in by_field.items()
+        if (finding := _judge_field(measured, field, some)) is not None
     ]
     return max(findings, key=lambda pair: pair[1].saving or 0.0, default=None)
 
@@ -89,12 +91,12 @@ def _find_fields(measured: Measured, use: Use) -> list[str]:
     return [field for field in compared if field not in indexed | _NOT_DATA]
 
 
-def _judge(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | None:
+def _judge_field(measured: Measured, field: str, uses: Sequence[Use]) -> Finding | None:
     stream = measured.stream
     refused = sum(use.queries for use in uses if use.refused)
     wasteful = [use for use in uses if not use.refused and use.read and use.returned <= _SELECTIVE * use.read]
-    index = IndexPolicy(name=_name(field), partition_by=field)
-    cost = measured.price(measured.change(index=(*stream.index, index))) - measured.dollars
+    index = IndexPolicy(name=_name_index(field), partition_by=field)
+    cost = measured.price_stream(measured.change_stream(index=(*stream.index, index))) - measured.dollars
     units = sum(use.units for use in wasteful)
     left = sum(use.units * use.returned / use.read + _compute_least_units(measured, use) for use in wasteful)
     on_demand = stream.capacity.on_demand(stream.capacity.ladder[0])
@@ -129,7 +131,7 @@ def _compute_least_units(measured: Measured, use: Use) -> float:
     return 0.5 * max(use.queries, use.requests / ranges)
 
 
-def _name(field: str) -> str:
+def _name_index(field: str) -> str:
     return f"by_{re.sub('[^a-z0-9_]', '_', field.lower())}"[:63]
 
 

@@ -35,19 +35,19 @@ _LONGER = {Kind.HOUR: Kind.DAY, Kind.DAY: Kind.WEEK, Kind.WEEK: Kind.MONTH}
 def advise_shards(measured: Measured, *, enough: bool) -> Iterator[Finding]:
     """Advise more shards if a partition key is throttled, or fewer if queries read more ranges than the writes need."""
     key = measured.stream.key
-    tables = [resource for resource in measured.resources() if resource.shards == key.shards]
+    tables = [resource for resource in measured.list_resources() if resource.shards == key.shards]
     if not tables:
         return
     hot = measured.find_throttling("Write", "KeyRangeThroughput", late=None, shards=key.shards)
     if hot.enough:
-        yield _spread(
+        yield _advise_more_shards(
             measured, hot.rate, f"{hot.events:,.0f} writes were throttled in {hot.hours} hours by one partition's limit"
         )
     elif enough:
-        yield from _gather(measured)
+        yield from _advise_fewer_shards(measured)
 
 
-def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
+def _advise_more_shards(measured: Measured, throttled: float, seen: str) -> Finding:
     stream, key = measured.stream, measured.stream.key
     peak, shares = measured.find_peak("Write"), measured.history.shares
     evidence = [seen, f"write units per second of a table at the peak: {peak:,.0f}, with {key.shards} shards"]
@@ -74,7 +74,7 @@ def _spread(measured: Measured, throttled: float, seen: str) -> Finding:
     return Finding("shards", f"take {shards} shards", tuple(evidence), None, lines, confidence)
 
 
-def _gather(measured: Measured) -> Iterator[Finding]:
+def _advise_fewer_shards(measured: Measured) -> Iterator[Finding]:
     stream, key, uses = measured.stream, measured.stream.key, measured.history.uses
     if key.shards == 1 or not uses or key.partition_by == "series":
         return  # The peak of a single series is not measured.
@@ -127,16 +127,16 @@ def advise_bucket(measured: Measured) -> Iterator[Finding]:
 
 def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     """Advise longer periods if many tables' minimum units cost more than the events, even with the advised capacity."""
-    stream = measured.change(capacity=advised)
+    stream = measured.change_stream(capacity=advised)
     longer = _LONGER.get(stream.period)
     if longer is None or stream.capacity.autoscaling is not None:
         return
     ratio = LONGEST[longer] / LONGEST[stream.period]
     retention = ceil(stream.retention / ratio)
-    ladder = _lengthen(stream.capacity.ladder, ratio)
+    ladder = _stretch_ladder(stream.capacity.ladder, ratio)
     capacity = msgspec.structs.replace(stream.capacity, ladder=ladder)
-    dollars = measured.price(measured.change(period=longer, retention=retention, capacity=capacity))
-    now = measured.price(stream)
+    dollars = measured.price_stream(measured.change_stream(period=longer, retention=retention, capacity=capacity))
+    now = measured.price_stream(stream)
     saving = now - dollars
     if saving < max(MIN_DOLLARS, MIN_SHARE * now):
         return
@@ -151,7 +151,7 @@ def advise_period(measured: Measured, advised: Capacity) -> Iterator[Finding]:
     yield Finding("period", f"take a table per {longer.value}", evidence, saving, lines, "medium")
 
 
-def _lengthen(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
+def _stretch_ladder(ladder: tuple[Step, ...], ratio: float) -> tuple[Step, ...]:
     """Convert a ladder to ages in longer periods. If several steps get the same age, the last of them is kept."""
     steps = {}
     for step in ladder:
@@ -166,10 +166,10 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     free = stream.pack is None and not stream.index and stream.versions == "overwrite" and not stream.cold
     if not free or stream.key.shard_by == "series" or batch is None or size is None or batch < _MIN_BATCH:
         return
-    packed = measured.change(pack=PackPolicy(span=_SPAN))
+    packed = measured.change_stream(pack=PackPolicy(span=_SPAN))
     if not stream.capacity.on_demand(stream.capacity.ladder[0]):
-        packed = _lower(measured, packed)
-    dollars = measured.price(packed)
+        packed = _lower_units(measured, packed)
+    dollars = measured.price_stream(packed)
     saving = measured.dollars - dollars
     if saving < max(MIN_DOLLARS, MIN_SHARE * measured.dollars):
         return
@@ -185,7 +185,7 @@ def advise_packs(measured: Measured) -> Iterator[Finding]:
     yield Finding("packs", "keep the events in packs", tuple(evidence), saving, lines, "medium")
 
 
-def _lower(measured: Measured, packed: Stream) -> Stream:
+def _lower_units(measured: Measured, packed: Stream) -> Stream:
     """Return the policy with packs, and with write units for packs instead of single events."""
     share = replace(measured.workload, stream=packed).event_units / measured.workload.event_units
     ladder = tuple(

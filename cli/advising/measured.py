@@ -84,7 +84,7 @@ class Measured:
         """The factor that converts a sum over this history to a sum per month of 730 hours."""
         return 730 * 3600 / self.seconds
 
-    def resources(self, index: str = "") -> list[Resource]:
+    def list_resources(self, index: str = "") -> list[Resource]:
         """Return the judged tables or, with ``index``, this index of all judged tables."""
         return [resource for resource in self.fitting if resource.index == index]
 
@@ -94,7 +94,7 @@ class Measured:
         """
         return sum(
             hour.write if operation == "Write" else hour.read
-            for resource in self.resources(index)
+            for resource in self.list_resources(index)
             for hour in (resource.hours if late is None else _find_hours(resource, late=late))
         )
 
@@ -105,7 +105,7 @@ class Measured:
         return max(
             (
                 hour.peak_write if operation == "Write" else hour.peak_read
-                for resource in self.resources(index)
+                for resource in self.list_resources(index)
                 for hour in _find_hours(resource, late=late)
             ),
             default=0.0,
@@ -125,7 +125,7 @@ class Measured:
         """
         hours = [
             hour
-            for resource in self.resources(index)
+            for resource in self.list_resources(index)
             if shards in (None, resource.shards)
             for hour in (resource.hours if late is None else _find_hours(resource, late=late))
         ]
@@ -140,7 +140,9 @@ class Measured:
     @property
     def event_bytes(self) -> float | None:
         """Bytes of an item on average; None if unknown, or if the tables have fewer than 100 items."""
-        items, size = (sum(getattr(resource, name) for resource in self.resources()) for name in ("items", "bytes"))
+        items, size = (
+            sum(getattr(resource, name) for resource in self.list_resources()) for name in ("items", "bytes")
+        )
         return size / items if items >= 100 and size else None
 
     @property
@@ -156,7 +158,7 @@ class Measured:
         size = round(self.event_bytes or _DEFAULT_BYTES)
         packed, plain = None, size
         if stream.pack is not None and self.history.writing is not None and self.history.writing.events:
-            packed = max(1.0, sum(resource.bytes for resource in self.resources()) / self.history.writing.events)
+            packed = max(1.0, sum(resource.bytes for resource in self.list_resources()) / self.history.writing.events)
             plain = round(4 * packed)
         new, old = self._reads
         workload = Workload(
@@ -185,7 +187,7 @@ class Measured:
     def _writes_by_hour(self) -> list[float]:
         """Write units per second of all tables together, by the hour of the day."""
         sums: defaultdict[int, float] = defaultdict(float)
-        for resource in self.resources():
+        for resource in self.list_resources():
             for hour in resource.hours:
                 sums[hour.start.hour] += hour.write
         return [sums[hour] / 3600 / max(self.days, 1 / 24) for hour in range(24)]
@@ -213,11 +215,11 @@ class Measured:
         """DynamoDB's present bill per month."""
         return price(self.workload)
 
-    def price(self, stream: Stream) -> float:
+    def price_stream(self, stream: Stream) -> float:
         """Price DynamoDB's bill per month with another policy."""
         return price(replace(self.workload, stream=stream))
 
-    def change(self, **keys: object) -> Stream:
+    def change_stream(self, **keys: object) -> Stream:
         """Return the stream with other keys."""
         return msgspec.structs.replace(self.stream, **keys)
 

@@ -10,14 +10,14 @@ from typing import Any
 _FILE = Path(__file__).parent / "earthquakes.ndjson"
 
 
-def earthquakes(now: datetime) -> list[dict[str, Any]]:
+def make_earthquakes(now: datetime) -> list[dict[str, Any]]:
     """Every earthquake as an event, oldest first; the newest happened at ``now``."""
     rows = [json.loads(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
     newest = max(row["time"] for row in rows)
     return [
         {
             "series": row["net"],
-            "time": _text(now - timedelta(milliseconds=newest - row["time"])),
+            "time": _render_time(now - timedelta(milliseconds=newest - row["time"])),
             "id": row["id"],
             "data": {name: row[name] for name in ("mag", "place", "status", "lon", "lat", "depth")},
         }
@@ -25,5 +25,5 @@ def earthquakes(now: datetime) -> list[dict[str, Any]]:
     ]
 
 
-def _text(instant: datetime) -> str:
+def _render_time(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -13,25 +13,25 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
-from examples.earthquakes.data import earthquakes
+from examples.earthquakes.data import make_earthquakes
 from examples.earthquakes.steps import (
     CHANGES,
     PACKED,
     ROLLUP,
-    check,
-    compare,
-    expire,
-    say,
-    send,
+    check_claim,
+    compare_streams,
+    print_line,
+    send_events,
+    show_expiry,
     show_feed,
     show_newest,
     show_periods,
     show_rollup,
 )
 from local import ENGINES, Deployed, Emulator, deploy
-from local.emulator import REGION, clock_can_move
+from local.emulator import REGION, can_move_clock
 from local.http import Api, invoke_lifecycle, invoke_refresher
-from local.keep import remember, stop
+from local.keep import end_remembered_stage, remember_stage
 from local.stack import make_aws_client
 from local.up import describe_stage, read_config
 
@@ -77,18 +77,18 @@ def main() -> None:
         options.config, folder, feed=FEED if feeds else "", rollup=ROLLUP_OF_QUAKES if rolls else ""
     )
     config = read_config(options.config)
-    stop()
-    emulator = Emulator(engine=options.engine, clock=clock_can_move())
+    end_remembered_stage()
+    emulator = Emulator(engine=options.engine, clock=can_move_clock())
     deployed: Deployed | None = None
     failure = ""
     try:
-        say("starting the emulator")
+        print_line("starting the emulator")
         emulator.start()
         if feeds:
             make_queue(emulator.endpoint)
-        deployed = deploy(emulator, say, config=options.config)
-        say("deployed")
-        run(emulator, deployed, Api(deployed), feeds=feeds, rolls=rolls)
+        deployed = deploy(emulator, print_line, config=options.config)
+        print_line("deployed")
+        run_steps(emulator, deployed, Api(deployed), feeds=feeds, rolls=rolls)
     except (RuntimeError, SystemExit) as error:
         failure = str(error).removeprefix("FAILED: ")
     except Exception as error:
@@ -97,7 +97,7 @@ def main() -> None:
     finally:
         kept = options.keep and bool(emulator.pids)
         if kept:
-            remember(emulator)
+            remember_stage(emulator)
         else:
             emulator.stop()
             shutil.rmtree(folder)
@@ -110,7 +110,7 @@ def main() -> None:
         print(f"The emulator is still up at {emulator.endpoint}; its log: {emulator.log}. `make stop` ends it.")
     if failure:
         sys.exit(1)
-    say("done")
+    print_line("done")
 
 
 def make_queue(endpoint: str) -> None:
@@ -128,35 +128,37 @@ def add_streams(config: Path, folder: Path, *, feed: str = "", rollup: str = "")
     return copy
 
 
-def run(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
+def run_steps(emulator: Emulator, deployed: Deployed, api: Api, *, feeds: bool, rolls: bool) -> None:
     """Show everything, in order."""
     now = datetime.now(UTC)
-    sent = earthquakes(now)
+    sent = make_earthquakes(now)
     if rolls:
         # The run of the schedule would come within a minute: this run decides when the rollup begins.
         invoke_refresher(deployed)
     units = {}
     for stream in (*STREAMS, PACKED):
-        stored, units[stream] = send(api, stream, sent)
-        check(stored, f"{len(sent)} earthquakes of the last 7 days stored in {stream}: {units[stream]:g} write units")
+        stored, units[stream] = send_events(api, stream, sent)
+        check_claim(
+            stored, f"{len(sent)} earthquakes of the last 7 days stored in {stream}: {units[stream]:g} write units"
+        )
     each = units["quakes"] / units[PACKED]
-    check(
+    check_claim(
         each > _PACKS_SAVE, f"packs took a {each:.0f}th of the write units: {units[PACKED] / len(sent):.3f} per event"
     )
     if feeds:
         show_feed(deployed, sent)
-    compare(api, sent, now)
+    compare_streams(api, sent, now)
     report = invoke_lifecycle(deployed)
-    check(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
+    check_claim(report["healthy"] and not report["actions"], "the lifecycle has nothing to do right after the deploy")
     show_periods(api)
     show_newest(api, sent)
-    if rolls and clock_can_move():
+    if rolls and can_move_clock():
         show_rollup(emulator, deployed, api, sent)
     elif rolls:
-        say(
+        print_line(
             f"no aggregates from {ROLLUP}: it begins with the next hour, and this machine cannot move the stage's clock"
         )
-    expire(deployed, api, sent, now)
+    show_expiry(deployed, api, sent, now)
 
 
 def print_commands(deployed: Deployed) -> None:

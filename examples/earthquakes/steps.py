@@ -33,19 +33,19 @@ _SUMMED_DAYS = 6
 _STARTED = time.monotonic()
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line with the elapsed time."""
     print(f"[{time.monotonic() - _STARTED:5.1f} s] {text}", flush=True)
 
 
-def check(holds: bool, what: str) -> None:
+def check_claim(holds: bool, claim: str) -> None:
     """End the demo unless a claim holds."""
     if not holds:
-        sys.exit(f"FAILED: {what}")
-    say(f"ok: {what}")
+        sys.exit(f"FAILED: {claim}")
+    print_line(f"ok: {claim}")
 
 
-def send(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
+def send_events(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
     """Send in batches, the first as gzip'd NDJSON. Returns whether every event was stored, and the consumed write units."""
     stored, units = 0, 0.0
     for start in range(0, len(events), _BATCH):
@@ -62,28 +62,32 @@ def send(api: Api, stream: str, events: Sequence[Event]) -> tuple[bool, float]:
     return stored == len(events), units
 
 
-def compare(api: Api, sent: Sequence[Event], now: datetime) -> None:
+def compare_streams(api: Api, events: Sequence[Event], now: datetime) -> None:
     """Read both streams back and compare them with the sent events."""
     start = (now - timedelta(days=8)).isoformat().replace("+00:00", "Z")
-    whole = list(api.walk("quakes", start=start, limit=400))
-    check(same(whole, sent), f"{len(whole)} events read back from quakes, newest first, equal to what was sent")
-    packed = list(api.walk(PACKED, start=start, limit=400))
-    check(same(packed, sent), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
-    networks = sorted({event["series"] for event in sent})
+    whole = list(api.walk_events("quakes", start=start, limit=400))
+    check_claim(
+        are_same(whole, events), f"{len(whole)} events read back from quakes, newest first, equal to what was sent"
+    )
+    packed = list(api.walk_events(PACKED, start=start, limit=400))
+    check_claim(are_same(packed, events), f"{len(packed)} events read back from {PACKED}, equal to what quakes answers")
+    networks = sorted({event["series"] for event in events})
     count = 0
     for network in networks:
-        mine = [event for event in sent if event["series"] == network]
-        answer = list(api.walk("stations", start=start, series=network, limit=400))
-        if not same(answer, mine):
+        expected = [event for event in events if event["series"] == network]
+        answer = list(api.walk_events("stations", start=start, series=network, limit=400))
+        if not are_same(answer, expected):
             raise RuntimeError(f"series {network} of stations differs from what was sent")
         count += len(answer)
-    check(count == len(sent), f"{count} events read back from stations, one series of {len(networks)} at a time")
+    check_claim(
+        count == len(events), f"{count} events read back from stations, one series of {len(networks)} at a time"
+    )
 
 
-def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
+def are_same(answer: Sequence[Event], events: Sequence[Event]) -> bool:
     """Whether an answer has exactly the sent events, newest first."""
-    plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answered]
-    expected = sorted(sent, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
+    plain = [{name: event[name] for name in ("series", "time", "id", "data")} for event in answer]
+    expected = sorted(events, key=lambda event: (event["time"], event["series"], event["id"]), reverse=True)
     for actual, event in zip(plain, expected, strict=False):
         if actual != event:
             print(f"  answered {actual}\n  sent     {event}")
@@ -91,21 +95,21 @@ def same(answered: Sequence[Event], sent: Sequence[Event]) -> bool:
     return len(plain) == len(expected)
 
 
-def show_feed(deployed: Deployed, sent: Sequence[Event]) -> None:
+def show_feed(deployed: Deployed, events: Sequence[Event]) -> None:
     """Receive the changes of the packed stream from its queue, and compare them with the sent events."""
-    queues = deployed.client("sqs")
+    queues = deployed.make_client("sqs")
     url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
     changes: dict[str, Event] = {}
     deadline = time.monotonic() + _FEED_SECONDS
-    while len(changes) < len(sent) and time.monotonic() < deadline:
+    while len(changes) < len(events) and time.monotonic() < deadline:
         for message in queues.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1).get(
             "Messages", []
         ):
             change = json.loads(message["Body"])
             changes[change["id"]] = {name: change[name] for name in ("series", "time", "id", "data")}
             queues.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    expected = {event["id"]: event for event in sent}
-    check(
+    expected = {event["id"]: event for event in events}
+    check_claim(
         changes == expected, f"the feed delivered {len(changes)} changes of {PACKED} to a queue, equal to what was sent"
     )
 
@@ -120,75 +124,83 @@ def show_periods(api: Api) -> None:
         print(f"  {entry['period']:<12}{entry['state']:<11}{units}  {capacity['class']:<19}{archived:>15}")
 
 
-def show_newest(api: Api, sent: Sequence[Event]) -> None:
+def show_newest(api: Api, events: Sequence[Event]) -> None:
     """Query the last hours, and get one event by its ref."""
     answer = api.query("quakes", start="-6h", limit=5)
-    check(answer.status == 200 and len(answer.body["events"]) == 5, "the newest five of the last six hours:")
+    check_claim(answer.status == 200 and len(answer.body["events"]) == 5, "the newest five of the last six hours:")
     for event in answer.body["events"]:
         print(f"  {event['time'][:19]}  M {event['data']['mag']:<5} {event['data']['place']}")
     first = answer.body["events"][0]
     answer = api.get("quakes", first["ref"])
-    check(
-        answer.status == 200 and answer.body["id"] == sent[-1]["id"] == first["id"],
+    check_claim(
+        answer.status == 200 and answer.body["id"] == events[-1]["id"] == first["id"],
         f"its ref finds {first['id']} alone",
     )
 
 
-def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, sent: Sequence[Event]) -> None:
+def show_rollup(emulator: Emulator, deployed: Deployed, api: Api, events: Sequence[Event]) -> None:
     """Have the hours of the last days computed, and compare an aggregate of them with that of the events."""
     begins = datetime.fromisoformat(invoke_refresher(deployed, status="quakes")["rollups"][0]["start"])
     later = begins + _AFTER_BEGIN
     emulator.move_clock(later - datetime.now(UTC))
-    say(f"the stage's clock is set to {later:%H:%M} UTC: the rollup {ROLLUP} has begun")
+    print_line(f"the stage's clock is set to {later:%H:%M} UTC: the rollup {ROLLUP} has begun")
     # The earthquakes came late, so their hours are marked. A run removes marks that no writer can need any more.
     while invoke_refresher(deployed).get("skipped"):
         time.sleep(1)
     end = begins - timedelta(hours=1)
     start = (end - timedelta(days=_SUMMED_DAYS)).replace(hour=0)
-    words = ["rollup", "quakes", "--rebuild", "--from", to_text(start), "--to", to_text(end)]
+    words = ["rollup", "quakes", "--rebuild", "--from", render_instant(start), "--to", render_instant(end)]
     print(f"  bin/tidetable {' '.join(words)}")
     environment = clean_environment() | deployed.environment | emulator.time_environment
     command = [str(ROOT / "bin" / "tidetable"), *words]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise RuntimeError(f"the rebuild failed: {done.stdout}{done.stderr}")
-    say(done.stdout.strip().splitlines()[-1])
-    parameters = {"start": to_text(start), "to": to_text(end), "step": "1d", "by": "series", "stat": "count,avg,max"}
-    rolled, read = (
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if process.returncode:
+        raise RuntimeError(f"the rebuild failed: {process.stdout}{process.stderr}")
+    print_line(process.stdout.strip().splitlines()[-1])
+    parameters = {
+        "start": render_instant(start),
+        "to": render_instant(end),
+        "step": "1d",
+        "by": "series",
+        "stat": "count,avg,max",
+    }
+    by_rollup, by_events = (
         api.query("quakes", "aggregate", field="mag", rollups=rollups, **parameters) for rollups in ("true", "false")
     )
-    counted = sum(row["count"] for row in rolled.body["aggregates"])
-    mine = [event for event in sent if to_text(start) <= event["time"] < to_text(end)]
-    check(counted == len(mine), f"{counted} earthquakes by day and network, as many as were sent")
-    check(
-        rolled.body["aggregates"] == read.body["aggregates"],
+    count = sum(row["count"] for row in by_rollup.body["aggregates"])
+    expected = [event for event in events if render_instant(start) <= event["time"] < render_instant(end)]
+    check_claim(count == len(expected), f"{count} earthquakes by day and network, as many as were sent")
+    check_claim(
+        by_rollup.body["aggregates"] == by_events.body["aggregates"],
         "the rollup's counts, means and maxima are those of the events",
     )
-    check({source.get("rollup") for source in rolled.body["sources"]} == {ROLLUP}, "no event was read for them")
-    units = [float(answer.headers["tidetable-read-units"]) for answer in (rolled, read)]
-    check(units[0] < units[1], f"the rollup took {units[0]:g} read units, the events {units[1]:g}")
+    check_claim(
+        {source.get("rollup") for source in by_rollup.body["sources"]} == {ROLLUP}, "no event was read for them"
+    )
+    units = [float(answer.headers["tidetable-read-units"]) for answer in (by_rollup, by_events)]
+    check_claim(units[0] < units[1], f"the rollup took {units[0]:g} read units, the events {units[1]:g}")
 
 
-def to_text(instant: datetime) -> str:
+def render_instant(instant: datetime) -> str:
     """An instant as the API takes it."""
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -> None:
+def show_expiry(deployed: Deployed, api: Api, events: Sequence[Event], now: datetime) -> None:
     """Let the oldest period expire, and find its events again."""
-    oldest = sent[0]["time"][:10]
-    mine = [event for event in sent if event["time"][:10] == oldest]
+    oldest = events[0]["time"][:10]
+    expected = [event for event in events if event["time"][:10] == oldest]
     # The table is kept for 14 days after its end; a minute later the lifecycle finds it expired.
     later = datetime.fromisoformat(f"{oldest}T00:00:00+00:00") + timedelta(days=15, minutes=1)
     at = later.isoformat()
-    say(f"as if it were {at[:16]}: period {oldest}, with {len(mine)} events, has been kept long enough")
+    print_line(f"as if it were {at[:16]}: period {oldest}, with {len(expected)} events, has been kept long enough")
     plan = invoke_lifecycle(deployed, at=at, dry_run=True)["actions"]
     planned = [
         action["period"]
         for action in plan
         if action["action"] in ("archive", "delete") and action["stream"] == "quakes"
     ]
-    check(has_expired(planned, oldest), "a dry run plans to archive it, and no period with newer events")
+    check_claim(has_expired(planned, oldest), "a dry run plans to archive it, and no period with newer events")
     changes = 0
     # Archived by the first run; deleted by the second, as its day of grace has passed by then.
     for _ in range(2):
@@ -196,18 +208,20 @@ def expire(deployed: Deployed, api: Api, sent: Sequence[Event], now: datetime) -
         changes += len(report["actions"])
         if not report["healthy"]:
             raise RuntimeError(f"the lifecycle reported: {json.dumps(report, indent=2)}")
-    check(not invoke_lifecycle(deployed, at=at)["actions"], f"{changes} changes made in two runs; a third: none")
+    check_claim(not invoke_lifecycle(deployed, at=at)["actions"], f"{changes} changes made in two runs; a third: none")
     show_periods(api)
     table = f"tidetable-local.quakes.{oldest}"
-    tables = deployed.client("dynamodb").list_tables()["TableNames"]
-    check(table not in tables, f"table {table} is deleted")
-    check(parquet_rows(deployed, oldest) == len(mine), f"{len(mine)} rows of Parquet are in the archive")
+    tables = deployed.make_client("dynamodb").list_tables()["TableNames"]
+    check_claim(table not in tables, f"table {table} is deleted")
+    check_claim(
+        count_parquet_rows(deployed, oldest) == len(expected), f"{len(expected)} rows of Parquet are in the archive"
+    )
     start, end = f"{oldest}T00:00:00Z", (later - timedelta(days=14, minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    archived = list(api.walk("quakes", start=start, to=end, limit=50))
-    check(same(archived, mine), "the deleted period's events still answer, equal to what was sent")
+    archived = list(api.walk_events("quakes", start=start, to=end, limit=50))
+    check_claim(are_same(archived, expected), "the deleted period's events still answer, equal to what was sent")
     answer = api.get("quakes", archived[0]["ref"])
-    check(answer.status == 200 and answer.body["id"] == archived[0]["id"], "and so do their refs")
-    compare(api, sent, now)
+    check_claim(answer.status == 200 and answer.body["id"] == archived[0]["id"], "and so do their refs")
+    compare_streams(api, events, now)
 
 
 def has_expired(periods: Sequence[str], oldest: str) -> bool:
@@ -219,9 +233,9 @@ def has_expired(periods: Sequence[str], oldest: str) -> bool:
     return oldest in periods and max(periods) == oldest
 
 
-def parquet_rows(deployed: Deployed, period: str) -> int:
+def count_parquet_rows(deployed: Deployed, period: str) -> int:
     """How many rows the period's Parquet files have."""
-    s3, bucket = deployed.client("s3"), deployed.outputs["ArchiveBucket"]
+    s3, bucket = deployed.make_client("s3"), deployed.outputs["ArchiveBucket"]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"stream=quakes/period={period}/")["Contents"]
     rows = 0
     for stored in listed:

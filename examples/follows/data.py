@@ -12,7 +12,7 @@ DAYS = 85
 POPULAR = {"grace": 12, "ada": 6, "alan": 3}
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """A few edges per day, the oldest first: nobody follows an account twice, and one edge in eight ends again."""
     chance = random.Random(5)  # noqa: S311 - made-up data
     accounts = [*POPULAR, *(f"u{number}" for number in range(37))]

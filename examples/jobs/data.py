@@ -11,7 +11,7 @@ STREAM = "jobs"
 STATUSES = {"done": 0.8, "failed": 0.15, "cancelled": 0.05}
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """A job every nine minutes, the oldest first."""
     chance = random.Random(3)  # noqa: S311 - made-up data
     for number in range(480):

@@ -11,7 +11,7 @@ STREAM = "orders"
 DAYS = 120
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """A few orders a day, more towards the end, the oldest first."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     number = 0

@@ -11,7 +11,7 @@ STREAM = "scores"
 GAMES = {"chess": 0.7, "go": 0.3}
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """Scores as they are made, the oldest first; many are tied."""
     chance = random.Random(2)  # noqa: S311 - made-up data
     for number in range(900):

@@ -10,7 +10,7 @@ from typing import Any
 STREAM = "telemetry"
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """A reading of every device every twenty minutes, the oldest first."""
     chance = random.Random(4)  # noqa: S311 - made-up data
     start = now - timedelta(days=2)

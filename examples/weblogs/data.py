@@ -15,7 +15,7 @@ DAYS = 17
 PATHS = ("/", "/search", "/cart", "/pay", "/item/17", "/item/42")
 
 
-def lines(now: datetime) -> Iterator[str]:
+def make_lines(now: datetime) -> Iterator[str]:
     """Requests of each day from 8 to 20 o'clock UTC, and of the last minutes; the oldest first."""
     chance = random.Random(1)  # noqa: S311 - made-up data
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -37,13 +37,13 @@ def lines(now: datetime) -> Iterator[str]:
         yield f"shop.example 192.0.2.{chance.randrange(1, 255)} - {customer} [{stamp}] {request}"
 
 
-def events(now: datetime) -> Iterator[dict[str, Any]]:
+def make_events(now: datetime) -> Iterator[dict[str, Any]]:
     """The events of these lines."""
-    return convert_lines(lines(now))
+    return convert_lines(make_lines(now))
 
 
 if __name__ == "__main__":
     since = datetime.now(UTC) - timedelta(days=float(sys.argv[1]) if len(sys.argv) > 1 else 1)
-    for line in lines(datetime.now(UTC)):
+    for line in make_lines(datetime.now(UTC)):
         if datetime.strptime(line.partition("[")[2].partition("]")[0], "%d/%b/%Y:%H:%M:%S %z") >= since:
             print(line)

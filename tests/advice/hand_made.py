@@ -74,7 +74,7 @@ def plain(units: float = 10.0, **known: Any) -> Measured:
 def set_prices(patch: pytest.MonkeyPatch, now: float, then: float | Callable[[Stream], float]) -> None:
     """Let a stream cost ``now`` dollars per month, and ``then`` with any other policy."""
     patch.setattr(Measured, "dollars", now)
-    patch.setattr(Measured, "price", lambda _, policy: then(policy) if callable(then) else then)
+    patch.setattr(Measured, "price_stream", lambda _, policy: then(policy) if callable(then) else then)
 
 
 def use(queries: float, requests: float, units: float, share: float = 1.0, *conditions: str) -> Use:

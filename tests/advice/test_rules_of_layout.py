@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.advising.history import Use, Writing
-from cli.advising.layout import _lengthen, advise_bucket, advise_packs, advise_period, advise_shards
+from cli.advising.layout import _stretch_ladder, advise_bucket, advise_packs, advise_period, advise_shards
 from cli.advising.measured import Measured
 from tests.advice.hand_made import PER_UNIT, PROVISIONED, M, history, read, set_prices, use
 from tests.worlds.advised import BY_KIND, BY_SERIES, BY_TIME, stream
@@ -152,7 +152,12 @@ def test_a_longer_period_is_judged_with_the_advised_capacity(monkeypatch: pytest
 def test_ages_in_longer_periods_are_rounded_up_and_the_last_of_equal_ones_holds() -> None:
     ages: Any = (0, "late", 1, 7, 8)
     steps = [Step(age=age, write=10 - number) for number, age in enumerate(ages)]
-    assert [(step.age, step.write) for step in _lengthen(tuple(steps), 7.0)] == [(0, 10), ("late", 9), (1, 7), (2, 6)]
+    assert [(step.age, step.write) for step in _stretch_ladder(tuple(steps), 7.0)] == [
+        (0, 10),
+        ("late", 9),
+        (1, 7),
+        (2, 6),
+    ]
 
 
 SMALL = Writing(10, 100)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from bench.archive_cost import archive_cost
+from bench.archive_cost import price_archive
 from tidetable.config import ArchivePolicy, TableClass
 
 GB = 1e9
 
 
 def test_a_gigabyte_by_the_default_costs_little_more_than_its_reads() -> None:
-    cost = archive_cost(GB, ArchivePolicy(), provisioned=2)
+    cost = price_archive(GB, ArchivePolicy(), provisioned=2)
     # 1e9 / 4096 units at $0.125 a million.
     assert cost.reads == pytest.approx(0.0305, abs=0.0001)
     # 66.7 s at 15 MB a second, and 4 s for its start, at 2.9375 GB x $0.0000133334.
@@ -23,18 +23,18 @@ def test_a_gigabyte_by_the_default_costs_little_more_than_its_reads() -> None:
 @pytest.mark.parametrize("size", [30e6, 100e6, GB, 100 * GB])
 @pytest.mark.parametrize("kind", list(TableClass))
 def test_it_is_at_most_three_times_the_reads_from_30_megabytes_on(size: float, kind: TableClass) -> None:
-    cost = archive_cost(size, ArchivePolicy(), table_class=kind, provisioned=1)
+    cost = price_archive(size, ArchivePolicy(), table_class=kind, provisioned=1)
     reads = size / 4096 * 0.125e-6
     assert cost.total <= 3 * reads
 
 
 def test_the_least_that_an_archive_costs_is_a_start_and_six_writes() -> None:
-    assert archive_cost(1000, ArchivePolicy(), provisioned=1).total == pytest.approx(0.00019, abs=0.00001)
+    assert price_archive(1000, ArchivePolicy(), provisioned=1).total == pytest.approx(0.00019, abs=0.00001)
 
 
 def test_a_table_that_is_not_raised_is_read_in_runs_that_do_not_wait() -> None:
     """One unit per second: 244,141 seconds on the clock, 814 runs of 300 units, of which each starts for four seconds."""
-    cost = archive_cost(GB, ArchivePolicy(read_units=1), provisioned=2)
+    cost = price_archive(GB, ArchivePolicy(read_units=1), provisioned=2)
     assert cost.hours == pytest.approx(67.8, abs=0.1)
     assert cost.busy == pytest.approx(66.7 + 814 * 4, abs=1)
     assert cost.function == pytest.approx(0.130, abs=0.001), "it was $9.6 when the function slept"
@@ -42,11 +42,11 @@ def test_a_table_that_is_not_raised_is_read_in_runs_that_do_not_wait() -> None:
 
 
 def test_a_table_that_is_raised_costs_begun_hours() -> None:
-    cost = archive_cost(GB, ArchivePolicy(read_units=400), provisioned=2)
+    cost = price_archive(GB, ArchivePolicy(read_units=400), provisioned=2)
     assert cost.hours == pytest.approx(0.339, abs=0.001)
     assert cost.reads == pytest.approx(398 * 0.00013)
     assert cost.over_reads < 3
 
 
 def test_what_a_table_may_take_at_the_most_makes_it_slower() -> None:
-    assert archive_cost(GB, ArchivePolicy(), maximum=100).hours == pytest.approx(1.356, abs=0.001)
+    assert price_archive(GB, ArchivePolicy(), maximum=100).hours == pytest.approx(1.356, abs=0.001)

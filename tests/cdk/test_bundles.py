@@ -10,10 +10,10 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from cdk.bundle import pack, pack_files, read_files, refuse_large
+from cdk.bundle import pack_files, read_files, refuse_large, write_zip
 from infra import UsageError
 from infra.bundles import MANIFEST, Bundles
-from infra.zips import join
+from infra.zips import join_files
 from tests.infra.synth import temporary_folder
 
 ARM, INTEL = lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64
@@ -92,8 +92,8 @@ def test_joined_files_are_whole_and_readable_by_the_functions_user(tmp_path: Pat
     (tmp_path / "b.py").write_text("b")
     files = read_files(tmp_path)
     for name in ("a", "b"):
-        pack({f"{name}.py": files[f"{name}.py"]}, tmp_path / f"{name}.zip")
-    join([tmp_path / "a.zip", tmp_path / "b.zip"], tmp_path / "joined.zip")
+        write_zip({f"{name}.py": files[f"{name}.py"]}, tmp_path / f"{name}.zip")
+    join_files([tmp_path / "a.zip", tmp_path / "b.zip"], tmp_path / "joined.zip")
     with zipfile.ZipFile(tmp_path / "joined.zip") as joined:
         assert joined.testzip() is None
         assert joined.namelist() == ["a.py", "b.py"]
@@ -103,10 +103,10 @@ def test_joined_files_are_whole_and_readable_by_the_functions_user(tmp_path: Pat
 
 def test_a_part_that_is_damaged_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
-    pack({"a.py": tmp_path / "a.py"}, tmp_path / "a.zip")
+    write_zip({"a.py": tmp_path / "a.py"}, tmp_path / "a.zip")
     (tmp_path / "cut.zip").write_bytes((tmp_path / "a.zip").read_bytes()[:-3])
     with pytest.raises(ValueError, match=r"cut\.zip is not a ZIP file without a comment"):
-        join([tmp_path / "a.zip", tmp_path / "cut.zip"], tmp_path / "joined.zip")
+        join_files([tmp_path / "a.zip", tmp_path / "cut.zip"], tmp_path / "joined.zip")
 
 
 @pytest.mark.parametrize(
@@ -117,13 +117,13 @@ def test_a_function_gets_the_code_of_its_architecture_with_the_configuration(
     package: Path, architecture: lambda_.Architecture, stage: str, expected: str
 ) -> None:
     bundles = Bundles(b"a = 1", stage, architecture, folder=package)
-    _, files = content_of(bundles.archive(), architecture)
+    _, files = content_of(bundles.make_archive_code(), architecture)
     assert files == CONTENT[f"{expected}/archive"] | {"tidetable.toml": "a = 1"}
 
 
 def test_the_name_of_an_asset_follows_from_code_and_configuration(package: Path) -> None:
     def name(config: bytes, architecture: lambda_.Architecture = ARM) -> str:
-        return content_of(Bundles(config, "prod", architecture, folder=package).slim(), architecture)[0]
+        return content_of(Bundles(config, "prod", architecture, folder=package).make_slim_code(), architecture)[0]
 
     assert name(b"a = 1") == name(b"a = 1")
     assert len({name(b"a = 1"), name(b"a = 2"), name(b"a = 1", INTEL)}) == 3
@@ -133,7 +133,7 @@ def test_an_architecture_that_the_package_lacks(package: Path) -> None:
     manifest = json.loads((package / MANIFEST).read_text())
     (package / MANIFEST).write_text(json.dumps(manifest | {"platforms": ["arm64"]}))
     with pytest.raises(UsageError, match="architecture x86_64: this package has code for arm64; choose one of them"):
-        Bundles(b"", "prod", INTEL, folder=package).slim()
+        Bundles(b"", "prod", INTEL, folder=package).make_slim_code()
 
 
 def test_a_package_that_the_index_does_not_take_is_not_built(tmp_path: Path) -> None:

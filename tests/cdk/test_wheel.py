@@ -209,10 +209,10 @@ def test_the_deployed_app_stores_events_and_answers_queries(shop: Deployed) -> N
 
 
 def test_the_deployed_stage_keeps_its_archive_in_the_shops_bucket(shop: Deployed) -> None:
-    buckets = {bucket["Name"] for bucket in shop.client("s3").list_buckets()["Buckets"]}
+    buckets = {bucket["Name"] for bucket in shop.make_client("s3").list_buckets()["Buckets"]}
     assert shop.outputs["ArchiveBucket"] in buckets
     assert not [name for name in buckets if name.startswith("tidetable-")]
-    environment = shop.client("lambda").get_function_configuration(FunctionName=shop.outputs["ArchiverFunction"])[
+    environment = shop.make_client("lambda").get_function_configuration(FunctionName=shop.outputs["ArchiverFunction"])[
         "Environment"
     ]
     assert environment["Variables"]["TIDETABLE_ARCHIVE_BUCKET"] == shop.outputs["ArchiveBucket"]

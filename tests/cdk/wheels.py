@@ -8,7 +8,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from cdk.bundle import BUNDLES, build
+from cdk.bundle import BUNDLES, build_bundles
 from tests.infra.synth import ROOT
 
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -16,7 +16,7 @@ _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel as ``make wheel PLATFORMS=local`` does."""
-    build(BUNDLES, ["local"])
+    build_bundles(BUNDLES, ["local"])
     command = [*_PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder)]
     subprocess.run([*command, str(ROOT / "cdk")], check=True)  # noqa: S603 - our own command
     (wheel,) = folder.glob("*.whl")

@@ -158,13 +158,13 @@ def test_a_function_that_cannot_be_called_is_named_by_its_task() -> None:
         EndpointConnectionError(endpoint_url="http://lambda"),
     ):
         with pytest.raises(AccountError, match="the sweep could not be called: "):
-            make_account(Functions(error=error)).sweep(dry_run=True)
+            make_account(Functions(error=error)).sweep_objects(dry_run=True)
     failed = Functions(b'{"errorType": "Timeout"}', FunctionError="Unhandled")
     with pytest.raises(AccountError, match=r"restoring s p failed: \{'errorType': 'Timeout'\}"):
-        make_account(failed).restore("s", "p", keep_days=7, start={})
+        make_account(failed).restore_period("s", "p", keep_days=7, start={})
 
 
 def test_a_function_may_answer_nothing() -> None:
     functions = Functions(b"")
-    make_account(functions).redeliver("s", "target", ["{}"])
+    make_account(functions).redeliver_changes("s", "target", ["{}"])
     assert functions.asked == [("feed", {"feed": "s", "target": "target", "changes": ["{}"]})]

@@ -49,6 +49,16 @@ def test_a_stage_with_keys_shows_and_opens_its_address(
     assert opened == [ADDRESS]
 
 
+def test_a_stage_of_an_emulator_is_opened_at_the_emulators_address(
+    functions: FakeFunctions, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "https://abc123.execute-api.us-east-1.amazonaws.com/api/console"
+    with_outputs(monkeypatch, {"ConsoleUrl": address, "ApiKeyId": "k"})
+    result = run("console", "--endpoint-url", "http://127.0.0.1:4566/")
+    assert result.stdout.strip() == "http://127.0.0.1:4566/restapis/abc123/api/_user_request_/console"
+    assert opened == [result.stdout.strip()]
+
+
 def test_a_stage_without_a_console_says_what_to_do(
     functions: FakeFunctions, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +171,7 @@ def test_credentials_that_ended_are_told_with_what_to_do(error: Exception, monke
     def refuse(*_: object) -> dict[str, str]:
         raise error
 
-    monkeypatch.setattr(Account, "sign", refuse)
+    monkeypatch.setattr(Account, "sign_request", refuse)
     signer = Signer()
     problem = json.loads(signer.ask("/v1/streams"))
     assert (signer.status, problem["status"], problem["code"]) == ("502 Bad Gateway", 502, "no_credentials")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from cli.estimate import _draw_life
-from cli.timeline import svg
+from cli.timeline import draw_timeline
 from tidetable.bill.timeline import Day
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,7 +19,7 @@ LIFE = [day(2, 1, 0, 100), day(2, 1, 1, 50), day(2, 1, 3, 0), day(2, 1, 3, 25)]
 
 def test_units_are_bars_and_tables_a_line() -> None:
     """Four days on 700 of 760 points; the highest bar and the most tables are 150 points high, from 180 on upwards."""
-    picture = ET.fromstring(svg("s", LIFE))  # noqa: S314 - it was written here
+    picture = ET.fromstring(draw_timeline("s", LIFE))  # noqa: S314 - it was written here
     _, *bars = picture.findall(f"{SVG}rect")
     shown = [[bar.get(name) for name in ("x", "y", "width", "height")] for bar in bars]
     assert shown == [

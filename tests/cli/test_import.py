@@ -222,7 +222,7 @@ def test_a_crash_between_two_answers_repeats_rows_and_doubles_none(
     from cli.journal import Journal
 
     file = write(tmp_path / "crash.ndjson", lines(500, "crash"))
-    save, saves = Journal._save, 0
+    save, saves = Journal._save_progress, 0
 
     def stop(self: Journal) -> None:
         nonlocal saves
@@ -231,10 +231,10 @@ def test_a_crash_between_two_answers_repeats_rows_and_doubles_none(
             raise KeyboardInterrupt
         save(self)
 
-    monkeypatch.setattr(Journal, "_save", stop)
+    monkeypatch.setattr(Journal, "_save_progress", stop)
     words = str(file), "--stream", "stations", "--batch", "100"
     assert call(served, *words).exit_code != 0
-    monkeypatch.setattr(Journal, "_save", save)
+    monkeypatch.setattr(Journal, "_save_progress", save)
     done = call(served, *words)
     assert "going on with row 200" in done.output
     assert "500 rows, 500 stored" in done.output

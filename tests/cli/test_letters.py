@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.letters import UNKNOWN, replay, summarize
+from cli.letters import UNKNOWN, replay_letters, summarize_letters
 from tests.fakes.letters import Queues, message
 
 
@@ -20,7 +20,7 @@ class Returning(Queues):
 
 def test_events_are_counted_by_stream_and_reason_and_stay() -> None:
     queues = Queues((message(3), "archived"), (message(2), "archived"), (message(1), None), ("junk", "unreadable"))
-    summary = summarize(queues, "dead")
+    summary = summarize_letters(queues, "dead")
     assert summary.events == {("s", "archived"): 5, ("s", UNKNOWN): 1, ("?", "unreadable"): 1}
     assert summary.messages == 4
     assert len(queues.messages["dead"]) == 4
@@ -34,9 +34,9 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
     moved: list[int] = []
     if fails:
         with pytest.raises(ConnectionError):
-            replay(queues, "dead", "overflow", 2, moved.append)
+            replay_letters(queues, "dead", "overflow", 2, moved.append)
     else:
-        assert replay(queues, "dead", "overflow", 2, moved.append) == 5
+        assert replay_letters(queues, "dead", "overflow", 2, moved.append) == 5
         assert moved == [3, 5]
         assert queues.messages["dead"] == {}
     bodies = [value["Body"] for queue in queues.messages.values() for value in queue.values()]
@@ -45,7 +45,7 @@ def test_stopped_anywhere_none_is_lost(fails: str) -> None:
 
 def test_what_comes_back_at_once_does_not_go_round_for_ever() -> None:
     queues = Returning((message(3), "archived"), (message(2), "archived"))
-    assert replay(queues, "dead", "overflow", 2, lambda _: None) == 5
+    assert replay_letters(queues, "dead", "overflow", 2, lambda _: None) == 5
     assert len(queues.messages["dead"]) == 2
 
 
@@ -68,7 +68,7 @@ class Asked(Queues):
 def test_letters_are_hidden_for_a_minute_and_shown_again_at_once() -> None:
     """A call waits for a second, as SQS asks only some of its servers otherwise."""
     queues = Asked((message(3), "archived"))
-    summarize(queues, "dead")
+    summarize_letters(queues, "dead")
     asked = {
         "MaxNumberOfMessages": 10,
         "VisibilityTimeout": 60,
@@ -81,7 +81,7 @@ def test_letters_are_hidden_for_a_minute_and_shown_again_at_once() -> None:
 def test_a_message_whose_events_are_in_the_bucket_has_one_at_least() -> None:
     kept = json.dumps({"version": 2, "stream": "s", "events": [], "kept": "overflow/a"})
     queues = Queues((kept, "archived"), (message(2), "archived"))
-    assert summarize(queues, "dead").events == {("s", "archived"): 3}
+    assert summarize_letters(queues, "dead").events == {("s", "archived"): 3}
     moved: list[int] = []
-    assert (replay(queues, "dead", "overflow", 1, moved.append), moved) == (1, [1])
+    assert (replay_letters(queues, "dead", "overflow", 1, moved.append), moved) == (1, [1])
     assert [one["Body"] for one in queues.messages["overflow"].values()] == [kept]

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cli.feed_letters import redeliver_changes, summarize_changes
-from cli.letters import summarize
+from cli.letters import summarize_letters
 from tests.fakes.letters import Queues, message
 from tests.worlds.commands import run
 
@@ -41,7 +41,7 @@ def test_a_change_with_a_separator_of_lines_in_its_data_is_sent_again_whole(sepa
 
 def test_letters_that_are_shown_again_by_themselves_are_counted_all_the_same() -> None:
     queues = Slow((message(3), "archived"), (message(2), "archived"))
-    assert summarize(queues, "dead").events == {("s", "archived"): 5}
+    assert summarize_letters(queues, "dead").events == {("s", "archived"): 5}
     assert queues.hidden == {"0"}, "the other one is shown again at once"
 
 

@@ -84,7 +84,7 @@ class World:
             catalog=SimpleNamespace(entries=self.find), tables=SimpleNamespace(describe=self.describe), pools=Serial
         )
         account: Any = SimpleNamespace(pipeline=pipeline, outputs=self.outputs)
-        return measure.measure(account, Sources(None, None, None), STREAM, now, span)
+        return measure.measure_history(account, Sources(None, None, None), STREAM, now, span)
 
 
 def test_tables_are_measured_with_their_sizes_and_their_layouts(monkeypatch: pytest.MonkeyPatch) -> None:

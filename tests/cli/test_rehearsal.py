@@ -33,7 +33,7 @@ class Api:
 def judge(value: Any) -> str | None:
     client: Any = Api()
     event = {"series": "a", "time": "2026-03-15T11:00:00Z", "data": {"x": value}}
-    rejection = Rehearsal(client, "stations", None, NOON).judge(event)
+    rejection = Rehearsal(client, "stations", None, NOON).judge_event(event)
     return None if rejection is None else f"{rejection.code}: {rejection.detail}"
 
 
@@ -62,7 +62,7 @@ def test_a_value_that_the_client_cannot_write_is_refused_with_its_reason() -> No
 )
 def test_a_time_is_judged_by_the_window_and_the_open_ranges(time: str, code: str | None) -> None:
     client: Any = Api()
-    rejection = Rehearsal(client, "stations", None, NOON).judge({"series": "a", "time": time, "data": {}})
+    rejection = Rehearsal(client, "stations", None, NOON).judge_event({"series": "a", "time": time, "data": {}})
     assert (None if rejection is None else rejection.code) == code
 
 
@@ -96,6 +96,6 @@ def test_a_size_is_judged_where_the_configuration_is_known(more: str | None, siz
     config = None if more is None else parse(CONFIG.format(more=more))
     rehearsal = Rehearsal(client, "stations", config, NOON)
     event = {"series": "a", "time": "2026-03-15T11:00:00Z", "data": {"x": "y" * size}}
-    rejection = rehearsal.judge(event)
+    rejection = rehearsal.judge_event(event)
     assert (None if rejection is None else rejection.code) == code
     assert rehearsal.is_complete is (more is not None)

@@ -179,7 +179,7 @@ def test_a_dry_run_shows_ten_rows_and_counts_all(tmp_path: Path, capsys: pytest.
     file.write_text('{"series": "a", "time": 1}\n' * 12)
     rehearsal: Any = Rehearsal()
     with pytest.raises(typer.Exit) as ended:
-        importing._rehearse(open_source(file, None, Columns()), rehearsal, as_json=False)
+        importing._rehearse_import(open_source(file, None, Columns()), rehearsal, as_json=False)
     shown = capsys.readouterr().out.splitlines()
     assert ended.value.exit_code == 1
     assert [line.partition(":")[0] for line in shown[:-1]] == [f"row {number}" for number in range(10)]

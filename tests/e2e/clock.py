@@ -5,10 +5,10 @@ At midnight periods close and tables are made, at full hours tables step down; a
 
 from datetime import UTC, datetime, timedelta
 
-from local.emulator import clock_can_move
+from local.emulator import can_move_clock
 
 _BEGUN = datetime.now(UTC)
 # If the emulator's clock cannot be moved, the tests run at the real hour.
-NOW = _BEGUN.replace(hour=12, minute=20, second=0, microsecond=123000) if clock_can_move() else _BEGUN
+NOW = _BEGUN.replace(hour=12, minute=20, second=0, microsecond=123000) if can_move_clock() else _BEGUN
 TODAY = NOW.date().isoformat()
 OFFSET: timedelta = NOW - _BEGUN

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from local import Deployed, Emulator, deploy
-from local.emulator import REGION, ROOT, clean_environment, clock_can_move
+from local.emulator import REGION, ROOT, can_move_clock, clean_environment
 from local.http import Api, invoke_lifecycle
 from local.stack import make_aws_client
 from tests.e2e.clock import OFFSET
@@ -28,9 +28,9 @@ _FEED = f'feed = {{ targets = ["arn:aws:sqs:{REGION}:000000000000:{CHANGES}"] }}
 
 @pytest.fixture(scope="package")
 def stage() -> Iterator[tuple[Emulator, Deployed]]:
-    with Emulator(clock=clock_can_move()) as emulator:
+    with Emulator(clock=can_move_clock()) as emulator:
         # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
-        if clock_can_move():
+        if can_move_clock():
             emulator.move_clock(OFFSET)
         file, text = emulator.folder / "tidetable.toml", (ROOT / "tidetable.toml").read_text()
         assert "\n[streams.stations]\n" in text
@@ -57,7 +57,7 @@ def hour(stage: tuple[Emulator, Deployed], api: Api) -> Any:
     """An hour that the refresher has sealed, for which the clock is moved; None if it cannot be moved."""
     from tests.e2e.rollups import seal_hour
 
-    return seal_hour(*stage, api) if clock_can_move() else None
+    return seal_hour(*stage, api) if can_move_clock() else None
 
 
 def eventually(probe: Callable[[], _T], holds: Callable[[_T], bool]) -> _T:

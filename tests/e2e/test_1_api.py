@@ -23,7 +23,7 @@ def event(number: int, series: str, ago: timedelta = timedelta()) -> dict[str, A
 
 
 def ids(api: Api, series: str, stream: str = "quakes", **more: Any) -> list[str]:
-    return [event["id"] for event in api.walk(stream, start="-7d", series=series, order="asc", **more)]
+    return [event["id"] for event in api.walk_events(stream, start="-7d", series=series, order="asc", **more)]
 
 
 def lines(events: list[dict[str, Any]]) -> bytes:
@@ -51,7 +51,7 @@ def test_every_body_form_is_stored_and_read_back_as_it_was_sent(
     assert answer.status == 200, answer
     assert (answer.body["accepted"], answer.body["queued"], answer.body["rejected"]) == (count, 0, 0)
     assert float(answer.headers["tidetable-write-units"]) == count
-    events = list(api.walk("quakes", start="-1h", series=f"form-{form}"))
+    events = list(api.walk_events("quakes", start="-1h", series=f"form-{form}"))
     assert [{name: event[name] for name in ("series", "time", "id", "data")} for event in events] == sent[:count]
     assert [event["ref"] for event in events] == answer.body["refs"]
 
@@ -130,7 +130,7 @@ def test_a_key_repeated_within_a_request_is_stored_once_as_it_last_was(api: Api)
     first, last = event(1, "repeated"), {**event(1, "repeated"), "data": {"last": True}}
     answer = api.send("quakes", json.dumps([first, last]).encode())
     assert (answer.status, answer.body["accepted"]) == (200, 2)
-    events = list(api.walk("quakes", start="-1h", series="repeated"))
+    events = list(api.walk_events("quakes", start="-1h", series="repeated"))
     assert [event["data"] for event in events] == [{"last": True}]
 
 
@@ -141,10 +141,10 @@ def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in
     assert api.send("quakes", json.dumps(sent[::-1]).encode()).status == 200
     newest_first = [event["id"] for event in sent]
     for limit in (1000, 33, 7):
-        walked = [event["id"] for event in api.walk("quakes", start="-7d", series="across", limit=limit)]
+        walked = [event["id"] for event in api.walk_events("quakes", start="-7d", series="across", limit=limit)]
         assert walked == newest_first
     assert ids(api, "across", limit=19) == newest_first[::-1]
-    client = deployed.client("dynamodb")
+    client = deployed.make_client("dynamodb")
     days = {event["time"][:10] for event in sent}
     for day in days:
         assert client.scan(TableName=f"tidetable-local.quakes.{day}")["Count"] > 0
@@ -154,7 +154,7 @@ def test_a_batch_across_midnights_lands_in_its_own_tables_and_cursors_walk_it_in
 def test_a_stream_partitioned_by_series_answers_for_a_series_and_says_so_without(api: Api) -> None:
     sent = [event(number, f"net-{number % 2}", timedelta(hours=number)) for number in range(30)]
     assert api.send("stations", json.dumps(sent).encode()).status == 200
-    ids = [event["id"] for event in api.walk("stations", start="-7d", series="net-1", limit=4)]
+    ids = [event["id"] for event in api.walk_events("stations", start="-7d", series="net-1", limit=4)]
     assert ids == [event["id"] for event in sent if event["series"] == "net-1"]
     answer = api.query("stations", start="-1h")
     assert (answer.status, answer.body["code"]) == (400, "needs_series")
@@ -171,7 +171,7 @@ def test_a_value_of_an_indexed_field_is_found_across_series(api: Api) -> None:
     ]
     assert api.send("stations", json.dumps(sent).encode()).status == 200
     for status, expected in (("new", [0, 2, 4]), ("old#", [1])):
-        events = list(api.walk("stations", start="-7d", limit=2, **{"where.status": status}))
+        events = list(api.walk_events("stations", start="-7d", limit=2, **{"where.status": status}))
         assert [event["id"] for event in events] == [f"indexed-{number}" for number in expected]
     answer = api.query("stations", start="-1h", **{"where.mag": "2"})
     assert (answer.status, answer.body["code"]) == (400, "needs_index")
@@ -221,7 +221,7 @@ def test_conditions_are_applied_where_the_events_are(api: Api) -> None:
     sent = [{**event(number, "sifted"), "data": {"n": number, "even": number % 2 == 0}} for number in range(20)]
     assert api.send("quakes", json.dumps(sent).encode()).status == 200
     parameters: dict[str, Any] = {"start": "-1h", "series": "sifted", "where.n:ge": 5, "where.even": "true", "limit": 3}
-    assert [event["data"]["n"] for event in api.walk("quakes", **parameters)] == [8, 6, 18, 16, 14, 12, 10]
+    assert [event["data"]["n"] for event in api.walk_events("quakes", **parameters)] == [8, 6, 18, 16, 14, 12, 10]
     few = api.query("quakes", "events", **parameters | {"limit": 100, "flat": "true"})
     assert int(few.headers["tidetable-events-read"]) >= 20
     assert {tuple(sorted(row)) for row in few.body["events"]} == {

@@ -74,7 +74,7 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
     opened = tidetable("backfill", "quakes", "2026-01-15", "2026-01-16", "--hours", "1")
     assert opened.returncode == 0, opened.stdout + opened.stderr
     assert api.send("quakes", body).body["accepted"] == 1
-    events = list(api.walk("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
+    events = list(api.walk_events("quakes", start="2026-01-15T00:00:00Z", to="2026-01-16T00:00:00Z"))
     assert [event["id"] for event in events] == ["h"]
     # A second backfill runs beside the first.
     second = json.loads(tidetable("backfill", "quakes", "2026-01-20", "2026-01-21", "--hours", "1", "--json").stdout)
@@ -94,7 +94,7 @@ def test_a_backfill_opens_the_past_for_events(tidetable: Any, api: Api) -> None:
 
 
 def test_what_cannot_be_written_is_laid_aside_with_its_reason_and_sent_back(tidetable: Any, deployed: Deployed) -> None:
-    queues = deployed.client("sqs")
+    queues = deployed.make_client("sqs")
     queues.send_message(QueueUrl=deployed.outputs["OverflowQueueUrl"], MessageBody="no message of ours")
 
     def dead() -> Any:

@@ -48,7 +48,7 @@ def test_an_event_and_its_correction_reach_the_queue_in_their_order(api: Api, de
 
 
 def test_a_mapping_that_was_deleted_is_made_again(deployed: Deployed) -> None:
-    client = deployed.client("lambda")
+    client = deployed.make_client("lambda")
     before = mapped_tables(deployed)
     # No run of the schedule is under way after this one, so the next one makes the mapping.
     run_lifecycle(deployed)

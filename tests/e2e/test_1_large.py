@@ -16,7 +16,7 @@ def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
 
 
 def ask(api: Api, stream: str, series: str, **more: str) -> list[dict[str, Any]]:
-    return list(api.walk(stream, start="-1h", series=series, **more))
+    return list(api.walk_events(stream, start="-1h", series=series, **more))
 
 
 def test_an_event_of_a_megabyte_is_kept_in_the_bucket_and_comes_back_whole(api: Api, deployed: Deployed) -> None:
@@ -25,7 +25,7 @@ def test_an_event_of_a_megabyte_is_kept_in_the_bucket_and_comes_back_whole(api: 
     (row,) = ask(api, "quakes", "large")
     assert row["data"] == event["data"]
     assert api.get("quakes", ref).body["data"] == event["data"]
-    s3 = deployed.client("s3")
+    s3 = deployed.make_client("s3")
     (stored,) = s3.list_objects_v2(Bucket=deployed.outputs["ArchiveBucket"], Prefix="large/stream=quakes/")["Contents"]
     metadata = s3.head_object(Bucket=deployed.outputs["ArchiveBucket"], Key=stored["Key"])["Metadata"]
     assert metadata["owner"]
@@ -63,7 +63,7 @@ def test_every_version_is_kept_and_a_repeat_is_none(api: Api) -> None:
 
 
 def test_the_sweep_finds_nothing_young(deployed: Deployed) -> None:
-    answer = deployed.client("lambda").invoke(
+    answer = deployed.make_client("lambda").invoke(
         FunctionName=deployed.outputs["SweeperFunction"], Payload=b'{"dry_run": true}'
     )
     report = json.loads(answer["Payload"].read())

@@ -9,14 +9,14 @@ from tests.e2e.conftest import eventually, run_lifecycle
 
 
 def test_events_for_a_vanished_table_are_queued_and_drained_when_it_is_back(api: Api, deployed: Deployed) -> None:
-    client = deployed.client("dynamodb")
+    client = deployed.make_client("dynamodb")
     name = f"tidetable-local.quakes.{TODAY}"
     facts = client.describe_table(TableName=name)["Table"]
     tags = client.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
     items = client.scan(TableName=name)["Items"]
     client.delete_table(TableName=name)
 
-    mappings = deployed.client("lambda")
+    mappings = deployed.make_client("lambda")
     (uuid,) = (
         mapping["UUID"]
         for mapping in mappings.list_event_source_mappings()["EventSourceMappings"]

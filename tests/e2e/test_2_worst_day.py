@@ -28,7 +28,7 @@ def strict(deployed: Deployed) -> Iterator[StrictDynamo]:
 
 
 def point_functions(deployed: Deployed, variables: dict[str, str]) -> None:
-    client = deployed.client("lambda")
+    client = deployed.make_client("lambda")
     for function in client.list_functions()["Functions"]:
         environment = function.get("Environment", {}).get("Variables", {})
         if "TIDETABLE_STAGE" in environment:
@@ -50,7 +50,7 @@ def send(api: Api, series: str, count: int = 3, stream: str = "quakes") -> Any:
 
 
 def ids(api: Api, series: str, stream: str = "quakes") -> list[str]:
-    return sorted(event["id"] for event in api.walk(stream, start="-1h", series=series))
+    return sorted(event["id"] for event in api.walk_events(stream, start="-1h", series=series))
 
 
 def test_the_functions_really_call_the_strict_service(api: Api, strict: StrictDynamo) -> None:

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from local import Deployed, Emulator
-from local.emulator import clock_can_move
+from local.emulator import can_move_clock
 from local.http import Api
 from tests.e2e.conftest import eventually
 from tests.e2e.rollups import HOUR, Hour, move_to, reading, run_refresher, send
 
-pytestmark = pytest.mark.skipif(not clock_can_move(), reason="an hour is sealed after it has ended")
+pytestmark = pytest.mark.skipif(not can_move_clock(), reason="an hour is sealed after it has ended")
 
 
 def test_a_sealed_hour_is_answered_by_its_rollup_as_by_its_events(hour: Hour, api: Api) -> None:

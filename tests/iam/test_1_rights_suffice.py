@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from local.emulator import ROOT, clean_environment, clock_can_move
+from local.emulator import ROOT, can_move_clock, clean_environment
 from local.http import Api, invoke_refresher
 from tests.e2e.clock import NOW, TODAY
 from tests.e2e.conftest import eventually
 from tests.iam import flows
 from tests.iam.conftest import PLAIN, Stage
 
-pytestmark = pytest.mark.skipif(not clock_can_move(), reason="periods expire here by a moved clock")
+pytestmark = pytest.mark.skipif(not can_move_clock(), reason="periods expire here by a moved clock")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_with_every_feature_on(stage: Stage, api: Api, tidetable: Any) -> None:
 
 
 def test_with_features_off_whose_tables_live_on(stage: Stage, api: Api) -> None:
-    tables = stage.deployed.client("dynamodb")
+    tables = stage.deployed.make_client("dynamodb")
 
     def make_key(period: str) -> str:
         described = tables.describe_table(TableName=f"tidetable-local.quakes.{period}")["Table"]

@@ -131,7 +131,7 @@ Caller = Callable[[str], Any]
 @pytest.fixture(scope="module")
 def functions(stage: Stage) -> dict[str, Any]:
     """The stage's functions by the name of their handler."""
-    listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
+    listed = stage.deployed.make_client("lambda").list_functions(MaxItems=100)["Functions"]
     ours = [function for function in listed if str(function.get("Handler", "")).startswith("handlers.")]
     return {function["Handler"].split(".")[1]: function for function in ours}
 
@@ -142,8 +142,10 @@ def role(request: pytest.FixtureRequest, stage: Stage, functions: dict[str, Any]
     name = functions[request.param]["Role"].rpartition("/")[2]
     trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    stage.deployed.client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
-    session = stage.deployed.client("sts").assume_role(RoleArn=functions[request.param]["Role"], RoleSessionName=PROBE)
+    stage.deployed.make_client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
+    session = stage.deployed.make_client("sts").assume_role(
+        RoleArn=functions[request.param]["Role"], RoleSessionName=PROBE
+    )
     held = session["Credentials"]
 
     def client(service: str) -> Any:
@@ -201,14 +203,14 @@ def test_a_role_reaches_its_own_tables_by_its_own_operations_only(stage: Stage, 
     expected |= {(operation, STATE) for operation in MAY_STATE.get(name, ())}
     assert passed == expected
     assert not let_through(dynamodb.list_tables)
-    assert stage.deployed.client("dynamodb").describe_table(TableName=CATALOG)
+    assert stage.deployed.make_client("dynamodb").describe_table(TableName=CATALOG)
 
 
 def test_a_deployment_alone_reads_the_first_key_of_the_gateway_and_no_other(
     stage: Stage, role: tuple[str, Caller]
 ) -> None:
     name, client = role
-    other = stage.deployed.client("apigateway").create_api_key(name="somebody-elses")["id"]
+    other = stage.deployed.make_client("apigateway").create_api_key(name="somebody-elses")["id"]
     gateway, first = client("apigateway"), stage.deployed.outputs["ApiKeyId"]
     passed = {
         (label, operation)
@@ -224,7 +226,7 @@ def test_a_role_reaches_objects_of_its_own_prefixes_only(stage: Stage, role: tup
     name, client = role
     s3, own = client("s3"), stage.deployed.outputs["ArchiveBucket"]
     foreign = "somebody-elses"
-    stage.deployed.client("s3").create_bucket(Bucket=foreign)
+    stage.deployed.make_client("s3").create_bucket(Bucket=foreign)
     passed = set()
     for bucket, prefix in product((own, foreign), PREFIXES):
         at = {"Bucket": bucket, "Key": f"{prefix}none"}
@@ -250,7 +252,7 @@ def test_a_role_reaches_its_own_queues_and_functions_only(
     name, client = role
     queues, outputs = client("sqs"), stage.deployed.outputs
     urls = {output: outputs[output] for output in ("OverflowQueueUrl", "DeadLetterQueueUrl", "FeedDeadLetterQueueUrl")}
-    own = stage.deployed.client("sqs").get_queue_url(QueueName=CHANGES)["QueueUrl"]
+    own = stage.deployed.make_client("sqs").get_queue_url(QueueName=CHANGES)["QueueUrl"]
     urls |= {CHANGES: own, ELSEWHERE: own.replace(CHANGES, ELSEWHERE)}
     sends = {output for output, url in urls.items() if let_through(partial(queues.send_message_batch, QueueUrl=url))}
     assert sends == SENDS.get(name, set())

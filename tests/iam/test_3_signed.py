@@ -50,7 +50,7 @@ def caller(request: pytest.FixtureRequest, stage: Stage, address: str) -> tuple[
     resource = policies()[request.param]
     for placeholder, value in (("<region>", REGION), ("<account>", ACCOUNT), ("<api>", api)):
         resource = resource.replace(placeholder, value)
-    iam, name = stage.deployed.client("iam"), f"caller-{list(policies()).index(request.param)}"
+    iam, name = stage.deployed.make_client("iam"), f"caller-{list(policies()).index(request.param)}"
     iam.create_user(UserName=name)
     statement = {"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": resource}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -83,7 +83,7 @@ def test_a_policy_of_the_documentation_allows_what_it_says_and_nothing_else(call
 
 
 def test_who_may_do_nothing_is_refused(stage: Stage, address: str) -> None:
-    iam = stage.deployed.client("iam")
+    iam = stage.deployed.make_client("iam")
     iam.create_user(UserName="nobody")
     key = iam.create_access_key(UserName="nobody")["AccessKey"]
     nobody = Credentials(key["AccessKeyId"], key["SecretAccessKey"])

@@ -33,7 +33,7 @@ def tables(stage: Stage, api: Api) -> dict[str, str]:
     events = [{"series": series, "id": f"of-{series}", "time": time, "data": data} for series in SERIES]
     flows.send(api, "stations", *events)
     found: dict[str, str] = {}
-    for page in stage.deployed.client("dynamodb").get_paginator("list_tables").paginate():
+    for page in stage.deployed.make_client("dynamodb").get_paginator("list_tables").paginate():
         for name in page["TableNames"]:
             stream = name.removeprefix("tidetable-local.").partition(".")[0]
             if name.startswith("tidetable-local.") and _has(stage, name):
@@ -42,7 +42,7 @@ def tables(stage: Stage, api: Api) -> dict[str, str]:
 
 
 def _has(stage: Stage, table: str) -> bool:
-    return bool(stage.deployed.client("dynamodb").scan(TableName=table, Limit=1)["Items"]) and not table.endswith(
+    return bool(stage.deployed.make_client("dynamodb").scan(TableName=table, Limit=1)["Items"]) and not table.endswith(
         ".parts"
     )
 
@@ -50,7 +50,7 @@ def _has(stage: Stage, table: str) -> bool:
 @pytest.fixture(scope="module")
 def partitions(stage: Stage, tables: dict[str, str]) -> dict[str, str]:
     """The partition key of each series' event."""
-    items = stage.deployed.client("dynamodb").scan(TableName=tables["stations"])["Items"]
+    items = stage.deployed.make_client("dynamodb").scan(TableName=tables["stations"])["Items"]
     found = {item["pk"]["S"].rpartition("#")[0]: item["pk"]["S"] for item in items}
     assert {"boiler-1", "boiler-10", "boiler-2", "boiler-1%23x"} <= set(found)
     return found
@@ -62,14 +62,14 @@ def reader(stage: Stage, name: str) -> Any:
     for placeholder, value in (("<region>", REGION), ("<account>", ACCOUNT), ("<stage>", "local")):
         text = text.replace(placeholder, value)
     assert "<" not in text
-    iam = stage.deployed.client("iam")
+    iam = stage.deployed.make_client("iam")
     trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
     role = iam.create_role(
         RoleName=f"reader-{name}",
         AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [trust]}),
     )["Role"]
     iam.put_role_policy(RoleName=f"reader-{name}", PolicyName="p", PolicyDocument=text)
-    held = stage.deployed.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=PROBE)["Credentials"]
+    held = stage.deployed.make_client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName=PROBE)["Credentials"]
     return boto3.client(
         "dynamodb",
         endpoint_url=stage.deployed.endpoint,
@@ -188,7 +188,7 @@ def test_the_reader_of_fields_sees_what_the_index_holds_and_names_each_attribute
     stage: Stage, of_fields: Any, tables: dict[str, str]
 ) -> None:
     table = tables["stations"]
-    whole = stage.deployed.client("dynamodb").scan(TableName=table, IndexName="strongest")["Items"]
+    whole = stage.deployed.make_client("dynamodb").scan(TableName=table, IndexName="strongest")["Items"]
     partition = next(item["pk_strongest"]["S"] for item in whole if item["pk"]["S"].startswith("boiler"))
     ask: dict[str, Any] = {"index": "strongest", "partition": partition, "key": "pk_strongest"}
     items = query(of_fields, table, **ask, ProjectionExpression="pk, sk_strongest, in_strongest")
@@ -214,13 +214,13 @@ def test_the_reader_of_fields_sees_what_the_index_holds_and_names_each_attribute
 def test_the_authorizer_reads_the_partition_of_keys_alone(stage: Stage, api: Api) -> None:
     """With the condition enforced, requests with keys go on, and nothing else of the catalog is readable by its role."""
     assert api.query("stations", series="boiler-1", start="-1h").status == 200
-    listed = stage.deployed.client("lambda").list_functions(MaxItems=100)["Functions"]
+    listed = stage.deployed.make_client("lambda").list_functions(MaxItems=100)["Functions"]
     role = next(function["Role"] for function in listed if function.get("Handler") == "handlers.authorizer.handler")
     name = role.rpartition("/")[2]
     trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    stage.deployed.client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
-    held = stage.deployed.client("sts").assume_role(RoleArn=role, RoleSessionName=PROBE)["Credentials"]
+    stage.deployed.make_client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
+    held = stage.deployed.make_client("sts").assume_role(RoleArn=role, RoleSessionName=PROBE)["Credentials"]
     client = boto3.client(
         "dynamodb",
         endpoint_url=stage.deployed.endpoint,

@@ -90,15 +90,15 @@ class EmptyAssets(Assets):
         Path(folder, f"{kind}.py").touch()
         return folder
 
-    def slim(self) -> lambda_.Code:
+    def make_slim_code(self) -> lambda_.Code:
         """Nothing."""
         return lambda_.Code.from_asset(self._empty("slim"))
 
-    def archive(self) -> lambda_.Code:
+    def make_archive_code(self) -> lambda_.Code:
         """Nothing."""
         return lambda_.Code.from_asset(self._empty("archive"))
 
-    def doors(self) -> lambda_.Code:
+    def make_doors_code(self) -> lambda_.Code:
         """Nothing."""
         return lambda_.Code.from_asset(self._empty("doors"))
 

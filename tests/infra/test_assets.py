@@ -36,21 +36,21 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Assets:
 
 
 def test_the_same_content_is_the_same_asset(small: Assets, tmp_path: Path) -> None:
-    before = small.build("requirements.txt")
+    before = small.build_asset("requirements.txt")
     os.utime(tmp_path / "lambdas" / "settings.py", (0, 0))
     (tmp_path / "lambdas" / "__pycache__" / "other.pyc").write_text("1")
-    assert small.build("requirements.txt") == before
+    assert small.build_asset("requirements.txt") == before
 
 
 @pytest.mark.parametrize("changed", ["lambdas/settings.py", "config.toml"])
 def test_other_content_is_another_asset(small: Assets, tmp_path: Path, changed: str) -> None:
-    before = small.build("requirements.txt")
+    before = small.build_asset("requirements.txt")
     (tmp_path / changed).write_text("b = 2")
-    assert small.build("requirements.txt") != before
+    assert small.build_asset("requirements.txt") != before
 
 
 def test_the_configuration_travels_under_the_name_that_settings_read(small: Assets) -> None:
-    folder = small.build("requirements.txt")
+    folder = small.build_asset("requirements.txt")
     assert (folder / "tidetable.toml").read_text() == "a = 1"
     assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {"settings.py", "tidetable.toml"}
 
@@ -60,7 +60,7 @@ def test_the_emulators_zip_file_names_the_folder_of_the_asset(tmp_path: Path) ->
     asset = tmp_path / "asset-1"
     asset.mkdir()
     for _ in range(2):
-        file = Assets(tmp_path, None, "local").link(asset)
+        file = Assets(tmp_path, None, "local").link_asset(asset)
         assert file == tmp_path / "asset-1.link.zip"
         with zipfile.ZipFile(file) as packed:
             assert packed.namelist() == ["tidetable-asset-folder"]
@@ -81,7 +81,7 @@ def test_pip_fetches_for_the_machine_that_runs_it(tmp_path: Path) -> None:
 
 
 def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
-    folder = Assets(ROOT, CONFIG, "dev").build("requirements-archive.txt")
+    folder = Assets(ROOT, CONFIG, "dev").build_asset("requirements-archive.txt")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < _LIMIT
     assert not [path for path in files if path.name.startswith("requirements")]
@@ -94,7 +94,7 @@ def test_the_largest_bundle_fits_lambda_and_is_for_arm() -> None:
 
 def test_functions_run_the_bytecode_that_ships_with_them_whatever_the_times_of_the_files(tmp_path: Path) -> None:
     """The sources would fail, so a success proves that only the bytecode is read."""
-    built = Assets(ROOT, CONFIG, "local").build("requirements.txt")
+    built = Assets(ROOT, CONFIG, "local").build_asset("requirements.txt")
     asset = tmp_path / "asset"
     shutil.copytree(built, asset)
     broken = [asset / "settings.py", asset / "handlers" / "ingest.py", asset / "aws_lambda_powertools" / "__init__.py"]
@@ -127,7 +127,7 @@ def test_every_function_can_read_its_files_whatever_the_umask_of_the_builder(sma
     (tmp_path / "packages" / "library" / "module.py").touch(mode=0o600)
     before = os.umask(0o077)
     try:
-        built = small.build("requirements.txt")
+        built = small.build_asset("requirements.txt")
     finally:
         os.umask(before)
     modes = {str(path.relative_to(built)): path.stat().st_mode & 0o777 for path in [built, *built.rglob("*")]}
@@ -140,7 +140,7 @@ def test_a_machine_without_the_runtimes_python_says_what_that_means(
     small: Assets, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Assets, "interpreter", None)
-    small.slim()
+    small.make_slim_code()
     assert "no python3.13 on this machine" in capsys.readouterr().err
 
 

@@ -70,7 +70,7 @@ def project(tmp_path: Path, fetched: list[str]) -> Path:
 
 
 def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
-    built = Assets(project, None, "dev").build("requirements-archive.txt")
+    built = Assets(project, None, "dev").build_asset("requirements-archive.txt")
     assert list_files(built) == NEEDED | {"settings.py"}
     # Nothing of an unfinished build stays.
     assert {path.name.partition("-")[0] for path in (project / ".build").iterdir()} == {"asset", "code", "packages"}
@@ -79,9 +79,17 @@ def test_files_that_no_function_needs_are_left_out(project: Path) -> None:
 
 def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetched: list[str]) -> None:
     assets = Assets(project, None, "dev")
-    made = [make() for make in (assets.slim, assets.archive, assets.doors, assets.slim)]
+    made = [
+        make()
+        for make in (
+            assets.make_slim_code,
+            assets.make_archive_code,
+            assets.make_doors_code,
+            assets.make_slim_code,
+        )
+    ]
     assert fetched == ["requirements.txt", "requirements-archive.txt", "requirements-doors.txt"]
-    made.append(Assets(project, None, "local").slim())
+    made.append(Assets(project, None, "local").make_slim_code())
     paths = [code.path for code in made if isinstance(code, lambda_.AssetCode)]
     # The emulator gets a file that names the folder.
     assert [path.endswith(".link.zip") for path in paths] == [False, False, False, False, True]
@@ -89,7 +97,7 @@ def test_each_kind_of_code_has_the_packages_of_its_own_list(project: Path, fetch
 
 def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(requirements: str = "requirements.txt", architecture: str = "arm64") -> Path:
-        return Assets(project, None, "dev", architecture).build(requirements)
+        return Assets(project, None, "dev", architecture).build_asset(requirements)
 
     built = [build(), build("requirements-doors.txt"), build(architecture="x86_64")]
     (project / "lambdas" / "requirements.lock").write_text("a==2")
@@ -113,7 +121,7 @@ def test_an_asset_is_built_anew_if_anything_in_it_changes(project: Path, monkeyp
 def test_packages_that_pip_could_not_fetch_make_no_asset(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Assets, "make_pip_command", lambda *_: ["false"])
     with pytest.raises(subprocess.CalledProcessError):
-        Assets(project, None, "dev").build("requirements.txt")
+        Assets(project, None, "dev").build_asset("requirements.txt")
     assert list((project / ".build").iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from infra import UsageError, zips
 from infra.bundles import Bundles
-from infra.zips import join
+from infra.zips import join_files
 
 ARM, INTEL = lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64
 LARGE = bytes(range(256)) * 5_000
@@ -41,7 +41,7 @@ def test_joined_files_are_those_of_all_parts(tmp_path: Path) -> None:
         pack(tmp_path / "2.zip", "large.so", content=LARGE),
         pack(tmp_path / "3.zip", "d.py", "e.py", "f.py"),
     ]
-    join(parts, tmp_path / "joined.zip")
+    join_files(parts, tmp_path / "joined.zip")
     with zipfile.ZipFile(tmp_path / "joined.zip") as joined:
         assert joined.testzip() is None
         assert joined.namelist() == ["a.py", "b/c.py", "large.so", "d.py", "e.py", "f.py"]
@@ -54,26 +54,26 @@ def test_joined_files_are_those_of_all_parts(tmp_path: Path) -> None:
 
 def test_what_one_zip_file_cannot_hold_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "most.zip").write_bytes(end(files=65_534, offset=0))
-    join([tmp_path / "most.zip"], tmp_path / "joined.zip")
+    join_files([tmp_path / "most.zip"], tmp_path / "joined.zip")
     one = pack(tmp_path / "one.zip", "a.py")
     with pytest.raises(ValueError, match="65535 files of 44 bytes are too many for one ZIP file"):
-        join([tmp_path / "most.zip", one], tmp_path / "joined.zip")
+        join_files([tmp_path / "most.zip", one], tmp_path / "joined.zip")
     # The true bound has 4 GB.
     size = one.stat().st_size - 22
     monkeypatch.setattr(zips, "_MOST_BYTES", size + 1)
-    join([one], tmp_path / "joined.zip")
+    join_files([one], tmp_path / "joined.zip")
     monkeypatch.setattr(zips, "_MOST_BYTES", size)
     with pytest.raises(ValueError, match="too many for one ZIP file"):
-        join([one], tmp_path / "joined.zip")
+        join_files([one], tmp_path / "joined.zip")
 
 
 def test_a_part_that_is_no_whole_zip_file_is_an_error(tmp_path: Path) -> None:
     commented = pack(tmp_path / "commented.zip", "a.py", comment=b"of its own")
     with pytest.raises(ValueError, match=r"commented\.zip is not a ZIP file without a comment"):
-        join([commented], tmp_path / "joined.zip")
+        join_files([commented], tmp_path / "joined.zip")
     (tmp_path / "cut.zip").write_bytes(end(files=1, offset=100))
     with pytest.raises(ValueError, match="a ZIP file ends before its directory"):
-        join([tmp_path / "cut.zip"], tmp_path / "joined.zip")
+        join_files([tmp_path / "cut.zip"], tmp_path / "joined.zip")
 
 
 PARTS = {
@@ -109,17 +109,17 @@ def list_names(code: lambda_.Code) -> list[str]:
 def test_a_function_gets_the_code_of_its_kind_and_platform(package: Path) -> None:
     arm = Bundles(b"a = 1", "prod", ARM, folder=package)
     toml = "tidetable.toml"
-    assert list_names(arm.slim()) == ["code.py", "arm.py", toml]
-    assert list_names(arm.archive()) == ["code.py", "arm.py", "pyarrow.py", toml]
-    assert list_names(arm.doors()) == ["code.py", "parsers.py", toml]
-    assert find_file(arm.console()) == package / "console.zip"
-    assert list_names(Bundles(b"", "prod", INTEL, folder=package).slim()) == ["code.py", "intel.py", toml]
+    assert list_names(arm.make_slim_code()) == ["code.py", "arm.py", toml]
+    assert list_names(arm.make_archive_code()) == ["code.py", "arm.py", "pyarrow.py", toml]
+    assert list_names(arm.make_doors_code()) == ["code.py", "parsers.py", toml]
+    assert find_file(arm.make_console_code()) == package / "console.zip"
+    assert list_names(Bundles(b"", "prod", INTEL, folder=package).make_slim_code()) == ["code.py", "intel.py", toml]
     # An emulator runs functions with the Python of its own machine.
-    assert list_names(Bundles(b"", "local", INTEL, folder=package).slim()) == ["code.py", "here.py", toml]
+    assert list_names(Bundles(b"", "local", INTEL, folder=package).make_slim_code()) == ["code.py", "here.py", toml]
 
 
 def test_every_user_may_read_the_configuration_in_a_bundle(package: Path) -> None:
-    with zipfile.ZipFile(find_file(Bundles(b"a = 1", "prod", ARM, folder=package).slim())) as packed:
+    with zipfile.ZipFile(find_file(Bundles(b"a = 1", "prod", ARM, folder=package).make_slim_code())) as packed:
         entry = packed.getinfo("tidetable.toml")
         assert packed.read(entry) == b"a = 1"
     assert (entry.external_attr >> 16, entry.date_time) == (0o100644, (1980, 1, 1, 0, 0, 0))
@@ -127,7 +127,7 @@ def test_every_user_may_read_the_configuration_in_a_bundle(package: Path) -> Non
 
 def test_a_bundle_is_named_by_its_parts_and_its_configuration(package: Path) -> None:
     def name(config: bytes = b"a = 1") -> str:
-        return find_file(Bundles(config, "prod", ARM, folder=package).slim()).name
+        return find_file(Bundles(config, "prod", ARM, folder=package).make_slim_code()).name
 
     names = [name(), name(b"a = 2")]
     assert name() == names[0]
@@ -141,7 +141,7 @@ def test_a_package_that_lacks_the_code_says_so(package: Path) -> None:
     manifest = json.loads((package / "manifest.json").read_text())
     (package / "manifest.json").write_text(json.dumps(manifest | {"platforms": ["arm64", "local"]}))
     with pytest.raises(UsageError, match="architecture x86_64: this package has code for arm64, local; choose one"):
-        Bundles(b"", "prod", INTEL, folder=package).slim()
+        Bundles(b"", "prod", INTEL, folder=package).make_slim_code()
     (package / "manifest.json").unlink()
     with pytest.raises(UsageError, match=r"manifest\.json is missing: this is not an installed package"):
-        Bundles(b"", "prod", ARM, folder=package).console()
+        Bundles(b"", "prod", ARM, folder=package).make_console_code()

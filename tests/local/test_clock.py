@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from local import Emulator
-from local.emulator import clock_can_move
+from local.emulator import can_move_clock
 
 # What a hundred threads take of the processor to begin and to end, in seconds.
 _THREADS = """
@@ -21,7 +21,7 @@ print(time.process_time())
 """
 
 
-@pytest.mark.skipif(not clock_can_move(), reason="the clock cannot be moved here")
+@pytest.mark.skipif(not can_move_clock(), reason="the clock cannot be moved here")
 def test_threads_wait_for_one_another_without_using_the_processor() -> None:
     emulator = Emulator(clock=True)
     try:

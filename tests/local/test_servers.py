@@ -140,6 +140,6 @@ def test_a_table_of_cloudformations_is_there_when_it_is_first_used(stage: Emulat
 def test_another_engine_is_taken_before_a_deployment() -> None:
     with Emulator() as started:
         assert started.dynamodb == started.endpoint
-        started.use("dynamodb-local")
+        started.change_engine("dynamodb-local")
         assert started.dynamodb != started.endpoint
         assert make_aws_client(started.dynamodb, "dynamodb").list_tables()["TableNames"] == []

@@ -37,6 +37,18 @@ def test_it_prints_all_that_a_user_needs() -> None:
         assert f"$URL/v1/streams/{name}/events?series=a&from=-1h" in text
 
 
+def test_it_prints_no_request_that_sends_events_to_a_rollup() -> None:
+    file = ROOT / "examples" / "follows" / "tidetable.toml"
+    rollups = {name for name, stream in load(file).streams.items() if stream.source}
+    stage = Deployed("http://127.0.0.1:1", "http://127.0.0.1:1/api", "key", {})
+    lines = up.describe_stage(Log(), stage, file, load(file)).splitlines()  # type: ignore[arg-type]
+    senders = {line.split("/v1/streams/")[1].split("/")[0] for line in lines if " -d " in line}
+    readers = {line.split("/v1/streams/")[1].split("/")[0] for line in lines if "?" in line and "/v1/streams/" in line}
+    assert rollups == {"follows-days"}
+    assert senders == {"follows"}
+    assert readers == {"follows", "follows-days"}
+
+
 @pytest.mark.parametrize("text", [None, "[streams.x]\n"])
 def test_a_file_that_cannot_be_used_is_refused_before_anything_is_started(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -45,7 +57,7 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_started(
     if text is not None:
         file.write_text(text)
     monkeypatch.setattr(sys, "argv", ["up", "--config", str(file)])
-    monkeypatch.setattr(up, "stop", lambda: pytest.fail("a stage that is up must stay"))
+    monkeypatch.setattr(up, "end_remembered_stage", lambda: pytest.fail("a stage that is up must stay"))
     monkeypatch.setattr(up, "Emulator", lambda **_: pytest.fail("nothing may be started"))
     with pytest.raises(SystemExit, match=r"shop\.toml: (1 problem|4 problems) in"):
         up.main()

@@ -58,7 +58,7 @@ def domain(own: Deployed) -> Iterator[str]:
 
 
 def events(own: Deployed, stream: str) -> list[dict[str, Any]]:
-    return list(Api(own).walk(stream, start="-1d", to="now", limit=1000))
+    return list(Api(own).walk_events(stream, start="-1d", to="now", limit=1000))
 
 
 def test_the_programs_of_the_documentation_run_as_they_are(own: Deployed, domain: str, tmp_path: Path) -> None:

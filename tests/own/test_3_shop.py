@@ -29,7 +29,7 @@ STREAMS = {
 
 def day_of(own: Deployed) -> str:
     """The day of the last event, from the event itself, whatever the hour."""
-    return str(next(Api(own).walk("access", start="-1d", limit=1))["time"])[:10]
+    return str(next(Api(own).walk_events("access", start="-1d", limit=1))["time"])[:10]
 
 
 def test_the_sender_of_the_examples_reaches_it_and_the_tables_are_in_dynamodb_local(own: Deployed) -> None:
@@ -37,10 +37,10 @@ def test_the_sender_of_the_examples_reaches_it_and_the_tables_are_in_dynamodb_lo
     wrong = {"series": "web", "id": "late", "time": "2001-01-01T00:00:00Z", "data": {}}
     refused = list(send_events(own.api, own.key, "access", [*events, wrong]))
     assert [(error["code"], error["event"]["id"]) for error in refused] == [("too_old", "late")]
-    rows = list(Api(own).walk("access", start="-1h", limit=1000))
+    rows = list(Api(own).walk_events("access", start="-1h", limit=1000))
     assert sorted(event["data"]["n"] for event in rows) == list(range(EVENTS))
     assert own.dynamodb != own.endpoint
-    tables = own.client("dynamodb")
+    tables = own.make_client("dynamodb")
     described = tables.describe_table(TableName=f"tidetable-local.access.{day_of(own)}")["Table"]
     tags = {tag["Key"]: tag["Value"] for tag in tables.list_tags_of_resource(ResourceArn=described["TableArn"])["Tags"]}
     assert tags["team"] == "shop"
@@ -154,7 +154,7 @@ def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
                 span = {"start": first, "to": end, "limit": 700 if condition == "true" else 150, "order": order}
                 found = [
                     (event["series"], event["time"], event["id"], event["data"])
-                    for event in api.walk(stream, **span | parameters)
+                    for event in api.walk_events(stream, **span | parameters)
                 ]
                 places = f"time {order}, series {order}, id {order}"
                 rows = held.execute(
@@ -198,7 +198,7 @@ def test_a_packed_stream_answers_as_a_plain_stream_and_duckdb(
 
 def scanned(own: Deployed, stream: str) -> list[dict[str, Any]]:
     """The items of a stream's tables, as DynamoDB has them."""
-    client = own.client("dynamodb")
+    client = own.make_client("dynamodb")
     tables = [name for name in client.list_tables()["TableNames"] if name.startswith(f"tidetable-local.{stream}.")]
     pages = [page for name in tables for page in client.get_paginator("scan").paginate(TableName=name)]
     return [item for page in pages for item in page["Items"]]
@@ -215,7 +215,7 @@ def size_units(own: Deployed, stream: str) -> int:
 
 
 def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are_kept(own: Deployed) -> None:
-    tables = own.client("dynamodb")
+    tables = own.make_client("dynamodb")
     day = day_of(own)
     start = datetime.fromisoformat(f"{day}T00:00:00+00:00")
     assert f"tidetable-local.access.{day}" in tables.list_tables()["TableNames"]
@@ -227,9 +227,9 @@ def test_an_expired_table_is_archived_and_deleted_as_its_tags_and_protection_are
     assert f"tidetable-local.access.{day}" not in after
     assert f"tidetable-local.access.{later.date()}" in after
     bucket, key = own.outputs["ArchiveBucket"], f"stream=access/period={day}/_manifest.json"
-    manifest = json.loads(own.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+    manifest = json.loads(own.make_client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
     assert manifest["events"] > 0
     # These events come from the archive. Around midnight the events of the first test are of two days.
     span = {"start": (start - timedelta(days=1)).isoformat(), "to": (start + timedelta(days=1)).isoformat()}
-    events = list(Api(own).walk("access", **span, limit=1000))
+    events = list(Api(own).walk_events("access", **span, limit=1000))
     assert sorted(event["data"]["n"] for event in events) == list(range(EVENTS))

@@ -10,7 +10,7 @@ from strict import Fault, Kind, ManualClock, StrictDynamo
 from strict.account import Account
 from strict.client import StrictClient
 from strict.faults import find_tables
-from strict.refusals import Refusal, canceled, throttled
+from strict.refusals import Refusal, refuse_throttled, refuse_transaction
 from strict.timings import Timings
 from tests.strict.console import KEYS, NOON, Console, index, item, outcome, until_refused
 
@@ -164,7 +164,7 @@ def test_a_slow_answer_may_be_lost_too_and_a_fault_after_the_effect_waits_for_it
             {"__type": "com.amazon.coral.service#InternalServerError", "message": "m"},
         ),
         (
-            canceled(["None", "ConditionalCheckFailed"]),
+            refuse_transaction(["None", "ConditionalCheckFailed"]),
             {
                 "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
                 "message": "Transaction cancelled, please refer cancellation reasons for specific reasons "
@@ -176,7 +176,7 @@ def test_a_slow_answer_may_be_lost_too_and_a_fault_after_the_effect_waits_for_it
 )
 def test_an_error_over_http(refusal: Refusal, document: dict[str, Any]) -> None:
     assert refusal.document() == document
-    assert throttled([]).members == {"ThrottlingReasons": []}
+    assert refuse_throttled([]).members == {"ThrottlingReasons": []}
 
 
 class Known:

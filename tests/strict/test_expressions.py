@@ -91,13 +91,13 @@ NAMES = {"#n": "n", "#m": "m"}
 )
 def test_a_condition(text: str, holds: bool) -> None:
     parser = Parser(text, {"ExpressionAttributeNames": NAMES, "ExpressionAttributeValues": VALUES})
-    assert parser.condition()(ITEM) is holds
+    assert parser.parse_condition()(ITEM) is holds
 
 
 @pytest.mark.parametrize("text", ["size(t) > :n9", "t = :t t", "t[0] = :t"])
 def test_what_the_parser_does_not_know_is_an_error_and_no_answer(text: str) -> None:
     with pytest.raises((NotImplementedError, KeyError)):
-        Parser(text, {"ExpressionAttributeValues": VALUES}).condition()(ITEM)
+        Parser(text, {"ExpressionAttributeValues": VALUES}).parse_condition()(ITEM)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_the_parser_does_not_know_is_an_error_and_no_answer(text: str) -> N
 def test_an_update(text: str, changed: dict[str, Any]) -> None:
     parser = Parser(text, {"ExpressionAttributeNames": NAMES, "ExpressionAttributeValues": VALUES})
     expected = {name: value for name, value in {**ITEM, **changed}.items() if value is not None}
-    assert parser.update(ITEM) == expected
+    assert parser.apply_update(ITEM) == expected
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_an_update(text: str, changed: dict[str, Any]) -> None:
 )
 def test_an_update_that_the_parser_does_not_know_is_an_error(text: str) -> None:
     with pytest.raises(NotImplementedError):
-        Parser(text, {"ExpressionAttributeValues": VALUES}).update(ITEM)
+        Parser(text, {"ExpressionAttributeValues": VALUES}).apply_update(ITEM)
 
 
 @pytest.mark.parametrize("text", ["size(t) > :n9", "contains(t, :te)", "n = :n9 t", "n = :n9)", "t = 'x'"])
 def test_a_condition_that_the_parser_does_not_know_is_an_error(text: str) -> None:
     with pytest.raises(NotImplementedError):
-        Parser(text, {"ExpressionAttributeValues": VALUES}).condition()(ITEM)
+        Parser(text, {"ExpressionAttributeValues": VALUES}).parse_condition()(ITEM)
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_a_condition_that_the_parser_does_not_know_is_an_error(text: str) -> Non
 def test_an_update_of_what_is_not_there_or_no_number_is_refused(text: str, words: str) -> None:
     """Guide, "Update expressions": an operand must exist, and arithmetic needs numbers."""
     with pytest.raises(Refusal, match=words) as refused:
-        Parser(text, {"ExpressionAttributeValues": VALUES}).update(ITEM)
+        Parser(text, {"ExpressionAttributeValues": VALUES}).apply_update(ITEM)
     assert refused.value.code == "ValidationException"
 
 
 def test_numbers_are_compared_in_all_their_digits() -> None:
     values = {":a": {"N": "1" * 37 + "2"}, ":b": {"N": "1" * 38}}
     parser = Parser(":a = :b", {"ExpressionAttributeValues": values})
-    assert parser.condition()(ITEM) is False
+    assert parser.parse_condition()(ITEM) is False
 
 
 KEY = {"pk": {"S": "a"}, "sk": {"S": "1"}}

@@ -48,12 +48,12 @@ def test_peaks_are_those_of_whole_seconds_in_minutes_that_have_ended() -> None:
     peaks = Peaks()
     for seconds, units in ((0, 300), (0.5, 300), (1, 500), (59.9, 200), (60, 900)):
         peaks.add(units, after(seconds))
-    assert peaks.before(after(59)) == 0
-    assert peaks.before(after(60)) == 600
-    assert peaks.before(after(119)) == 600
-    assert peaks.before(after(120)) == 900
+    assert peaks.find_peak(after(59)) == 0
+    assert peaks.find_peak(after(60)) == 600
+    assert peaks.find_peak(after(119)) == 600
+    assert peaks.find_peak(after(120)) == 900
     peaks.add(100, after(600))
-    assert peaks.before(after(7200)) == 900
+    assert peaks.find_peak(after(7200)) == 900
 
 
 def on_demand(warm: int = 0, maximum: int | None = None) -> Setting:
@@ -112,20 +112,20 @@ def test_a_refusal_names_the_limit_that_is_reached(resource: str, setting: Setti
     lane = throughput.write
     # A new maximum fills within its first second.
     begin = 0 if setting.maximum is None else 1
-    assert lane.refusal(fits, 0, after(begin)) is None
+    assert lane.find_refusal(fits, 0, after(begin)) is None
     lane.take(fits, 0, after(begin))
-    assert lane.refusal(1, 0, after(begin)) == (reason, resource)
-    assert lane.refusal(fits, 0, after(begin + 1)) is None
+    assert lane.find_refusal(1, 0, after(begin)) == (reason, resource)
+    assert lane.find_refusal(fits, 0, after(begin + 1)) is None
 
 
 def test_a_partition_of_reads_has_three_thousand_units_and_other_partitions_their_own() -> None:
     throughput = Throughput("t", frozenset(), NOON)
     throughput.set(on_demand(), on_demand(), NOON)
     throughput.read.take(3000, 0, NOON)
-    assert throughput.read.refusal(1, 0, NOON) == ("TableReadKeyRangeThroughputExceeded", "t")
-    assert throughput.read.refusal(1, 1, NOON) is None
+    assert throughput.read.find_refusal(1, 0, NOON) == ("TableReadKeyRangeThroughputExceeded", "t")
+    assert throughput.read.find_refusal(1, 1, NOON) is None
     throughput.read.take(9000, 1, NOON)
-    assert throughput.read.refusal(1, 2, NOON) == ("TableReadKeyRangeThroughputExceeded", "t"), "of the table"
+    assert throughput.read.find_refusal(1, 2, NOON) == ("TableReadKeyRangeThroughputExceeded", "t"), "of the table"
 
 
 def test_a_switch_to_units_begins_with_the_units_of_one_second() -> None:
@@ -181,7 +181,7 @@ def test_new_on_demand_throughput_is_that_of_one_second_of_reads_too() -> None:
     throughput.write.take(3000, 0, NOON)
     throughput.read.take(9000, 0, NOON)
     for seconds in (1860, 1861, 1900):
-        write, read = (lane.refusal for lane in (throughput.write, throughput.read))
+        write, read = (lane.find_refusal for lane in (throughput.write, throughput.read))
         assert write(6000, 0, after(seconds)) is None
         assert write(6001, 0, after(seconds)) == ("TableWriteKeyRangeThroughputExceeded", "t"), "below the maximum"
         assert read(18_000, 0, after(seconds)) is None

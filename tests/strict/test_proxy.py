@@ -87,13 +87,13 @@ def test_boto3_sees_reasons_and_times(proxy: Proxy) -> None:
 
 def test_a_time_out_before_and_one_after_the_write(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller gives up soon; the test checks the table when the service has finished."""
-    lost, lose = threading.Event(), _Handler._lose
+    lost, lose = threading.Event(), _Handler._lose_answer
 
     def losing(handler: _Handler, kind: Kind) -> None:
         lost.set()
         lose(handler, kind)
 
-    monkeypatch.setattr(_Handler, "_lose", losing)
+    monkeypatch.setattr(_Handler, "_lose_answer", losing)
     dynamodb = table(proxy)
     hasty = client(proxy.endpoint, timeout=0.3)
     for kind, held in ((Kind.TIMEOUT_BEFORE, 0), (Kind.TIMEOUT_AFTER, 1)):

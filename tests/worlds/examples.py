@@ -30,7 +30,7 @@ class Example:
         data = import_module(f"examples.{name}.data")
         self.config = folder / "tidetable.toml"
         # Encode and decode the events, as they are compared with events that came through JSON.
-        sent = [decode_json(json.dumps(event)) for event in data.events(NOW)]
+        sent = [decode_json(json.dumps(event)) for event in data.make_events(NOW)]
         self.sent: list[Sent] = [{**event, "at": datetime.fromisoformat(event["time"])} for event in sent]
         # A copy, which a test may change: to simulate the events again would take ten times as long.
         if name not in _COPIERS:

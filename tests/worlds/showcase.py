@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from examples.earthquakes.data import earthquakes
-from examples.weblogs.data import events as weblogs
+from examples.earthquakes.data import make_earthquakes
+from examples.weblogs.data import make_events as make_weblogs
 from tests.fakes.stage import Stage
 from tests.worlds.examples import NOW
 from tidetable.bill.consumed import ConsumedUnits, Traffic
@@ -121,7 +121,7 @@ BUOYS = ("dover", "esbjerg", "helgoland")
 def quakes() -> Iterator[dict[str, Any]]:
     """Repeat the week of the example, with different identifiers in each week."""
     for week in range(5):
-        for event in earthquakes(NOW - timedelta(days=7 * week)):
+        for event in make_earthquakes(NOW - timedelta(days=7 * week)):
             yield {**event, "id": f"{event['id']}-{week}"}
 
 
@@ -153,7 +153,7 @@ def reports() -> Iterator[dict[str, Any]]:
 
 def all_events() -> Iterator[tuple[datetime, str, dict[str, Any]]]:
     """Yield every event of the last month, with its time and its stream."""
-    feeds = {"quakes": quakes(), "access": iter(weblogs(NOW)), "buoys": tides(), "reports": reports()}
+    feeds = {"quakes": quakes(), "access": iter(make_weblogs(NOW)), "buoys": tides(), "reports": reports()}
     for stream, events in feeds.items():
         for event in events:
             time = datetime.fromisoformat(event["time"])

@@ -78,15 +78,15 @@ class AsyncClient(AsyncReader):
         count = 0
         if isinstance(events, AsyncIterable):
             async for event in events:
-                await self._put(stream, event, count)
+                await self._put_event(stream, event, count)
                 count += 1
         else:
             for event in [events] if isinstance(events, Mapping) else events:
-                await self._put(stream, event, count)
+                await self._put_event(stream, event, count)
                 count += 1
         return count
 
-    async def _put(self, stream: str, event: Any, taken: int) -> None:
+    async def _put_event(self, stream: str, event: Any, taken: int) -> None:
         line = self._stamper.encode(event, self._clock.read_date())
         if self._closed:
             raise ValueError("the client is closed")
@@ -95,7 +95,7 @@ class AsyncClient(AsyncReader):
         if self._outbox.add(stream, line, self._clock.read()):
             leaving.remember(self)
             if len(self._tasks) < self._policy.in_flight:
-                self._tasks.append(asyncio.create_task(self._work()))
+                self._tasks.append(asyncio.create_task(self._send_batches()))
             self._changed.set()
 
     async def _make_room(self, line: bytes, taken: int) -> None:
@@ -110,7 +110,7 @@ class AsyncClient(AsyncReader):
                 size = f"{self._policy.buffer_bytes:,} bytes"
                 raise BufferFull(taken, f"the buffer of {size} is full: {taken:,} events of this call are taken")
             self._outbox.close_batches(self._clock.read())
-            await self._wait(left)
+            await self._wait_for_change(left)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every event is acknowledged.
@@ -124,7 +124,7 @@ class AsyncClient(AsyncReader):
             left = None if timeout is None else began + timeout - self._clock.read()
             if left is not None and left <= 0:
                 raise NotFlushed(self._outbox.pending)
-            await self._wait(left)
+            await self._wait_for_change(left)
         failures = self._outbox.collect_failures()
         if failures:
             raise WriteFailed(failures)
@@ -137,13 +137,15 @@ class AsyncClient(AsyncReader):
         try:
             await self.flush(timeout)
         except NotFlushed:
-            self._abandon(f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored")
+            self._abandon_events(
+                f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored"
+            )
             failures = self._outbox.collect_failures()  # empty if on_refused took them
             if failures:
                 raise WriteFailed(failures) from None
         except BaseException as error:
             if not isinstance(error, WriteFailed):  # for example because the task was cancelled
-                self._abandon(f"the client was closed by {type(error).__name__}; it may be stored")
+                self._abandon_events(f"the client was closed by {type(error).__name__}; it may be stored")
                 leaving.report_loss(self._outbox.collect_failures())
             raise
         finally:
@@ -171,8 +173,8 @@ class AsyncClient(AsyncReader):
                     verdict = judge_response(response, batch, self._clock.read_date())
                 except Exception as error:
                     verdict = judge_error(error)
-                self._report(self._outbox.settle(batch, verdict, self._clock.read()))
-        self._abandon("the process ended; it may be stored")
+                self._report_settled(self._outbox.settle(batch, verdict, self._clock.read()))
+        self._abandon_events("the process ended; it may be stored")
         return self._outbox.collect_failures()
 
     @property
@@ -180,17 +182,17 @@ class AsyncClient(AsyncReader):
         """Events that are neither acknowledged nor reported."""
         return self._outbox.pending
 
-    async def _wait(self, seconds: float | None) -> None:
+    async def _wait_for_change(self, seconds: float | None) -> None:
         """Wait until the state changes. Then each waiting task checks its own condition, and may wait again."""
         self._changed.clear()
         await self._clock.wait_for(self._changed, seconds)
 
-    async def _work(self) -> None:
+    async def _send_batches(self) -> None:
         """Send requests for ever: a task runs this."""
         while True:
             batch = self._outbox.take(self._clock.read())
             if batch is None:
-                await self._wait(self._outbox.find_wait(self._clock.read()))
+                await self._wait_for_change(self._outbox.find_wait(self._clock.read()))
                 continue
             verdict: Verdict
             try:
@@ -198,10 +200,10 @@ class AsyncClient(AsyncReader):
                 verdict = judge_response(response, batch, self._clock.read_date())
             except Exception as error:
                 verdict = judge_error(error)
-            self._report(self._outbox.settle(batch, verdict, self._clock.read()))
+            self._report_settled(self._outbox.settle(batch, verdict, self._clock.read()))
             self._changed.set()
 
-    def _report(self, settled: Iterable[Settled]) -> None:
+    def _report_settled(self, settled: Iterable[Settled]) -> None:
         for event in settled:
             kept = list(event.failures)
             try:
@@ -214,5 +216,5 @@ class AsyncClient(AsyncReader):
                 leaving.logger.exception("a callback failed; flush will raise the failures that it did not take")
             self._outbox.keep(kept)
 
-    def _abandon(self, reason: str) -> None:
-        self._report(self._outbox.abandon(reason))
+    def _abandon_events(self, reason: str) -> None:
+        self._report_settled(self._outbox.abandon(reason))

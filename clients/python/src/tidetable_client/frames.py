@@ -25,12 +25,12 @@ class ArrowPages:
         return table.__arrow_c_stream__(requested_schema)
 
     def _read(self) -> Any:
-        pyarrow = _find("pyarrow", "pyarrow.ipc")
+        pyarrow = _find_module("pyarrow", "pyarrow.ipc")
         if pyarrow is not None:
             tables = [pyarrow.ipc.open_stream(stream).read_all() for stream in self.streams]
             return pyarrow.concat_tables(tables, promote_options="permissive")
         if len(self.streams) == 1:
-            ipc = _find("nanoarrow.ipc")
+            ipc = _find_module("nanoarrow.ipc")
             if ipc is not None:
                 return ipc.InputStream.from_readable(self.streams[0])
             raise TidetableError("Arrow needs a library: pip install 'tidetable-client[arrow]' or pyarrow")
@@ -81,15 +81,15 @@ def _split_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[dict[str, list[An
 
 def make_arrow(rows: Iterable[Mapping[str, Any]]) -> Any:
     """Make a pyarrow table of rows. Their times become timestamps."""
-    pyarrow = _require("pyarrow", "to_arrow() of a stage without format=arrow")
+    pyarrow = _require_module("pyarrow", "to_arrow() of a stage without format=arrow")
     return pyarrow.table(_make_arrays(pyarrow, *_split_columns(rows)))
 
 
 def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     """Make a pandas DataFrame."""
-    pandas = _require("pandas", "to_pandas()")
+    pandas = _require_module("pandas", "to_pandas()")
     if isinstance(source, ArrowPages):
-        pyarrow = _require("pyarrow", "to_pandas() of Arrow")
+        pyarrow = _require_module("pyarrow", "to_pandas() of Arrow")
         return pyarrow.table(source).to_pandas()
     columns, instants = _split_columns(source)
     frame = pandas.DataFrame(columns)
@@ -100,7 +100,7 @@ def make_pandas(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
 
 def make_polars(source: ArrowPages | Iterable[Mapping[str, Any]]) -> Any:
     """Make a polars DataFrame."""
-    polars = _require("polars", "to_polars()")
+    polars = _require_module("polars", "to_polars()")
     if isinstance(source, ArrowPages):
         frames = [polars.read_ipc_stream(BytesIO(stream)) for stream in source.streams]
         return polars.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
@@ -146,7 +146,7 @@ def _unify_values(values: Sequence[Any]) -> list[Any]:
     return [value if value is None or isinstance(value, str) else encode(value).decode() for value in values]
 
 
-def _find(name: str, *submodules: str) -> Any:
+def _find_module(name: str, *submodules: str) -> Any:
     from importlib import import_module
 
     try:
@@ -158,8 +158,8 @@ def _find(name: str, *submodules: str) -> Any:
     return module
 
 
-def _require(name: str, feature: str) -> Any:
-    module = _find(name)
+def _require_module(name: str, feature: str) -> Any:
+    module = _find_module(name)
     if module is None:
         raise TidetableError(f"{feature} needs {name}: pip install {name}")
     return module

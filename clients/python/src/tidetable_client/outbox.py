@@ -89,7 +89,7 @@ class Outbox:
         """Take an event. True if a batch began or is full: then a sender should call ``take``."""
         batch = self._open.get(stream)
         if batch is not None and batch.bytes + len(line) + 1 > self.policy.batch_bytes:
-            self._close(stream, now)
+            self._close_batch(stream, now)
             batch = None
         if batch is None:
             batch = self._open[stream] = Batch(stream, born=now)
@@ -99,14 +99,14 @@ class Outbox:
         batch.bytes += len(line) + 1
         self.weight += len(line) + 1 + _PER_EVENT
         if len(batch.lines) >= self.policy.batch_events or batch.bytes >= self.policy.batch_bytes:
-            self._close(stream, now)
+            self._close_batch(stream, now)
             return True
         return len(batch.lines) == 1
 
     def close_batches(self, now: float) -> None:
         """Close all open batches, so that no event waits for other events any longer."""
         for stream in list(self._open):
-            self._close(stream, now)
+            self._close_batch(stream, now)
 
     @property
     def pending(self) -> int:
@@ -132,7 +132,7 @@ class Outbox:
             # after an outage there are few requests.
             for stream, batch in list(self._open.items()):
                 if now >= batch.born + self.policy.linger:
-                    self._close(stream, now)
+                    self._close_batch(stream, now)
         if not self._queue:
             return None
         batch = self._queue.popleft()
@@ -163,7 +163,7 @@ class Outbox:
             return []  # the batch was abandoned meanwhile: its events are reported already
         self._flying.remove(batch)
         if isinstance(verdict, Later):
-            return self._postpone(batch, verdict, now)
+            return self._postpone_batch(batch, verdict, now)
         self._troubles, self._gate, self._progress = 0, 0.0, now
         if isinstance(verdict, TooLarge):
             if len(batch.lines) > 1:
@@ -172,7 +172,7 @@ class Outbox:
                 self._queue.appendleft(batch.select(range(middle)))
                 return []
             verdict = Rejected(413, "too_large", verdict.detail)
-        return [self._finish(batch, verdict)]
+        return [self._finish_batch(batch, verdict)]
 
     def abandon(self, reason: str) -> list[Settled]:
         """Give up every event that is not settled, including the events on their way."""
@@ -202,12 +202,12 @@ class Outbox:
         self.weight -= sum(len(failure.line) + 1 + _PER_EVENT for failure in failures)
         return failures
 
-    def _close(self, stream: str, now: float) -> None:
+    def _close_batch(self, stream: str, now: float) -> None:
         batch = self._open.pop(stream)
         batch.born = now
         self._queue.append(batch)
 
-    def _postpone(self, batch: Batch, verdict: Later, now: float) -> list[Settled]:
+    def _postpone_batch(self, batch: Batch, verdict: Later, now: float) -> list[Settled]:
         if batch.failed_since is None:
             batch.failed_since = now
         self._troubles += 1
@@ -249,9 +249,9 @@ class Outbox:
         return [self._give_up(other, reason, verdict.status) for other in doomed]
 
     def _give_up(self, batch: Batch, reason: str, status: int = 0) -> Settled:
-        return self._finish(batch, Rejected(status, UNSENT, reason))
+        return self._finish_batch(batch, Rejected(status, UNSENT, reason))
 
-    def _finish(self, batch: Batch, verdict: Stored | Rejected) -> Settled:
+    def _finish_batch(self, batch: Batch, verdict: Stored | Rejected) -> Settled:
         refused = {refusal.index: (refusal.code, refusal.detail) for refusal in verdict.refused}
         status, done, queued, units = 200, range(len(batch.lines)), 0, 0.0
         places: Sequence[int] = done

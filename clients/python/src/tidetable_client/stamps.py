@@ -101,7 +101,7 @@ def _read_fields(event: Any) -> Mapping[str, Any]:
     return fields
 
 
-def _convert(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     """Convert a value that msgspec does not know: values of numpy and pandas, and subclasses of datetime."""
     if isinstance(value, datetime):
         if value != value:  # the missing time of pandas, NaT, is a datetime that is not equal to itself
@@ -132,7 +132,7 @@ def _refuse_not_finite(value: Any, path: str) -> None:
 
 
 def _make_plain(data: Any) -> Any:
-    return msgspec.to_builtins(data, builtin_types=(datetime, Decimal), str_keys=True, enc_hook=_convert)
+    return msgspec.to_builtins(data, builtin_types=(datetime, Decimal), str_keys=True, enc_hook=_convert_value)
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_convert, decimal_format="number")
+_ENCODER = msgspec.json.Encoder(enc_hook=_convert_value, decimal_format="number")

@@ -45,10 +45,10 @@ class Writer:
         self._policy, self._stamper, self._send, self._clock = policy, stamper, send, clock
         self._random, self._background = random, background
         self._on_refused, self._on_settled = on_refused, on_settled
-        self._begin()
+        self._reset_state()
         _all.add(self)
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         self._outbox = Outbox(self._policy, self._random)
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -62,11 +62,11 @@ class Writer:
         count = 0
         for event in events:
             line = self._stamper.encode(event, self._clock.read_date())
-            self._put(stream, line, count)
+            self._put_line(stream, line, count)
             count += 1
         return count
 
-    def _put(self, stream: str, line: bytes, taken: int) -> None:
+    def _put_line(self, stream: str, line: bytes, taken: int) -> None:
         with self._changed:
             if self._closed:
                 raise ValueError("the client is closed")
@@ -102,7 +102,7 @@ class Writer:
             else:
                 self._changed.release()
                 try:
-                    self._step(left)
+                    self._advance_flush(left)
                 finally:
                     self._changed.acquire()
 
@@ -116,7 +116,7 @@ class Writer:
             left = None if timeout is None else began + timeout - self._clock.read()
             if left is not None and left <= 0:
                 raise NotFlushed(self._outbox.pending)
-            self._step(left)
+            self._advance_flush(left)
         with self._changed:
             failures = self._outbox.collect_failures()
         if failures:
@@ -131,19 +131,19 @@ class Writer:
             self.flush(timeout)
         except NotFlushed:
             reason = f"the client was closed, and the API did not take it within {timeout:g} s; it may be stored"
-            self._abandon(reason)
+            self._abandon_events(reason)
             with self._changed:
                 failures = self._outbox.collect_failures()  # empty if on_refused took them
             if failures:
                 raise WriteFailed(failures) from None
         except BaseException as error:
             if not isinstance(error, WriteFailed):  # for example Ctrl-C
-                self._abandon(f"the client was closed by {type(error).__name__}; it may be stored")
+                self._abandon_events(f"the client was closed by {type(error).__name__}; it may be stored")
                 with self._changed:
                     leaving.report_loss(self._outbox.collect_failures())
             raise
         finally:
-            self._end()
+            self._mark_closed()
 
     def leave(self) -> Sequence[Failure]:
         """Close at the end of the process; return the events that are lost."""
@@ -165,7 +165,7 @@ class Writer:
         with self._changed:
             return self._outbox.is_idle and self._reporting == 0
 
-    def _step(self, longest: float | None) -> None:
+    def _advance_flush(self, longest: float | None) -> None:
         """Do one step of a flush: wait for the threads or, without threads, send one request or wait for its time."""
         with self._changed:
             if self._background and (self._threads or self._outbox.is_idle):
@@ -179,7 +179,7 @@ class Writer:
                 self._clock.wait(self._changed, longest)
                 return
         if batch is not None:
-            self._deliver(batch)
+            self._deliver_batch(batch)
         elif wait is not None:
             self._clock.sleep(wait if longest is None else min(wait, longest))
 
@@ -189,18 +189,18 @@ class Writer:
                 batch = self._outbox.take(self._clock.read())
             if batch is None:
                 return
-            self._deliver(batch)
+            self._deliver_batch(batch)
 
     def _start_thread(self) -> None:
         number = len(self._threads) + 1
-        thread = threading.Thread(target=self._work, name=f"tidetable-writer-{number}", daemon=True)
+        thread = threading.Thread(target=self._send_batches, name=f"tidetable-writer-{number}", daemon=True)
         self._threads.append(thread)
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending: `leave` sends the events itself
             self._threads.remove(thread)
 
-    def _work(self) -> None:
+    def _send_batches(self) -> None:
         """Send requests until the client is closed: a thread runs this."""
         while True:
             with self._changed:
@@ -209,9 +209,9 @@ class Writer:
                         leaving.forget(self)
                         return
                     self._clock.wait(self._changed, self._outbox.find_wait(self._clock.read()))
-            self._deliver(batch)
+            self._deliver_batch(batch)
 
-    def _deliver(self, batch: Batch) -> None:
+    def _deliver_batch(self, batch: Batch) -> None:
         """Send a request, and report the events that its answer settled. Raise only errors that end the process."""
         try:
             verdict = self._send(batch)
@@ -226,13 +226,13 @@ class Writer:
             self._reporting += 1
             self._changed.notify_all()
         try:
-            self._report(settled)
+            self._report_settled(settled)
         finally:
             with self._changed:
                 self._reporting -= 1
                 self._changed.notify_all()
 
-    def _report(self, settled: Iterable[Settled]) -> None:
+    def _report_settled(self, settled: Iterable[Settled]) -> None:
         """Call the user's functions, without the lock. ``flush`` raises the failures that they did not take."""
         for event in settled:
             kept = list(event.failures)
@@ -247,13 +247,13 @@ class Writer:
             with self._changed:
                 self._outbox.keep(kept)
 
-    def _abandon(self, reason: str) -> None:
+    def _abandon_events(self, reason: str) -> None:
         with self._changed:
             settled = self._outbox.abandon(reason)
             self._changed.notify_all()
-        self._report(settled)
+        self._report_settled(settled)
 
-    def _end(self) -> None:
+    def _mark_closed(self) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -267,7 +267,7 @@ def _begin_again() -> None:
     """Empty all writers of a child process: it has no threads, and its parent sends the parent's events."""
     for writer in list(_all):
         leaving.forget(writer)
-        writer._begin()  # noqa: SLF001 - part of the class, but called once for all of its objects
+        writer._reset_state()  # noqa: SLF001 - part of the class, but called once for all of its objects
 
 
 if hasattr(os, "register_at_fork"):
