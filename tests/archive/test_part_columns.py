@@ -67,6 +67,11 @@ def test_a_declared_column_is_there_without_values_and_no_field_of_its_name_besi
     assert columns == {declared: "int64", "n": "string"}
 
 
+def test_a_declared_boolean_has_its_type_before_the_first_page_with_a_value() -> None:
+    assert fields_of({"n": ONE}, {"b": {"BOOL": True}}, declared={"b": "boolean"}) == {"b": "bool", "n": "double"}
+    assert fields_of({"n": ONE}, declared={"b": "boolean"}) == {"b": "bool", "n": "double"}
+
+
 def test_a_declared_column_has_its_values_although_the_events_hold_sets() -> None:
     """Such events are read item by item, where no column is inferred."""
     tagged = {"n": ONE, "m": ONE, "tags": {"SS": ["a"]}}
