@@ -174,7 +174,7 @@ def test_a_table_of_chunks_that_throttles_ends_the_run_and_the_next_run_goes_on(
             raise TableThrottled("t.parts")
         return items
 
-    monkeypatch.setattr(world, "whole", throttle_third_page)
+    monkeypatch.setattr(world, "complete", throttle_third_page)
     first = world.run()
     assert (first.done, first.events, world.state) == (False, 14, State.ARCHIVING)
     second = world.run()

@@ -34,7 +34,7 @@ class Exporter:
     objects: Objects
     format: Format
     clock: Clock
-    completer: Completer
+    complete: Completer
     pools: Pools
     part_bytes: int = 32_000_000
     time_travel: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,15 +71,9 @@ class Objects(Protocol):
         ...
 
 
-class Completer(Protocol):
-    """Completes the items of a page: fetches the data that the table keeps elsewhere."""
-
-    def whole(self, items: bytes, table: str) -> bytes:
-        """Return a page's items with all of their data.
-
-        ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
-        """
-        ...
+# Returns the items of a page of a table with all of their data, also with the data that the table keeps elsewhere.
+# ArchiveFailed if any data is missing, TableThrottled if the table that keeps it throttles.
+Completer = Callable[[bytes, str], bytes]
 
 
 class PartWriter(Protocol):

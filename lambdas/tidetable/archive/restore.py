@@ -220,7 +220,7 @@ class _Run:
                 return Position(len(manifest.parts), after, items, digest)
             try:
                 page = source.page(table, segment=0, segments=1, after=after, limit=None)
-                whole = self.exporter.completer.whole(page.items, table)
+                whole = self.exporter.complete(page.items, table)
             except TableThrottled:
                 # The table, or its table of chunks. The page is read again.
                 self.exporter.clock.sleep(_POLL_SECONDS)
